@@ -33,7 +33,7 @@ from mainspring.core.view import from_the_front
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 from mainspring.simulator.cache import PromptCache
-from mainspring.simulator.validate import violations
+from mainspring.simulator.validate import find_request_violations
 
 MODEL, SMALL = MODELS["claude-sonnet-4-5"], MODELS["claude-haiku-4-5"]
 SECONDS_PER_TURN = 20
@@ -215,7 +215,7 @@ class Session:
         prepared = provider.prepare(request, conversation)
         self.body = b"".join(prepared.body)
         if self.replies % self.check_every == 0:
-            self.invalid += bool(violations(self.body, prepared.headers))
+            self.invalid += bool(find_request_violations(self.body, prepared.headers))
         decoded: dict[str, Any] = msgspec.json.decode(self.body)
         metered = self.cache.look(decoded, self.now)
         self.cache.keep(metered, self.now)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import claude_agent_sdk
 
 import mainspring.sdk
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 
@@ -49,7 +49,7 @@ WAYS = (
 )
 
 
-def answer(request: Received) -> Say:
+def answer(request: ReceivedRequest) -> Say:
     return Say.of("Done.") if "tool_result" in str(request.body["messages"]) else Say.of(SHELL)
 
 

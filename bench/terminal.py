@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import claude_agent_sdk
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 
@@ -66,7 +66,7 @@ WAYS = (
 )
 
 
-def answer(request: Received) -> Reply:
+def answer(request: ReceivedRequest) -> Reply:
     if "long answer" in str(request.body["messages"][-1]):
         return Say.of(LONG, pace_ms=1)
     return Say.of("Hello.")

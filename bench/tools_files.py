@@ -29,7 +29,7 @@ from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
 from mainspring.providers.transport import Transport
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.calling import Called
@@ -285,7 +285,7 @@ async def turn_figures(root: Path) -> list[Figure]:
     asked: list[int] = []
     reply = reads_reply(root)
 
-    def choose(received: Received) -> Say:
+    def choose(received: ReceivedRequest) -> Say:
         asked.append(perf_counter_ns())
         if not received.talk.results("Read"):
             return reply

@@ -1,6 +1,6 @@
 """Those who read the streams of bench/wire.py: ours, and the least that could be written instead.
 
-`Raw` is asyncio, httptools, a split and msgspec. It has no limits, deadlines, retries or errors, keeps nothing and
+`RawReply` is asyncio, httptools, a split and msgspec. It has no limits, deadlines, retries or errors, keeps nothing and
 hands nothing on. What our provider costs is told in multiples of it, over the same kind of socket and the same bytes.
 """
 

@@ -27,8 +27,8 @@ from mainspring.core.config import Config
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import CallStarted, Result
 from mainspring.providers.transport import Deadlines, Transport
-from mainspring.simulator.faults import FAULTS, Faults
-from mainspring.simulator.received import Json, Received
+from mainspring.simulator.faults import FAULTS, FaultPlan
+from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 
@@ -52,7 +52,7 @@ class Figures(NamedTuple):
     seconds: float
 
 
-def wander(received: Received) -> Reply:
+def wander(received: ReceivedRequest) -> Reply:
     """A model that calls up to three tools at once, until it has looked at as many parts as its prompt's hash says."""
     talk = received.talk
     seed = crc32(talk.key.encode())
@@ -110,7 +110,7 @@ async def one(stage: Stage, number: int, config: Config) -> One:
 
 async def on_one_server(seed: int, numbers: range) -> tuple[ModelServer, list[One]]:
     random = Random(seed)
-    faults = Faults(seed=seed, rates=rates(random))
+    faults = FaultPlan(seed=seed, rates=rates(random))
     configs = [replace(random.choice([ALONE, WITH_FALLBACK]), max_turns=random.randint(1, 12)) for _ in numbers]
     async with ModelServer(choose=wander, faults=faults) as server:
         stage = Stage(server)

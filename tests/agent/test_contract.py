@@ -18,7 +18,7 @@ from mainspring.agent.updates import AnyUpdate, Idle, PromptReturned, RunStarted
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Text
 from mainspring.core.updates import Delta, QuestionAsked, Result
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.tools.approval import Approval
 
@@ -110,7 +110,7 @@ def answers(chance: random.Random) -> Reply:
 def test_reading_and_calling_in_one_task_never_deadlocks(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
 
-    def choose(_: Received) -> Reply:
+    def choose(_: ReceivedRequest) -> Reply:
         return answers(chance)
 
     async def main(stage: Stage) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from cli.nursery import begun
 from mainspring.simulator.choosing import Choose
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply
 from mainspring.simulator.server import ModelServer
 
@@ -37,7 +37,7 @@ class Stage:
         self._loop = loop
 
     @property
-    def requests(self) -> list[Received]:
+    def requests(self) -> list[ReceivedRequest]:
         return self.server.requests
 
     @property

@@ -21,7 +21,7 @@ from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.permissions.decide import UNNAMED
 from mainspring.sessions.lines import CHECKPOINT
 from mainspring.sessions.resume import load_session
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.tools.agent import KINDS, AgentInput
 
@@ -38,7 +38,7 @@ def agent(prompt: str, id: str = "toolu_agent", **more: Any) -> dict[str, Any]:
     return tool_use("Agent", id, description=f"do {prompt}"[:30], prompt=prompt, **more)
 
 
-def first_words(received: Received) -> str:
+def first_words(received: ReceivedRequest) -> str:
     """Of the conversation: the prompt, behind what stands before it."""
     said = received.body["messages"][0]["content"]
     return said if isinstance(said, str) else "\n".join([part.get("text", "") for part in said])
@@ -49,14 +49,14 @@ class Cast:
 
     def __init__(self, **lines: list[Reply]) -> None:
         self.lines = lines
-        self.asked: list[tuple[str, Received]] = []
+        self.asked: list[tuple[str, ReceivedRequest]] = []
 
-    def __call__(self, received: Received) -> Reply:
+    def __call__(self, received: ReceivedRequest) -> Reply:
         who = next(name for name in self.lines if name in first_words(received))
         self.asked.append((who, received))
         return self.lines[who].pop(0)
 
-    def of(self, who: str) -> list[Received]:
+    def of(self, who: str) -> list[ReceivedRequest]:
         return [received for name, received in self.asked if name == who]
 
     @property
@@ -64,7 +64,7 @@ class Cast:
         return [name for name, _ in self.asked]
 
 
-def told(received: Received) -> list[str]:
+def told(received: ReceivedRequest) -> list[str]:
     """What the model was told of its calls."""
     blocks = [b for m in received.body["messages"] if m["role"] == "user" for b in m["content"] if isinstance(b, dict)]
     return ["".join(part["text"] for part in b["content"]) for b in blocks if b["type"] == "tool_result"]

@@ -11,7 +11,7 @@ import pytest
 from cli.stage import Serve, Stage, frames
 from cli.terminal import without_notes
 from mainspring.core.money import Usage
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 
 
@@ -167,7 +167,7 @@ def test_summaries_that_fail_are_not_tried_for_ever_however_often_the_session_is
     """Each prompt is a process of its own that finds the window full: three failed summaries in all of them."""
     summaries: list[str] = []
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         if "## Last action" in str(received.body["messages"][-1]):
             summaries.append(received.body["model"])
             return Refuse(400, "invalid_request_error", "no summaries today")

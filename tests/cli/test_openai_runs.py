@@ -11,7 +11,7 @@ import pytest
 
 from cli.stage import Frame, Serve, Stage, frames
 from mainspring.core.money import Usage
-from mainspring.simulator.oddities import oddly
+from mainspring.simulator.oddities import apply_oddities
 from mainspring.simulator.replies import Refuse, Say
 
 USAGE = Usage(input=100, output=10)
@@ -37,7 +37,7 @@ def results_of(done: bytes) -> tuple[list[Frame], Frame]:
 @pytest.mark.parametrize("protocol", OPENAI)
 def test_a_figure_that_nobody_told_is_marked_wherever_it_stands(serve: Serve, protocol: str) -> None:
     """In the result, in the turn's usage, and in the file; and the next run, whose figures are told, is not marked."""
-    stage = serve(oddly(Say.of("One."), ["no_usage"]), Say.of("Two.", usage=USAGE))
+    stage = serve(apply_oddities(Say.of("One."), ["no_usage"]), Say.of("Two.", usage=USAGE))
     flags = ("--output-format=stream-json", "--verbose", "--include-partial-messages", *at(stage, protocol))
     told, result = results_of(stage.run("-p", "one", *flags).stdout)
     assert (result["estimated"], result["usage"]["estimated"]) == (True, True)
@@ -94,7 +94,7 @@ def test_an_answer_of_a_given_shape(serve: Serve, protocol: str) -> None:
 @pytest.mark.parametrize("manner", ["calls_as_text", "calls_as_text=json", "object_arguments", "no_ids"])
 @pytest.mark.parametrize("protocol", OPENAI)
 def test_a_weak_server_gives_it_too(serve: Serve, protocol: str, manner: str) -> None:
-    stage = serve(oddly(Say.of(given("toolu_1", n=3)), [manner]))
+    stage = serve(apply_oddities(Say.of(given("toolu_1", n=3)), [manner]))
     flags = ("--json-schema", json.dumps(SCHEMA), "--output-format=json", *at(stage, protocol))
     assert json.loads(stage.run("-p", "how many?", *flags).stdout)["structured_output"] == {"n": 3}
 

@@ -31,7 +31,7 @@ from mainspring.core.view import Drop, Edit, Fold, Replace, from_the_front, out_
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 from mainspring.simulator.cache import PromptCache
-from mainspring.simulator.validate import violations
+from mainspring.simulator.validate import find_request_violations
 
 SONNET = "claude-sonnet-5-5"
 TOOLS = tuple([ToolSpec(name, f"{name}.", {"type": "object"}) for name in ("Read", "Bash", "Edit")])
@@ -50,7 +50,7 @@ def assert_valid(state: State, marks: tuple[str, ...], provider: Anthropic | Non
     conversation = Conversation(state.history, state.edits, ("You are mainspring.",), TOOLS, marks)
     prepared = (provider or Anthropic()).prepare(request(), conversation)
     body = b"".join(prepared.body)
-    assert violations(body, prepared.headers) == []
+    assert find_request_violations(body, prepared.headers) == []
     decoded: dict[str, Any] = msgspec.json.decode(body)
     return decoded
 

@@ -29,7 +29,7 @@ from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
 from mainspring.sessions.records import MemoryJournal
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Place
@@ -44,7 +44,7 @@ PIXEL = Image(
     "image/png", "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
-Choose = Callable[[Received], Reply]
+Choose = Callable[[ReceivedRequest], Reply]
 
 
 def played(
@@ -104,7 +104,7 @@ def recoveries(told: Told) -> list[Transition]:
 class Slower(Looker):
     """Says much until the window is nearly full, and then little at a time."""
 
-    def __call__(self, received: Received) -> Reply:
+    def __call__(self, received: ReceivedRequest) -> Reply:
         self.words = 50_000 if self.turn < 12 else 2_000
         return super().__call__(received)
 
@@ -201,7 +201,7 @@ class Stubborn(Looker):
         super().__init__(turns, words=1_500)
         self.status = status
 
-    def __call__(self, received: Received) -> Reply:
+    def __call__(self, received: ReceivedRequest) -> Reply:
         reply = super().__call__(received)
         beside = reply == self.summary(1) or received.body["model"] == SMALL_MODEL.name
         if beside or self.turn <= self.turns + 1:

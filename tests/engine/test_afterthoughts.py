@@ -34,8 +34,8 @@ from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
-from mainspring.simulator.received import Received
-from mainspring.simulator.replies import Refuse, Reply, Say, Stream
+from mainspring.simulator.received import ReceivedRequest
+from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Place
 from mainspring.tools.gate import Open
@@ -370,7 +370,7 @@ class Scene:
         return last
 
     @property
-    def asked(self) -> list[Received]:
+    def asked(self) -> list[ReceivedRequest]:
         return [request for request in self.server.requests if request.body["model"] == SMALL.name]
 
 
@@ -382,7 +382,7 @@ def on_scene(
     hooks: Callable[[ModelServer], Iterable[Hook]] = lambda _: (),
     money: int | None = None,
 ) -> None:
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         return small if received.body["model"] == SMALL.name else Say.of("I looked at it, and it is well. " * 20)
 
     async def main() -> None:
@@ -440,7 +440,7 @@ def test_a_run_does_not_wait_for_an_answer_that_never_comes(tmp_path: Path) -> N
         await scene.server.until(lambda: scene.server.aborted == 1)
         assert len(scene.asked) == 1
 
-    on_scene(Stream(end="hang"), tmp_path, play)
+    on_scene(RawStream(end="hang"), tmp_path, play)
     assert written(tmp_path / "memory") == {}
 
 
@@ -462,7 +462,9 @@ def test_it_is_paid_for_and_told_with_the_next_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers("N-21")
-@pytest.mark.parametrize("small", [Refuse(400, "invalid_request_error", "no"), Stream(end="close")], ids=["no", "cut"])
+@pytest.mark.parametrize(
+    "small", [Refuse(400, "invalid_request_error", "no"), RawStream(end="close")], ids=["no", "cut"]
+)
 def test_a_failure_is_silent(small: Reply, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     async def play(scene: Scene) -> None:
         assert (await scene.run()).terminal is Terminal.COMPLETED

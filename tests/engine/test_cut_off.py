@@ -32,7 +32,7 @@ from mainspring.hooks.points import HookPoint, HookResult, NoHooks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, BlockDelta, Conversation
 from mainspring.providers.transport import Deadlines, Transport
-from mainspring.simulator.faults import Faults, Planned
+from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.clock import VirtualLoop, virtually
@@ -63,7 +63,7 @@ class Heard:
 
 
 def serving(fault: str) -> ModelServer:
-    return ModelServer([Say.of(WORDS, usage=USED)], faults=Faults(Planned(fault, None)))
+    return ModelServer([Say.of(WORDS, usage=USED)], faults=FaultPlan(PlannedFault(fault, None)))
 
 
 def interrupted(fault: str, folder: Path, limit: int | None) -> tuple[Result, Ledger]:
@@ -214,7 +214,7 @@ def test_a_compaction_that_somebody_interrupts(tmp_path: Path, fault: str, limit
 
     async def main() -> None:
         ledger = Ledger(limit)
-        planned = Faults(Planned(fault, None, after=1))
+        planned = FaultPlan(PlannedFault(fault, None, after=1))
         talk = [Say.of("Yes. " * 2_000, usage=USED), Say.of(WORDS, usage=USED)]
         async with ModelServer(talk, faults=planned) as server, Transport(deadlines=PATIENT) as transport:
             heard = Heard(Anthropic(base_url=server.url, transport=transport))
@@ -259,7 +259,7 @@ def broken_off(kind: str, fault: str, times: int, limit: int | None) -> tuple[st
 
     async def main() -> tuple[str, int, Ledger, int]:
         ledger = Ledger(limit)
-        faults = Faults(Planned(fault, times))
+        faults = FaultPlan(PlannedFault(fault, times))
         replies = [Say.of(WORDS, usage=USED)] * (ALL_ATTEMPTS + 1)
         async with ModelServer(replies, faults=faults, clock=loop.milliseconds) as server, Transport() as transport:
             provider = Anthropic(base_url=server.url, transport=transport)

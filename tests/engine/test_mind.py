@@ -28,7 +28,7 @@ from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Provider
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer
@@ -58,11 +58,11 @@ class Looker:
     def __init__(self, turns: int, words: int = 3_000, size: int = 600) -> None:
         self.turns, self.words, self.size = turns, words, size
         self.turn = 0
-        self.summaries: list[Received] = []
-        self.collapses: list[Received] = []
+        self.summaries: list[ReceivedRequest] = []
+        self.collapses: list[ReceivedRequest] = []
         self.summary: Callable[[int], Reply] = lambda _: Say.of(SUMMED_UP)
 
-    def __call__(self, received: Received) -> Reply:
+    def __call__(self, received: ReceivedRequest) -> Reply:
         body = received.body
         if body["model"] == SMALL.name:
             self.collapses.append(received)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 
 THOUGHT = {"type": "thinking", "thinking": "The notes are in a file."}
 
 
-def read_notes(received: Received) -> Reply:
+def read_notes(received: ReceivedRequest) -> Reply:
     """It reads the notes, and says what is in them."""
     talk = received.talk
     if any(not result.get("is_error") for result in talk.results("Read")):

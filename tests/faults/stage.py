@@ -59,10 +59,10 @@ from mainspring.providers.anthropic import Anthropic, Key
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.transport import Deadlines, Transport
-from mainspring.simulator.faults import Faults
-from mainspring.simulator.received import Json, Received
+from mainspring.simulator.faults import FaultPlan
+from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
-from mainspring.simulator.server import ModelServer, Wrong
+from mainspring.simulator.server import ModelServer, RejectedRequest
 from mainspring.tools.custom import tool
 
 PRIMARY = model_named("claude-sonnet-5-5")
@@ -87,12 +87,12 @@ LOOK = ToolSpec("Look", "Looks at a part.", SCHEMA)
 T = TypeVar("T")
 
 
-def look(received: Received) -> Reply:
+def look(received: ReceivedRequest) -> Reply:
     """The model: it thinks, says what it will do, and does it."""
     return looking(received, call_first=False)
 
 
-def look_first(received: Received) -> Reply:
+def look_first(received: ReceivedRequest) -> Reply:
     """The same one, with the call before the words."""
     return looking(received, call_first=True)
 
@@ -101,7 +101,7 @@ SUMMARY = "Parts seen so far: "
 USAGE = Usage(input=1_000, output=600)  # more than counts as little, so that going on is worth it
 
 
-def looking(received: Received, *, call_first: bool) -> Reply:
+def looking(received: ReceivedRequest, *, call_first: bool) -> Reply:
     talk = received.talk
     summed_up = sum([int(words.removeprefix(SUMMARY)) for _, words in talk.said() if words.startswith(SUMMARY)])
     seen = summed_up + len([result for result in talk.results("Look") if not result.get("is_error")])
@@ -162,7 +162,7 @@ class Stage:
         self.patience = patience
         self.keys: list[str] = []  # of the server's requests, in their order
 
-    def requests(self, prompt: str) -> list[Received]:
+    def requests(self, prompt: str) -> list[ReceivedRequest]:
         """Those of one session. Hundreds share a server, so each request is read once, and not by each of them."""
         every = self.server.requests
         self.keys += [request.talk.key for request in every[len(self.keys) :]]
@@ -202,7 +202,7 @@ class Played(NamedTuple):
 
     seen: Seen
     requests: int
-    wrong: list[Wrong]
+    wrong: list[RejectedRequest]
 
 
 def played(stage: Stage, prompt: str, seen: Seen) -> Played:
@@ -229,8 +229,8 @@ async def updates_of(
 
 @asynccontextmanager
 async def staged(
-    faults: Faults | None,
-    choose: Callable[[Received], Reply] = look,
+    faults: FaultPlan | None,
+    choose: Callable[[ReceivedRequest], Reply] = look,
     patience: RetryLimits = QUICK,
     api_key: str | None = None,
 ) -> AsyncGenerator[Stage, None]:

@@ -15,7 +15,7 @@ from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import Result
 from mainspring.engine.run import Run
 from mainspring.providers.transport import Transport
-from mainspring.simulator.faults import FAULTS, Faults, Planned
+from mainspring.simulator.faults import FAULTS, FaultPlan, PlannedFault
 
 MOMENTS = 24  # updates: two replies have about as many
 
@@ -53,7 +53,7 @@ def test_an_interrupt_at_any_moment_of_any_fault(name: str) -> None:
 
     async def main() -> None:
         argument = "2000" if name == "huge_text" else ARGUMENTS.get(name, "")
-        async with staged(Faults(Planned(name, 2, argument=argument))) as stage:
+        async with staged(FaultPlan(PlannedFault(name, 2, argument=argument))) as stage:
             every = await together([partial(stopped, stage, name, at) for at in range(1, MOMENTS + 1)])
             assert every[0].result.interrupted, "behind the first update nothing can be over yet"
             limits = IMPATIENT if name in SILENT else PATIENT
@@ -74,8 +74,8 @@ def test_an_interrupt_while_nothing_comes(name: str) -> None:
     """It waits for no deadline and for no retry, and the server sees the connection go."""
 
     async def main() -> None:
-        planned = Planned(name, None, argument={"rate_limited": "60", "drip": "1000"}.get(name, ""))
-        async with staged(Faults(planned)) as stage:
+        planned = PlannedFault(name, None, argument={"rate_limited": "60", "drip": "1000"}.get(name, ""))
+        async with staged(FaultPlan(planned)) as stage:
             loop, watching = asyncio.get_running_loop(), list[asyncio.Task[None]]()
             server, since = stage.server, list[float]()
 

@@ -13,7 +13,7 @@ import pytest
 from cli.stage import Serve, Stage, frames, serving
 
 from mainspring.simulator.choosing import Choose
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 
 MEGABYTE = 1024 * 1024
@@ -43,7 +43,7 @@ def results(output: bytes) -> list[Any]:
     return [frame for frame in frames(output) if frame["type"] == "result"]
 
 
-def in_view(request: Received) -> str:
+def in_view(request: ReceivedRequest) -> str:
     return "\n".join([words for _, words in request.talk.said()])
 
 
@@ -74,7 +74,7 @@ def test_forty_megabytes_end_a_turn_and_not_the_session(serve: Serve) -> None:
 def refuses_over(size: int, refusal: Refuse) -> Choose:
     """A server, or something on the way to it, with a limit of its own."""
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         return refusal if len(received.raw) > size else Say.of("Fine.")
 
     return choose
@@ -107,7 +107,7 @@ def test_a_servers_own_limit_ends_a_turn_and_not_the_session(serve: Serve, name:
 def test_a_request_with_many_images_passes_without_them(serve: Serve) -> None:
     """The server takes no images: the rung strips them, says so to the model, and the turn goes on."""
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         refusal = Refuse(413, "request_too_large", "Request exceeds the maximum size")
         return refusal if received.talk.blocks("image") else Say.of("Seen.")
 

@@ -11,7 +11,7 @@ import pytest
 from tiers import long
 
 from faults.stage import ALONE, ARGUMENTS, IMPATIENT, WITH_FALLBACK, Played, played, staged, together
-from mainspring.simulator.faults import FAULTS, Faults, Planned
+from mainspring.simulator.faults import FAULTS, FaultPlan, PlannedFault
 
 # See `PENDING` in test_recovery.py: until that is mended, a paused turn voids the thinking behind it.
 
@@ -27,9 +27,9 @@ def pairs(one_in: int) -> Iterator[tuple[str, list[str]]]:
 
 async def play(first: str, seconds: list[str]) -> list[Played]:
     """The first request is hit by the one, the next by the other; every second session has a model to fall back to."""
-    planned = [Planned(first, argument=ARGUMENTS.get(first, ""))]
-    planned += [Planned(name, after=1, prompt=f"[{name}]", argument=ARGUMENTS.get(name, "")) for name in seconds]
-    async with staged(Faults(*planned)) as stage:
+    planned = [PlannedFault(first, argument=ARGUMENTS.get(first, ""))]
+    planned += [PlannedFault(name, after=1, prompt=f"[{name}]", argument=ARGUMENTS.get(name, "")) for name in seconds]
+    async with staged(FaultPlan(*planned)) as stage:
         prompts = [f"{first}, then [{second}]" for second in seconds]
         sessions = [
             partial(stage.play, prompt, (ALONE, WITH_FALLBACK)[number % 2], deadlines=IMPATIENT)

@@ -36,7 +36,7 @@ from mainspring.core.messages import Assistant, Thinking
 from mainspring.core.updates import Result
 from mainspring.providers.anthropic import Key
 from mainspring.providers.transport import Transport
-from mainspring.simulator.faults import FAULTS, Faults, Planned
+from mainspring.simulator.faults import FAULTS, FaultPlan, PlannedFault
 
 CONFIGS = {"alone": ALONE, "with a fallback": WITH_FALLBACK}
 HUGE = f"{ARGUMENTS['huge_text']} characters"
@@ -203,10 +203,12 @@ CASES = [
 
 async def play_all(cases: list[Case]) -> dict[Case, Played]:
     planned = [
-        Planned(case.name, case.times, after=int(case.later), prompt=case.prompt, argument=ARGUMENTS.get(case.name, ""))
+        PlannedFault(
+            case.name, case.times, after=int(case.later), prompt=case.prompt, argument=ARGUMENTS.get(case.name, "")
+        )
         for case in cases
     ]
-    async with staged(Faults(*planned)) as stage:
+    async with staged(FaultPlan(*planned)) as stage:
         quick = [case for case in cases if case.name not in SILENT]
         slow = [case for case in cases if case.name in SILENT]  # all at once: they do nothing but wait
         seen = await together([partial(stage.play, case.prompt, CONFIGS[case.config]) for case in quick])
@@ -261,7 +263,7 @@ def test_a_finished_call_is_good_though_the_words_behind_it_are_lost(name: str, 
     """It may have run already, so it is kept, run once, and answered."""
 
     async def main() -> None:
-        async with staged(Faults(Planned(name, 2)), look_first) as stage:
+        async with staged(FaultPlan(PlannedFault(name, 2)), look_first) as stage:
             seen = await stage.play(name, CONFIGS[config], deadlines=LIMITS.get(name, PATIENT))
             assert stage.server.violations == []
         seen.check()
@@ -331,8 +333,8 @@ FOREVER: dict[str, Forever] = {
 
 async def play_for_ever() -> dict[tuple[str, str], Played]:
     cases = [(name, config) for name in FOREVER for config in CONFIGS]
-    planned = [Planned(name, None, prompt=f"[{name}]", argument=ARGUMENTS.get(name, "")) for name in FOREVER]
-    async with staged(Faults(*planned)) as stage:
+    planned = [PlannedFault(name, None, prompt=f"[{name}]", argument=ARGUMENTS.get(name, "")) for name in FOREVER]
+    async with staged(FaultPlan(*planned)) as stage:
         prompts = [f"[{name}] {config}" for name, config in cases]
         seen = await together(
             [
@@ -382,7 +384,7 @@ def test_the_second_model_is_not_shown_what_the_first_one_thought() -> None:
     over. Signatures are bound to the model, and the server would refuse them."""
 
     async def main() -> None:
-        async with staged(Faults(Planned("overloaded", None, PRIMARY.name, after=1))) as stage:
+        async with staged(FaultPlan(PlannedFault("overloaded", None, PRIMARY.name, after=1))) as stage:
             seen = await stage.play("go", WITH_FALLBACK)
             models = [request.talk.model for request in stage.server.requests]
             thoughts = [len(request.talk.blocks("thinking")) for request in stage.server.requests]
@@ -399,7 +401,7 @@ def test_the_second_model_is_not_shown_what_the_first_one_thought() -> None:
 @pytest.mark.covers("E-05")
 def test_the_first_model_is_asked_again_when_the_user_speaks_again() -> None:
     async def main() -> None:
-        async with staged(Faults(Planned("overloaded", 3, PRIMARY.name))) as stage:
+        async with staged(FaultPlan(PlannedFault("overloaded", 3, PRIMARY.name))) as stage:
             seen = await stage.play("go", WITH_FALLBACK)
             assert stage.server.requests[-1].talk.model == SECOND.name
             async with Transport(deadlines=PATIENT) as transport:
@@ -419,7 +421,7 @@ def test_the_first_model_is_asked_again_when_the_user_speaks_again() -> None:
 @pytest.mark.covers("G-19")
 def test_the_servers_wait_is_kept_to_before_the_request_is_made_again() -> None:
     async def main() -> None:
-        async with staged(Faults(Planned("rate_limited", argument="0.3"))) as stage:
+        async with staged(FaultPlan(PlannedFault("rate_limited", argument="0.3"))) as stage:
             await stage.play("go")
             first, second, *_ = [request.at for request in stage.server.requests]
             assert second - first >= 300
@@ -433,7 +435,7 @@ def test_a_stream_that_was_cut_is_not_asked_for_again_at_once(name: str) -> None
     """A server that has just lost three thousand streams is not helped by three thousand requests."""
 
     async def main() -> None:
-        async with staged(Faults(Planned(name, 2)), patience=replace(QUICK, base=100, cap=1_000)) as stage:
+        async with staged(FaultPlan(PlannedFault(name, 2)), patience=replace(QUICK, base=100, cap=1_000)) as stage:
             seen = await stage.play("go")
             times = [request.at for request in stage.server.requests]
             assert times[1] - times[0] >= 100

@@ -30,9 +30,9 @@ from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.proxies import ProxySettings
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
-from mainspring.simulator.faults import Faults, Planned
-from mainspring.simulator.received import Json, Received
-from mainspring.simulator.replies import Reply, Say, Stamp, Stream, events
+from mainspring.simulator.faults import FaultPlan, PlannedFault
+from mainspring.simulator.received import Json, ReceivedRequest
+from mainspring.simulator.replies import RawStream, Reply, ReplyStamp, Say, stream_events
 from mainspring.simulator.server import ModelServer
 from mainspring.simulator.speech import MESSAGES
 from mainspring.testing.clock import VirtualLoop, virtually
@@ -54,8 +54,8 @@ class Row(NamedTuple):
     argument: str = ""
     fault: str = ""
 
-    def planned(self, name: str, times: int | None) -> Planned:
-        return Planned(self.fault or name, times, argument=self.argument)
+    def planned(self, name: str, times: int | None) -> PlannedFault:
+        return PlannedFault(self.fault or name, times, argument=self.argument)
 
 
 ROWS = {
@@ -109,16 +109,16 @@ class Run(NamedTuple):
 
 
 def play(
-    *planned: Planned,
+    *planned: PlannedFault,
     config: Config = ALONE,
     patience: RetryLimits = EXACT,
     deadlines: Deadlines = REMOTE,
-    choose: Callable[[Received], Reply] = look,
+    choose: Callable[[ReceivedRequest], Reply] = look,
 ) -> Run:
     loop = VirtualLoop()
 
     async def main() -> Run:
-        faults = Faults(*planned)
+        faults = FaultPlan(*planned)
         async with ModelServer(choose=choose, faults=faults, clock=loop.milliseconds) as server:
             async with Transport(deadlines=deadlines) as transport:
                 session = Stage(server, patience).session(transport, config, Counter())
@@ -176,7 +176,7 @@ def test_the_limit_that_is_set_is_the_one_in_force_and_the_one_shown(name: str, 
 def test_faults_of_several_kinds_share_one_count(order: tuple[int, int, int], good: bool) -> None:
     """Cut in the text, refused before the first byte, cut in thinking: what is shown goes on from one to the next."""
     names = ("cut_in_text", "server_error", "cut_in_thinking")
-    run = play(*[Planned(name, times) for name, times in zip(names, order, strict=True)])
+    run = play(*[PlannedFault(name, times) for name, times in zip(names, order, strict=True)])
     failed = sum(order)
     assert run.waits == [(n, MOST, wait) for n, wait in enumerate(BACKOFF[:failed], 1)]
     assert len(run.times) == (failed + TURNS if good else MOST)
@@ -185,7 +185,7 @@ def test_faults_of_several_kinds_share_one_count(order: tuple[int, int, int], go
 
 @pytest.mark.covers("E-05", "G-21")
 def test_with_a_fallback_overload_in_mid_stream_is_given_three_attempts_too() -> None:
-    run = play(Planned("error_event", None, argument="overloaded_error"), config=WITH_FALLBACK)
+    run = play(PlannedFault("error_event", None, argument="overloaded_error"), config=WITH_FALLBACK)
     first, second = ALONE.model.name, WITH_FALLBACK.fallbacks[0].name
     assert run.models == [first] * 3 + [second] * MOST
     assert [(update.attempt, update.most) for update in run.updates if isinstance(update, Retrying)][:2] == [
@@ -197,7 +197,11 @@ def test_with_a_fallback_overload_in_mid_stream_is_given_three_attempts_too() ->
 
 def test_after_a_turn_all_attempts_are_there_again() -> None:
     """Nine cuts at each of the three turns."""
-    planned = [Planned("cut_in_text", 9), Planned("cut_in_text", 9, after=10), Planned("cut_in_text", 9, after=20)]
+    planned = [
+        PlannedFault("cut_in_text", 9),
+        PlannedFault("cut_in_text", 9, after=10),
+        PlannedFault("cut_in_text", 9, after=20),
+    ]
     run = play(*planned)
     assert run.result.cause == "end_turn"
     assert len(run.times) == 30
@@ -222,7 +226,7 @@ def test_after_a_turn_all_attempts_are_there_again() -> None:
 def test_an_error_event_that_does_not_pass_is_not_asked_again(
     fault: str, kind: str, cause: str, config: Config
 ) -> None:
-    run = play(Planned(fault, None, argument=kind), config=config)
+    run = play(PlannedFault(fault, None, argument=kind), config=config)
     assert (len(run.times), run.waits) == (1, [])
     assert (run.result.terminal, run.result.cause) == ("model_error", cause)
 
@@ -265,7 +269,7 @@ def test_how_long_a_server_may_be_silent() -> None:
 
 @pytest.mark.parametrize(("name", "silent"), [("silence", LOCAL.headers), ("stall", LOCAL.idle)])
 def test_a_local_server_is_waited_for_longer(name: str, silent: float) -> None:
-    run = play(Planned(name, 1), deadlines=LOCAL)
+    run = play(PlannedFault(name, 1), deadlines=LOCAL)
     assert run.gaps[0] == round(silent * 1_000) + BACKOFF[0]
     assert run.result.cause == "end_turn"
 
@@ -315,29 +319,29 @@ def test_a_hosted_server_of_any_protocol_may_be_silent_as_long(kind: Any, speaks
     assert virtually(main(), loop) == f"{IDLE if speaks else HEADERS} network"
 
 
-def kept_open(received: Received) -> Reply:
+def kept_open(received: ReceivedRequest) -> Reply:
     """A stream that begins, and then is kept open by what is no event: comments, one each ten seconds."""
     begins = next(iter(frames(received, Say.of("never said", usage=USAGE))))
-    return Stream((begins, *[b": still here\n\n"] * 60), usage=USAGE, pace_ms=10_000)
+    return RawStream((begins, *[b": still here\n\n"] * 60), usage=USAGE, pace_ms=10_000)
 
 
-def pinged(received: Received) -> Reply:
+def pinged(received: ReceivedRequest) -> Reply:
     """The same with pings, which are events: the server lives, and thinks for ten minutes."""
     say = look(received)
     assert isinstance(say, Say)
     begins, *rest = frames(received, say)
-    return Stream((begins, *[PING] * 60, b"".join(rest)), usage=USAGE, pace_ms=10_000)
+    return RawStream((begins, *[PING] * 60, b"".join(rest)), usage=USAGE, pace_ms=10_000)
 
 
-def stamp_for(received: Received) -> Stamp:
+def stamp_for(received: ReceivedRequest) -> ReplyStamp:
     turn, model = received.talk.turns(), received.talk.model
-    return Stamp(model, f"msg_{turn}", lambda: f"sig:{model}:{turn}")
+    return ReplyStamp(model, f"msg_{turn}", lambda: f"sig:{model}:{turn}")
 
 
-def frames(received: Received, say: Say) -> Iterator[bytes]:
+def frames(received: ReceivedRequest, say: Say) -> Iterator[bytes]:
     stamp = stamp_for(received)
     teller = MESSAGES.teller(say, stamp, received.body)
-    return (teller(event) for event in events(say, stamp))
+    return (teller(event) for event in stream_events(say, stamp))
 
 
 def test_comments_are_no_events_and_pings_are() -> None:
@@ -348,10 +352,10 @@ def test_comments_are_no_events_and_pings_are() -> None:
     assert play(choose=pinged).result.cause == "end_turn"
 
 
-def only_pings(count: int) -> Callable[[Received], Reply]:
-    def choose(received: Received) -> Reply:
+def only_pings(count: int) -> Callable[[ReceivedRequest], Reply]:
+    def choose(received: ReceivedRequest) -> Reply:
         begins = next(iter(frames(received, Say.of("never said", usage=USAGE))))
-        return Stream((begins, *[PING] * count), usage=USAGE, pace_ms=10_000)
+        return RawStream((begins, *[PING] * count), usage=USAGE, pace_ms=10_000)
 
     return choose
 
@@ -367,19 +371,19 @@ def test_a_server_that_pings_for_ever_is_given_up() -> None:
 # --- blocks that are written at once ----------------------------------------------------------------------
 
 
-def woven(received: Received) -> Reply:
+def woven(received: ReceivedRequest) -> Reply:
     """The events of all blocks, one of each in turn."""
     say = look(received)
     assert isinstance(say, Say)
     stamp = stamp_for(received)
     teller = MESSAGES.teller(say, stamp, received.body)
-    told = list(events(say, stamp))
+    told = list(stream_events(say, stamp))
     blocks = [[event for event in told if event.get("index") == at] for at in range(len(say.blocks))]
     mixed: list[Json] = [event for row in zip_longest(*blocks) for event in row if event is not None]
     outer = [event for event in told if "index" not in event]
     begin = [event for event in outer if event["type"] == "message_start"]
     order = [*begin, *mixed, *[event for event in outer if event not in begin]]
-    return Stream(tuple([teller(event) for event in order]), usage=USAGE)
+    return RawStream(tuple([teller(event) for event in order]), usage=USAGE)
 
 
 @pytest.mark.covers("E-02")

@@ -35,7 +35,7 @@ from cli.nursery import program
 from cli.stage import serving
 
 from mainspring.simulator.choosing import Choose
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply
 from mainspring.simulator.server import ModelServer
 from pipe.raw import PATIENCE, Frame, Pipe
@@ -122,7 +122,7 @@ class Stage:
         self.home = folder.parent / "home"
 
     @property
-    def requests(self) -> list[Received]:
+    def requests(self) -> list[ReceivedRequest]:
         return self.server.requests
 
     def said(self, number: int = -1) -> str:

@@ -16,7 +16,7 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import TaskNotificationMessage, TaskStartedMessage, TaskUpdatedMessage
 
 from mainspring.simulator.choosing import Choose
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from pipe.raw import kind
 from pipe.stage import Serve, Told, bash, call, words
@@ -36,19 +36,19 @@ def spawn(id: str = "spawn", /, name: str = "Agent", **more: Any) -> dict[str, A
 def playing(*main: Reply, below: tuple[Reply, ...] = (Say.of("Hello from below."),)) -> Choose:
     """One script for the main talk and one for each talk below, by how many replies stand in it."""
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         script = below if is_below(received) else main
         return script[min(received.talk.turns(), len(script) - 1)]
 
     return choose
 
 
-def is_below(received: Received) -> bool:
+def is_below(received: ReceivedRequest) -> bool:
     first = received.talk.messages[0]
     return "say hello below" in str(first)
 
 
-def below(stage_requests: list[Received]) -> list[Received]:
+def below(stage_requests: list[ReceivedRequest]) -> list[ReceivedRequest]:
     return [received for received in stage_requests if is_below(received)]
 
 
@@ -186,7 +186,7 @@ def test_an_agent_of_the_project(serve: Serve) -> None:
 # --- in the background ------------------------------------------------------------------------------
 
 
-def waking(received: Received) -> Reply:
+def waking(received: ReceivedRequest) -> Reply:
     """The agent is still at work when the main turn ends."""
     if is_below(received):
         return Say.of("Hello from below.", pace_ms=120)

@@ -15,7 +15,7 @@ from claude_agent_sdk import ClaudeSDKClient
 from mainspring.driven.lines import line
 from mainspring.driven.outgoing import Outgoing
 from mainspring.settings.trust import is_trusted
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from pipe.raw import Frame, prompt
 from pipe.stage import Serve, Told, bash, call, exchange, response, words
@@ -85,7 +85,7 @@ def test_an_interrupt_while_the_conversation_is_cleared(serve: Serve) -> None:
 def test_a_no_that_ends_an_agent_between_two_runs(serve: Serve) -> None:
     """5.1: an agent in the background is refused, with `interrupt`, while nothing else runs: the next prompt works."""
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         said = json.dumps(received.body["messages"])
         if "the errand" in said and "toolu_Agent" not in said:
             return Say.of("Reported.") if received.talk.results() else Say.of(bash("touch made"))

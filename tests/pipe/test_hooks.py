@@ -23,8 +23,8 @@ from claude_agent_sdk import (
     tool,
 )
 
-from mainspring.simulator.received import Received
-from mainspring.simulator.replies import Reply, Say, Stream
+from mainspring.simulator.received import ReceivedRequest
+from mainspring.simulator.replies import RawStream, Reply, Say
 from pipe.raw import prompt
 from pipe.stage import Serve, bash, call, exchange, words
 
@@ -139,7 +139,7 @@ def test_the_events_of_a_sub_agent(serve: Serve) -> None:
     assert Path(end["agent_transcript_path"]).exists()
 
 
-def delegating(received: Received) -> Reply:
+def delegating(received: ReceivedRequest) -> Reply:
     """The main model asks a greeter, which runs a command."""
     talk = received.talk
     if "say hello below" in str(talk.messages[0]):
@@ -553,7 +553,7 @@ def test_their_events_come_in_their_place(serve: Serve) -> None:
 
 def test_an_answer_is_told_of_at_once(serve: Serve) -> None:
     """Nothing else happens meanwhile: the model takes its time."""
-    stage = serve(Stream(end="hang"))
+    stage = serve(RawStream(end="hang"))
     with stage.pipe("--include-hook-events") as pipe:
         pipe.initialize(hooks={"UserPromptSubmit": [{"hookCallbackIds": ["mine"]}]})
         pipe.send(prompt("go"))

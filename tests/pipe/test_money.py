@@ -13,7 +13,7 @@ from claude_agent_sdk import ClaudeSDKClient
 
 from mainspring.core.models import MODELS
 from mainspring.core.money import NANOS_PER_USD, Usage, cost
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from pipe.stage import Serve, Told, bash, exchange
 from pipe.test_agents import GREETER, is_below, spawn
@@ -25,7 +25,7 @@ LIMIT = 16 * ONE
 WORDS = ["hello", "/clear", "/compact", "run", "/context"]
 
 
-def choose(received: Received) -> Reply:
+def choose(received: ReceivedRequest) -> Reply:
     """Every request costs the same."""
     said = json.dumps(received.body["messages"])
     if "Write down what is needed to go on" in said:
@@ -74,7 +74,7 @@ def test_a_resumed_session_goes_on_with_what_it_has_spent(serve: Serve) -> None:
 def test_the_usage_of_a_model_is_the_sessions_whatever_was_compacted(serve: Serve) -> None:
     """6.4: what was used before a summary, by agents, and for the summary itself counts after a resume as before it."""
 
-    def choosing(received: Received) -> Reply:
+    def choosing(received: ReceivedRequest) -> Reply:
         if is_below(received):
             return Say.of("Hello from below.", usage=USED)
         if "delegate" in received.talk.prompt and not received.talk.results():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import AgentDefinition, ClaudeSDKClient
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from pipe.stage import Serve, bash, call, exchange
 
@@ -102,7 +102,7 @@ def test_thinking(thinking: dict[str, Any], kind: str, serve: Serve) -> None:
 def test_the_fallback_model_takes_over(serve: Serve) -> None:
     """1.2: `fallback_model` is used when the first is overloaded."""
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         first = received.body["model"] == "claude-opus-5"
         return Refuse(529, "overloaded_error", "Overloaded", {"retry-after": "0"}) if first else Say.of("Hi.")
 
@@ -186,7 +186,7 @@ def test_dynamic_sections_are_left_out_of_the_system_prompt(serve: Serve) -> Non
 def test_nor_do_agents_name_the_folder_in_theirs(serve: Serve) -> None:
     given = {"description": "greet", "prompt": "say hello below", "subagent_type": "greeter"}
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         if "say hello below" in str(received.talk.messages[0]):
             return Say.of("Hello from below.")
         done = received.talk.results()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import AgentDefinition, ClaudeSDKClient, PermissionResultAllow, ToolPermissionContext, UserMessage
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from pipe.raw import PATIENCE, Frame, Pipe, prompt
 from pipe.stage import Serve, Stage, Told, bash, call, exchange, response
@@ -153,7 +153,7 @@ def test_agents_edit_too(serve: Serve, background: bool) -> None:
     """4, 12: what an agent has changed is put back; one in the background works on while the turn is over."""
     task = {"description": "d", "prompt": "work below", "subagent_type": "worker", "run_in_background": background}
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         turn = received.talk.turns()
         if "work below" in str(received.talk.messages[0]):
             below = (Say.of(call("Read", "r", file_path="f")), Say.of(write("f", "new"), write("g", "new", "v")))

@@ -12,7 +12,7 @@ import pytest
 from claude_agent_sdk import AssistantMessage, ClaudeSDKClient, UserMessage, create_sdk_mcp_server, tool
 from mcp.types import ToolAnnotations
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from pipe.raw import LIMIT, Frame
 from pipe.stage import Serve, Stage, Told, call, exchange, response, words
@@ -273,7 +273,7 @@ def test_a_call_waits_for_a_server_that_is_still_connecting(serve: Serve) -> Non
     agent = call("Agent", description="x", prompt="the errand", run_in_background=False)
     calls = [call("mcp__late__echo", name, text=name) for name in ("one", "two")]
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         said = json.dumps(received.body["messages"])
         if "the errand" in said and "toolu_Agent" not in said:
             return Say.of("Reported.") if received.talk.results() else Say.of(call("mcp__late__echo", "in", text="in"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mainspring.simulator.replies import Raw, Reply, Stream
+from mainspring.simulator.replies import RawReply, RawStream, Reply
 
 HEAD = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: %s\r\n\r\n"
 JSON, EVENTS, PLAIN = b"application/json", b"text/event-stream", b"text/plain; charset=utf-8"
@@ -27,14 +27,14 @@ def data(*events: Any) -> tuple[bytes, ...]:
     return tuple([f"data: {each}\n\n".encode() for each in written])
 
 
-def stream(*frames: bytes | tuple[bytes, ...], end: Any = "done") -> Stream:
+def stream(*frames: bytes | tuple[bytes, ...], end: Any = "done") -> RawStream:
     flat = [part for frame in frames for part in (frame if isinstance(frame, tuple) else (frame,))]
-    return Stream(tuple(flat), end=end)
+    return RawStream(tuple(flat), end=end)
 
 
-def body(kind: bytes, content: Any) -> Raw:
+def body(kind: bytes, content: Any) -> RawReply:
     written = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return Raw((HEAD % kind, written))
+    return RawReply((HEAD % kind, written))
 
 
 def halves(event: bytes, at: bytes) -> tuple[bytes, bytes]:

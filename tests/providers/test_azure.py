@@ -30,7 +30,7 @@ from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.transport import Transport
 from mainspring.settings.values import ModelEntry
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 
@@ -97,7 +97,7 @@ def test_the_address_may_have_a_path_already() -> None:
     assert azure_base_url("https://gateway.example/team/openai") == "https://gateway.example/team/openai"
 
 
-def sent(request: Received) -> tuple[str, str, str | None, str | None]:
+def sent(request: ReceivedRequest) -> tuple[str, str, str | None, str | None]:
     return request.path, request.query, request.headers.get("api-key"), request.headers.get("authorization")
 
 

@@ -24,7 +24,7 @@ from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Deadlines, Transport
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.custom import tool
@@ -152,10 +152,10 @@ class Played(NamedTuple):
 
 async def play(kind: Kind, reply: Reply, times: int) -> Played:
     """The first `times` requests are answered so."""
-    asked: list[Received] = []
+    asked: list[ReceivedRequest] = []
     read: list[str] = []
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         asked.append(received)
         return reply if len(asked) <= times else Say.of("Done.")
 

@@ -135,5 +135,7 @@ def stripped(body: Any) -> Any:
 @given(st.one_of(orderly(), disorderly()), st.integers(0, 40))
 def test_whatever_the_history_the_rest_of_the_request_is_valid(messages: list[Message], cut: int) -> None:
     body = stripped(sent(*map(with_thoughts, messages[:cut])))
-    found = openai_chat_request.violations(msgspec.json.encode(body), {"content-type": "application/json"}, frozenset())
+    found = openai_chat_request.find_violations(
+        msgspec.json.encode(body), {"content-type": "application/json"}, frozenset()
+    )
     assert found == []

@@ -64,11 +64,11 @@ Judge = Callable[[bytes, dict[str, str]], list[Any]]
 
 def judge_of(provider: HttpProvider) -> Judge:
     if isinstance(provider, OpenAIResponses):
-        return openai_responses_request.violations
+        return openai_responses_request.find_violations
     if isinstance(provider, OpenAIChat):
         passes = frozenset({"reasoning_content"}) if provider.manners.reasoning_back else frozenset[str]()
-        return lambda body, headers: openai_chat_request.violations(body, headers, passes)
-    return validate.violations
+        return lambda body, headers: openai_chat_request.find_violations(body, headers, passes)
+    return validate.find_request_violations
 
 
 def switched(messages: list[Message]) -> list[Message]:

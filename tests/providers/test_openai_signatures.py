@@ -180,7 +180,7 @@ def test_whatever_the_history_the_rest_of_the_request_is_the_same(
     with_them, without = sent(*signing(messages)[:cut], manners=manners), sent(*same_names[:cut], manners=PLAIN)
     assert stripped(with_them) == without
     body = msgspec.json.encode(without)
-    assert openai_chat_request.violations(body, {"content-type": "application/json"}, frozenset()) == []
+    assert openai_chat_request.find_violations(body, {"content-type": "application/json"}, frozenset()) == []
 
 
 # --- over the wire ------------------------------------------------------------------------------------------

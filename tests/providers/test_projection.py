@@ -38,7 +38,7 @@ from mainspring.providers.chunks import ByteChunks
 from mainspring.providers.media import MOST, REMOVED
 from mainspring.providers.placing import ProjectionTarget
 from mainspring.providers.projection import RequestProjection
-from mainspring.simulator.validate import violations
+from mainspring.simulator.validate import find_request_violations
 from providers.histories import PNG, disorderly, edits_of, orderly, signature
 
 SONNET, HAIKU = "claude-sonnet-5-5", "claude-haiku-4-5"
@@ -62,7 +62,7 @@ def sent(asked: Request, talk: Conversation, provider: Anthropic | None = None) 
     prepared = (provider or Anthropic()).prepare(asked, talk)
     body = b"".join(prepared.body)
     assert len(body) == prepared.body.size
-    assert violations(body, prepared.headers) == []
+    assert find_request_violations(body, prepared.headers) == []
     decoded: dict[str, Any] = msgspec.json.decode(body)
     return decoded
 

@@ -26,7 +26,7 @@ from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.toolless import ToollessProvider, strip_tools
 from mainspring.providers.transport import Transport
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from providers.histories import PNG
@@ -50,7 +50,7 @@ SAID: dict[str, tuple[int, str]] = {
 
 
 def refuses(status: int, words: str) -> Any:
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         if received.body.get("tools"):
             return Refuse(status, "invalid_request_error", words, code="null")
         return Say.of("Hello.")

@@ -22,7 +22,7 @@ from mainspring.cli.repl.shown import Shown
 from mainspring.cli.repl.status import Status
 from mainspring.cli.talk import Talk
 from mainspring.core.messages import Origin, User
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 from repl.seeing import ReadPaper
@@ -134,7 +134,7 @@ def answers(chance: random.Random) -> Reply:
 def test_whatever_is_said_is_heard_once_and_in_order(seed: int, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
 
-    def choose(_: Received) -> Reply:
+    def choose(_: ReceivedRequest) -> Reply:
         return answers(chance)
 
     async def main() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 from cli.stage import Serve, Stage
 from cli.terminal import without_notes
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from repl.person import ESCAPE, SitAt
 from repl.test_terminal import tool_use
 
 
-def results(received: Received) -> dict[str, str]:
+def results(received: ReceivedRequest) -> dict[str, str]:
     """By the id of the call."""
     messages: list[dict[str, Any]] = received.body["messages"]
     lists: list[list[dict[str, Any]]] = [one["content"] for one in messages if isinstance(one["content"], list)]
@@ -30,7 +30,7 @@ def test_a_no_to_a_call_of_an_agent(serve: Serve, sit_at: SitAt) -> None:
     """It ends the agent's run, which tells the session so; the session goes on."""
     given = {"description": "look", "prompt": "look below", "subagent_type": "general-purpose"}
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         if "look below" in json.dumps(received.body["messages"][0]):
             return Say.of(tool_use("Read", "toolu_3", file_path="../outside.txt"))
         if received.talk.results():
@@ -53,7 +53,7 @@ def test_a_no_to_a_call_of_an_agent(serve: Serve, sit_at: SitAt) -> None:
 def test_a_no_lets_running_calls_finish(serve: Serve, sit_at: SitAt) -> None:
     """The command was under way when the question was put: its output is there, and it was not ended."""
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         if received.talk.results():
             return Say.of("I heard both.")
         reading = tool_use("Bash", "toolu_1", command="until test -e flag; do sleep 0.1; done; cat flag")

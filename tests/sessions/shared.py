@@ -21,7 +21,7 @@ from typing import Any
 import claude_agent_sdk
 import pytest
 
-from mainspring.simulator.received import Received, blocks_of
+from mainspring.simulator.received import ReceivedRequest, blocks_of
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 
@@ -55,7 +55,7 @@ class SharedSession:
 
     # --- the model ---
 
-    def _choose(self, received: Received) -> Reply:
+    def _choose(self, received: ReceivedRequest) -> Reply:
         talk = received.talk
         self._replies += 1
         thought = {"type": "thinking", "thinking": "Hm."}

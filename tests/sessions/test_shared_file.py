@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from sessions.shared import OURS, THEIRS, TOOL, SharedSession, is_for_a_summary, needs_claude_code, staying
 
@@ -98,7 +98,7 @@ ROUNDS = 14
 class LongSession(SharedSession):
     """The first prompt makes the model run many commands, each with a long output that has a word of its own."""
 
-    def _choose(self, received: Received) -> Reply:
+    def _choose(self, received: ReceivedRequest) -> Reply:
         done = len(received.talk.results())
         if is_for_a_summary(received.body):
             return Say.of("<summary>It went on.</summary>")

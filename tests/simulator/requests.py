@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mainspring.simulator.manners import MANNERS, Manner
+from mainspring.simulator.manners import MANNERS, ModelQuirks
 from mainspring.simulator.rules.parameters import CONTEXT_MANAGEMENT, TASK_BUDGETS
 from mainspring.simulator.validate import GOOD_HEADERS
 from simulator.bodies import (
@@ -45,7 +45,7 @@ def requests(draw: st.DrawFn) -> Drawn:
 
 
 @st.composite
-def thinking_in(draw: st.DrawFn, body: Json, manner: Manner) -> str:
+def thinking_in(draw: st.DrawFn, body: Json, manner: ModelQuirks) -> str:
     """Which thinking there may be: none, one that leads each reply, or any."""
     mode = draw(st.sampled_from([None, *sorted(manner.thinking)]))
     if mode is not None:
@@ -57,7 +57,7 @@ def thinking_in(draw: st.DrawFn, body: Json, manner: Manner) -> str:
 
 
 @st.composite
-def parameters_in(draw: st.DrawFn, body: Json, manner: Manner) -> dict[str, str]:
+def parameters_in(draw: st.DrawFn, body: Json, manner: ModelQuirks) -> dict[str, str]:
     headers = dict(GOOD_HEADERS)
     quiet = body.get("thinking", {}).get("type") in ("disabled", "between_tools")
     efforts = sorted(manner.efforts & manner.quiet if quiet else manner.efforts)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.simulator.binding import Binding
+from mainspring.simulator.binding import SignatureBinding
 from mainspring.simulator.replies import Say
 from simulator.bodies import Json, ask, assistant, call, mark, result, text, tool, user
 
@@ -18,9 +18,9 @@ class Talk:
     """A request, the model's reply to it, and the request that hands it back."""
 
     def __init__(self, *said: Json | str, **more: Any) -> None:
-        self.binding = Binding()
+        self.binding = SignatureBinding()
         self.first = ask(user("Read it."), system=SYSTEM, tools=[tool()], **more)
-        self.reply = self.binding.signed(Say.of(*(said or (THOUGHT, call()))), self.first)
+        self.reply = self.binding.sign_reply(Say.of(*(said or (THOUGHT, call()))), self.first)
         self.more = more
 
     def back(self, **changed: Any) -> Json:

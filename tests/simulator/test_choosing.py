@@ -9,26 +9,26 @@ import pytest
 
 from mainspring.simulator.choosing import (
     NO_MORE,
-    Exchange,
     InOrder,
-    Script,
-    answered,
-    by_prompt,
-    line,
+    PromptScript,
+    RecordedExchange,
+    choose_by_prompt,
+    default_reply,
+    encode_recording_line,
     read_recording,
     read_rule,
     read_script,
-    recorded,
+    replay_recording,
 )
-from mainspring.simulator.received import Received
-from mainspring.simulator.replies import Refuse, Reply, Say, Stream
+from mainspring.simulator.received import ReceivedRequest
+from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
 from simulator.bodies import Json, ask, assistant, call, mark, result, text, thought, user
 
 A, B, C = Say.of("a"), Say.of("b"), Say.of("c")
 
 
-def received(*messages: Json, **more: object) -> Received:
-    return Received("/v1/messages", {}, b"", ask(*messages, **more), 0, 1)
+def received(*messages: Json, **more: object) -> ReceivedRequest:
+    return ReceivedRequest("/v1/messages", {}, b"", ask(*messages, **more), 0, 1)
 
 
 def refused(reply: Reply) -> str:
@@ -44,7 +44,7 @@ def test_replies_in_order_and_those_that_come_back() -> None:
 
 
 def test_a_server_that_was_told_nothing_answers_all_the_same() -> None:
-    reply = answered(received(user("Good morning.\nAnd so on.")))
+    reply = default_reply(received(user("Good morning.\nAnd so on.")))
     assert isinstance(reply, Say)
     assert [block.get("text") for block in reply.blocks] == [None, "You said: Good morning."]
 
@@ -53,7 +53,7 @@ def test_a_server_that_was_told_nothing_answers_all_the_same() -> None:
 
 
 def test_a_script_goes_by_what_was_asked_and_how_often_it_was_answered() -> None:
-    choose = by_prompt([Script("add", (A, B)), Script("count", (C,))])
+    choose = choose_by_prompt([PromptScript("add", (A, B)), PromptScript("count", (C,))])
     adding = (user("please add"), assistant(call()), user(result()))
     assert choose(received(*adding)) == B
     assert choose(received(user("please count"))) == C
@@ -62,17 +62,17 @@ def test_a_script_goes_by_what_was_asked_and_how_often_it_was_answered() -> None
 
 
 def test_what_a_client_adds_to_recover_does_not_change_the_conversation() -> None:
-    choose = by_prompt([Script("add", (A, B))])
+    choose = choose_by_prompt([PromptScript("add", (A, B))])
     assert choose(received(user("add"), assistant("hal"), user("Go on from where you stopped."))) == B
 
 
 def test_the_last_prompt_that_is_known_counts() -> None:
-    choose = by_prompt([Script("add", (A,)), Script("count", (C,))])
+    choose = choose_by_prompt([PromptScript("add", (A,)), PromptScript("count", (C,))])
     assert choose(received(user("add"), assistant("5"), user("count"))) == C
 
 
 def test_an_end_of_the_script_is_named() -> None:
-    choose = by_prompt([Script("add", (A,))])
+    choose = choose_by_prompt([PromptScript("add", (A,))])
     assert "has 1 replies, and was asked for number 2" in refused(
         choose(received(user("add"), assistant("5"), user("?")))
     )
@@ -81,7 +81,7 @@ def test_an_end_of_the_script_is_named() -> None:
 
 def test_scripts_in_files(tmp_path: Path) -> None:
     path = tmp_path / "script.json"
-    path.write_bytes(msgspec.json.encode([Script("add", (A, B))]))
+    path.write_bytes(msgspec.json.encode([PromptScript("add", (A, B))]))
     assert read_script(path)(received(user("add"))) == A
     path.write_bytes(msgspec.json.encode([B, Refuse(529, "overloaded_error")]))
     choose = read_script(path)
@@ -93,18 +93,24 @@ def test_scripts_in_files(tmp_path: Path) -> None:
 
 def test_a_recording_answers_the_same_messages(tmp_path: Path) -> None:
     path = tmp_path / "session.jsonl"
-    cut = Stream((b"event: ping\n\n",), "close")
+    cut = RawStream((b"event: ping\n\n",), "close")
     first, second = ask(user("add")), ask(user("add"), assistant(call()), user(result()))
-    path.write_bytes(line(first, cut) + line(first, A) + line(second, B))
-    assert read_recording(path) == [Exchange(first, cut), Exchange(first, A), Exchange(second, B)]
-    choose = recorded(read_recording(path))
+    path.write_bytes(
+        encode_recording_line(first, cut) + encode_recording_line(first, A) + encode_recording_line(second, B)
+    )
+    assert read_recording(path) == [
+        RecordedExchange(first, cut),
+        RecordedExchange(first, A),
+        RecordedExchange(second, B),
+    ]
+    choose = replay_recording(read_recording(path))
     assert choose(received(*second["messages"])) == B
     assert [choose(received(user("add"))) for _ in range(3)] == [cut, A, A], "then the last one again"
 
 
 def test_what_changes_from_day_to_day_is_not_compared() -> None:
     body = ask(user("add"), assistant(thought(), text("hm")), user("go on"), system="Today is Monday.")
-    choose = recorded([Exchange(body, A)])
+    choose = replay_recording([RecordedExchange(body, A)])
     changed = received(
         user(text("add", **mark())),
         assistant(thought(signature="sig:claude-sonnet-5-5:77"), text("hm")),
@@ -116,8 +122,8 @@ def test_what_changes_from_day_to_day_is_not_compared() -> None:
 
 @pytest.mark.parametrize("body", [ask(user("subtract")), ask(user("add"), model="claude-opus-5")])
 def test_another_conversation_is_not_answered(body: Json) -> None:
-    choose = recorded([Exchange(ask(user("add")), A)])
-    reply = choose(Received("/v1/messages", {}, b"", body, 0, 1))
+    choose = replay_recording([RecordedExchange(ask(user("add")), A)])
+    reply = choose(ReceivedRequest("/v1/messages", {}, b"", body, 0, 1))
     assert "holds no answer to these 1 messages" in refused(reply)
 
 
@@ -125,7 +131,7 @@ def test_another_conversation_is_not_answered(body: Json) -> None:
 
 
 def test_a_rule_by_name() -> None:
-    assert read_rule("mainspring.simulator.choosing:answered") is answered
+    assert read_rule("mainspring.simulator.choosing:default_reply") is default_reply
 
 
 def test_a_rule_that_there_is_not() -> None:

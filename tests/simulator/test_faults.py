@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from mainspring.simulator.faults import FAULTS, NO_SUCH_TOOL, Faults, Planned, Scene
-from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stamp, Stream
+from mainspring.simulator.faults import FAULTS, NO_SUCH_TOOL, FaultPlan, FaultScene, PlannedFault
+from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, ReplyStamp, Say
 from simulator.bodies import Json, ask, assistant, call, text, thought, user
 from simulator.client import Event, assembled
 
-STAMP = Stamp("claude-sonnet-5-5", "msg_1", lambda: "sig:claude-sonnet-5-5:1")
+STAMP = ReplyStamp("claude-sonnet-5-5", "msg_1", lambda: "sig:claude-sonnet-5-5:1")
 SAY = Say.of({"type": "thinking", "thinking": "Let me see what there is."}, "I will read the file.", call())
 WHOLE = ["thinking", "text", "tool_use"]
 
 
 def spoilt(name: str, say: Say = SAY, argument: str = "", **body: Any) -> Reply:
-    scene = Scene(ask(stream=body.pop("stream", True), **body), say, STAMP, argument)
+    scene = FaultScene(ask(stream=body.pop("stream", True), **body), say, STAMP, argument)
     assert FAULTS[name].fits(scene)
     return FAULTS[name].make(scene)
 
 
 def events(reply: Reply) -> list[Event]:
     """The events that can be read in a stream."""
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     found: list[Event] = []
     for record in b"".join(reply.frames).decode().split("\n\n"):
         lines = dict(line.split(": ", 1) for line in record.split("\n") if ": " in line and line[0] != ":")
@@ -66,13 +66,13 @@ def test_the_argument_of_a_rate_limit_is_the_wait() -> None:
 
 def test_a_signature_is_refused_only_where_there_is_one() -> None:
     fits = FAULTS["bad_signature"].fits
-    assert not fits(Scene(ask(), SAY, STAMP))
-    assert fits(Scene(ask(user("a"), assistant(thought(), text("b")), user("c")), SAY, STAMP))
+    assert not fits(FaultScene(ask(), SAY, STAMP))
+    assert fits(FaultScene(ask(user("a"), assistant(thought(), text("b")), user("c")), SAY, STAMP))
 
 
 @pytest.mark.parametrize(("name", "end"), [("reset", "reset"), ("silence", "hang")])
 def test_no_answer_at_all(name: str, end: str) -> None:
-    assert spoilt(name) == Stream((), end, head=False)  # type: ignore[arg-type]  # one of its ends
+    assert spoilt(name) == RawStream((), end, head=False)  # type: ignore[arg-type]  # one of its ends
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_no_answer_at_all(name: str, end: str) -> None:
 )
 def test_streams_that_stop(name: str, end: str, shown: list[str]) -> None:
     reply = spoilt(name)
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     assert (reply.end, reply.usage) == (end, SAY.spent)
     seen = events(reply)
     begun = [event.data["content_block"]["type"] for event in seen if event.name == "content_block_start"]
@@ -125,7 +125,7 @@ def test_an_event_that_cannot_be_read(name: str) -> None:
 
 def test_a_chunk_without_a_length() -> None:
     reply = spoilt("malformed_http")
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     assert reply.frames[0].startswith(b"HTTP/1.1 200 OK")
     assert reply.frames[-1] == b"no length\r\n"
 
@@ -143,7 +143,7 @@ def test_what_is_odd_but_right(name: str) -> None:
     assert [block["type"] for block in message["content"]] == WHOLE
     assert len(message["content"][1]["text"]) == (500 if name == "huge_text" else len("I will read the file."))
     assert message["content"][2]["input"] == {"file_path": "a.py"}
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     assert reply.end == "done"
 
 
@@ -184,14 +184,14 @@ def test_calls_that_are_wrong() -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_fault_has_a_form_without_a_stream(name: str) -> None:
     body = ask(user("a"), assistant(thought(), text("b")), user("c"))
-    reply = FAULTS[name].make(Scene(body, SAY, STAMP))
-    if isinstance(reply, Stream):
+    reply = FAULTS[name].make(FaultScene(body, SAY, STAMP))
+    if isinstance(reply, RawStream):
         assert not reply.head, "a message that was not to be streamed is no stream of events"
-    assert not isinstance(reply, Raw)
+    assert not isinstance(reply, RawReply)
 
 
 NOTHING = Say(())
-NEED_A_PLACE = [name for name, fault in FAULTS.items() if not fault.fits(Scene(ask(stream=True), NOTHING, STAMP))]
+NEED_A_PLACE = [name for name, fault in FAULTS.items() if not fault.fits(FaultScene(ask(stream=True), NOTHING, STAMP))]
 
 
 def test_most_faults_need_a_place() -> None:
@@ -200,81 +200,82 @@ def test_most_faults_need_a_place() -> None:
 
 @pytest.mark.parametrize("name", NEED_A_PLACE)
 def test_a_fault_without_a_place_leaves_the_reply_as_it_is(name: str) -> None:
-    assert Faults(Planned(name)).spoil(Scene(ask(stream=True), NOTHING, STAMP)) == ("", NOTHING)
+    assert FaultPlan(PlannedFault(name)).spoil(FaultScene(ask(stream=True), NOTHING, STAMP)) == ("", NOTHING)
 
 
 # --- when -----------------------------------------------------------------------------------------------
 
 
-def hits(faults: Faults, *bodies: Json) -> list[str]:
-    return [faults.spoil(Scene({**body, "stream": True}, SAY, STAMP))[0] for body in bodies]
+def hits(faults: FaultPlan, *bodies: Json) -> list[str]:
+    return [faults.spoil(FaultScene({**body, "stream": True}, SAY, STAMP))[0] for body in bodies]
 
 
 ONE, OTHER = ask(user("one")), ask(user("other"))
 
 
 def test_a_fault_comes_as_often_as_planned_in_each_conversation() -> None:
-    faults = Faults(Planned("overloaded", 2))
+    faults = FaultPlan(PlannedFault("overloaded", 2))
     assert hits(faults, ONE, OTHER, ONE, ONE, OTHER, OTHER) == ["overloaded"] * 3 + ["", "overloaded", ""]
 
 
 def test_one_after_the_other() -> None:
-    faults = Faults(Planned("overloaded"), Planned("reset"))
+    faults = FaultPlan(PlannedFault("overloaded"), PlannedFault("reset"))
     assert hits(faults, ONE, ONE, ONE) == ["overloaded", "reset", ""]
 
 
 def test_for_ever_for_one_model_later_or_in_one_conversation() -> None:
-    assert hits(Faults(Planned("overloaded", None)), *[ONE] * 5) == ["overloaded"] * 5
+    assert hits(FaultPlan(PlannedFault("overloaded", None)), *[ONE] * 5) == ["overloaded"] * 5
     small = ask(user("one"), model="claude-haiku-4-5")
     assert (
-        hits(Faults(Planned("overloaded", None, "claude-haiku-4-5")), ONE, small, ONE, small) == ["", "overloaded"] * 2
+        hits(FaultPlan(PlannedFault("overloaded", None, "claude-haiku-4-5")), ONE, small, ONE, small)
+        == ["", "overloaded"] * 2
     )
-    assert hits(Faults(Planned("overloaded", after=2)), *[ONE] * 4) == ["", "", "overloaded", ""]
-    assert hits(Faults(Planned("overloaded", prompt="oth")), ONE, OTHER) == ["", "overloaded"]
+    assert hits(FaultPlan(PlannedFault("overloaded", after=2)), *[ONE] * 4) == ["", "", "overloaded", ""]
+    assert hits(FaultPlan(PlannedFault("overloaded", prompt="oth")), ONE, OTHER) == ["", "overloaded"]
 
 
 def test_what_finds_no_place_is_not_used_up() -> None:
-    faults = Faults(Planned("cut_in_call"))
-    assert faults.spoil(Scene(ONE, Say.of("words only"), STAMP))[0] == ""
-    assert faults.spoil(Scene(ONE, SAY, STAMP))[0] == "cut_in_call"
+    faults = FaultPlan(PlannedFault("cut_in_call"))
+    assert faults.spoil(FaultScene(ONE, Say.of("words only"), STAMP))[0] == ""
+    assert faults.spoil(FaultScene(ONE, SAY, STAMP))[0] == "cut_in_call"
 
 
 def test_rates_replay_by_seed_and_do_not_depend_on_the_others() -> None:
     rates = {"overloaded": 0.2, "cut_in_text": 0.2}
-    alone = hits(Faults(seed=3, rates=rates), *[ONE] * 200)
-    together = hits(Faults(seed=3, rates=rates), *[ONE, OTHER] * 200)
+    alone = hits(FaultPlan(seed=3, rates=rates), *[ONE] * 200)
+    together = hits(FaultPlan(seed=3, rates=rates), *[ONE, OTHER] * 200)
     assert together[::2] == alone
     assert together[1::2] != alone
-    assert hits(Faults(seed=4, rates=rates), *[ONE] * 200) != alone
+    assert hits(FaultPlan(seed=4, rates=rates), *[ONE] * 200) != alone
     share = Counter(alone)
     assert all(20 <= share[name] <= 60 for name in rates)
 
 
 def test_a_rate_that_hits_what_has_no_place_for_it_hits_nothing() -> None:
-    assert Faults(rates={"cut_in_call": 1}).spoil(Scene(ONE, Say.of("words"), STAMP))[0] == ""
+    assert FaultPlan(rates={"cut_in_call": 1}).spoil(FaultScene(ONE, Say.of("words"), STAMP))[0] == ""
 
 
 @pytest.mark.parametrize(
     ("written", "planned"),
     [
-        ("overloaded", Planned("overloaded")),
-        ("overloaded:3", Planned("overloaded", 3)),
-        ("overloaded:*@claude-opus-5", Planned("overloaded", None, "claude-opus-5")),
-        ("rate_limited=0.5:2", Planned("rate_limited", 2, argument="0.5")),
-        ("drip=5:2@claude-opus-5~fix it", Planned("drip", 2, "claude-opus-5", prompt="fix it", argument="5")),
-        ("reset~[a]", Planned("reset", prompt="[a]")),
+        ("overloaded", PlannedFault("overloaded")),
+        ("overloaded:3", PlannedFault("overloaded", 3)),
+        ("overloaded:*@claude-opus-5", PlannedFault("overloaded", None, "claude-opus-5")),
+        ("rate_limited=0.5:2", PlannedFault("rate_limited", 2, argument="0.5")),
+        ("drip=5:2@claude-opus-5~fix it", PlannedFault("drip", 2, "claude-opus-5", prompt="fix it", argument="5")),
+        ("reset~[a]", PlannedFault("reset", prompt="[a]")),
     ],
 )
-def test_faults_in_writing(written: str, planned: Planned) -> None:
-    assert Planned.read(written) == planned
+def test_faults_in_writing(written: str, planned: PlannedFault) -> None:
+    assert PlannedFault.read(written) == planned
 
 
 @pytest.mark.parametrize("written", ["", "earthquake", "overloaded:often", "overloaded:3:4"])
 def test_what_is_no_fault_is_named_with_those_that_are(written: str) -> None:
     with pytest.raises(ValueError, match=f"'{written}' is no fault.*cut_in_text"):
-        Planned.read(written)
+        PlannedFault.read(written)
 
 
 def test_a_fault_that_nobody_knows() -> None:
     with pytest.raises(ValueError, match="there is no fault 'rain'"):
-        Faults(rates={"rain": 0.1})
+        FaultPlan(rates={"rain": 0.1})

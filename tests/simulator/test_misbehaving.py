@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mainspring.core.money import Usage
-from mainspring.simulator.choosing import Script, by_prompt
-from mainspring.simulator.faults import Faults, Planned
-from mainspring.simulator.replies import Refuse, Say, Stream
+from mainspring.simulator.choosing import PromptScript, choose_by_prompt
+from mainspring.simulator.faults import FaultPlan, PlannedFault
+from mainspring.simulator.replies import RawStream, Refuse, Say
 from mainspring.simulator.server import ModelServer
 from simulator.bodies import Json, ask, assistant, call, mark, result, text, tool, user
 from simulator.client import assembled, connected
@@ -35,7 +35,7 @@ async def answer(server: ModelServer, body: Json) -> Json:
 
 @pytest.mark.parametrize(("end", "error"), [("close", asyncio.IncompleteReadError), ("reset", ConnectionResetError)])
 def test_a_stream_that_ends_badly(end: str, error: type[Exception]) -> None:
-    stream = Stream((b"event: ping\ndata: {}\n\n",), end)  # type: ignore[arg-type]  # one of its ends
+    stream = RawStream((b"event: ping\ndata: {}\n\n",), end)  # type: ignore[arg-type]  # one of its ends
 
     async def talk(server: ModelServer) -> None:
         async with connected(server.url) as client:
@@ -56,7 +56,7 @@ def test_silence_lasts_until_the_client_leaves() -> None:
                 await asyncio.wait_for(client.reader.read(1), 0.05)
         await server.until(lambda: server.aborted == 1 and server.open_connections == 0)
 
-    serving(ModelServer(faults=Faults(Planned("silence")), choose=lambda _: Say.of("never")), talk)
+    serving(ModelServer(faults=FaultPlan(PlannedFault("silence")), choose=lambda _: Say.of("never")), talk)
 
 
 def test_a_spoilt_reply_is_given_again_and_told_apart() -> None:
@@ -65,7 +65,7 @@ def test_a_spoilt_reply_is_given_again_and_told_apart() -> None:
         assert (await answer(server, ask()))["content"][0]["text"] == "one"
         assert (await answer(server, ask()))["content"][0]["text"] == "two"
 
-    faults = Faults(Planned("overloaded"), Planned("pings"))
+    faults = FaultPlan(PlannedFault("overloaded"), PlannedFault("pings"))
     server = serving(ModelServer([Say.of("one"), Say.of("two")], faults=faults), talk)
     assert [answered.fault for answered in server.answers] == ["overloaded", "pings", ""]
 
@@ -74,7 +74,7 @@ def test_a_refusal_of_the_script_is_no_business_of_the_faults() -> None:
     async def talk(server: ModelServer) -> None:
         assert (await answer(server, ask()))["error"]["message"] == "scripted"
 
-    server = serving(ModelServer([Refuse(400, "x", "scripted")], faults=Faults(Planned("overloaded"))), talk)
+    server = serving(ModelServer([Refuse(400, "x", "scripted")], faults=FaultPlan(PlannedFault("overloaded"))), talk)
     assert server.answers[0].fault == ""
 
 
@@ -95,9 +95,9 @@ def test_many_sessions_share_a_server_and_each_has_its_own_trouble() -> None:
         return tuple(statuses)
 
     def new_server() -> ModelServer:
-        scripts = [Script(f"session {number}.", (Say.of(f"to {number}"),)) for number in range(60)]
+        scripts = [PromptScript(f"session {number}.", (Say.of(f"to {number}"),)) for number in range(60)]
         rates = {"overloaded": 0.3, "rate_limited": 0.2}
-        return ModelServer(choose=by_prompt(scripts), faults=Faults(seed=5, rates=rates))
+        return ModelServer(choose=choose_by_prompt(scripts), faults=FaultPlan(seed=5, rates=rates))
 
     together: list[tuple[int, ...]] = []
     alone: list[tuple[int, ...]] = []
@@ -145,7 +145,7 @@ def test_what_was_never_answered_was_never_written() -> None:
         await answer(server, ask(system=system))
         assert (await answer(server, ask(system=system)))["usage"]["cache_read_input_tokens"] == 0
 
-    server = serving(ModelServer([Say.of("a")], metered=True, faults=Faults(Planned("overloaded"))), talk)
+    server = serving(ModelServer([Say.of("a")], metered=True, faults=FaultPlan(PlannedFault("overloaded"))), talk)
     assert server.answers[0].usage == Usage()
     assert server.answers[0].cost == 0
 

@@ -17,8 +17,8 @@ import pytest
 from peers import PYTHON, is_made
 
 from mainspring.core.money import Usage
-from mainspring.simulator.faults import Faults, Planned
-from mainspring.simulator.received import Received
+from mainspring.simulator.faults import FaultPlan, PlannedFault
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 
@@ -34,7 +34,7 @@ SPOILT = (
 )
 
 
-def choose(received: Received) -> Reply:
+def choose(received: ReceivedRequest) -> Reply:
     talk = received.talk
     if talk.body.get("tools") and not talk.results():
         return Say.of(THOUGHT, "Let me ask.", CALL)
@@ -48,8 +48,8 @@ def peer() -> None:
 
 @pytest.fixture(scope="module")
 def talked(peer: None) -> tuple[Any, ModelServer]:
-    planned = [Planned(name, prompt=name, argument="5000" if name == "huge_text" else "") for name in SPOILT]
-    faults = Faults(*planned[:1], Planned("overloaded", 2, prompt="twice too busy"), *planned[1:])
+    planned = [PlannedFault(name, prompt=name, argument="5000" if name == "huge_text" else "") for name in SPOILT]
+    faults = FaultPlan(*planned[:1], PlannedFault("overloaded", 2, prompt="twice too busy"), *planned[1:])
     server = ModelServer(choose=choose, faults=faults, api_key="key")
 
     async def main() -> bytes:

@@ -16,8 +16,8 @@ import pytest
 from peers import PYTHON, is_made
 
 from mainspring.core.money import Usage
-from mainspring.simulator.faults import Faults, Planned
-from mainspring.simulator.received import Received
+from mainspring.simulator.faults import FaultPlan, PlannedFault
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 
@@ -36,7 +36,7 @@ DOORS = ("chat", "responses")
 Talked = tuple[Any, ModelServer]
 
 
-def choose(received: Received) -> Reply:
+def choose(received: ReceivedRequest) -> Reply:
     talk = received.talk
     if talk.body.get("tools") and not talk.results():
         return Say.of(THOUGHT, "Let me ask.", *CALLS)
@@ -48,8 +48,8 @@ def choose(received: Received) -> Reply:
 @pytest.fixture(scope="module")
 def talked() -> Talked:
     assert is_made(), "there is no '.venv-peers' with the pinned client: run 'make peers'"
-    planned = [Planned(name, prompt=name, argument="5000" if name == "huge_text" else "") for name in SPOILT]
-    faults = Faults(Planned("overloaded", 2, prompt="twice too busy"), *planned)
+    planned = [PlannedFault(name, prompt=name, argument="5000" if name == "huge_text" else "") for name in SPOILT]
+    faults = FaultPlan(PlannedFault("overloaded", 2, prompt="twice too busy"), *planned)
     server = ModelServer(choose=choose, faults=faults, api_key="key", models=("gpt-6-sol", "local"))
 
     async def main() -> bytes:

@@ -9,15 +9,15 @@ import pytest
 
 from mainspring.core.money import Usage
 from mainspring.simulator import openai_chat, openai_responses
-from mainspring.simulator.faults import FAULTS, KNOWN, NO_SUCH_TOOL, ODD, Scene, delivers, fits
-from mainspring.simulator.oddities import ODDITIES, known, oddly
-from mainspring.simulator.replies import Refuse, Reply, Say, Stamp, Stream
-from mainspring.simulator.speech import MESSAGES, Speech
+from mainspring.simulator.faults import FAULTS, KNOWN, NO_SUCH_TOOL, ODD, FaultScene, fault_fits, is_delivering_fault
+from mainspring.simulator.oddities import ODDITIES, apply_oddities, check_oddities
+from mainspring.simulator.replies import RawStream, Refuse, Reply, ReplyStamp, Say
+from mainspring.simulator.speech import MESSAGES, ApiDialect
 from simulator.bodies import Json, ask, assistant, call, thought, user
 from simulator.openai_bodies import chat, respond
 from simulator.openai_client import Chat, Response
 
-STAMP = Stamp("gpt-6-sol", "msg_001", lambda: "sig:gpt-6-sol:1")
+STAMP = ReplyStamp("gpt-6-sol", "msg_001", lambda: "sig:gpt-6-sol:1")
 WORDS = "I will read the file."
 THINKS: Json = {"type": "thinking", "thinking": "Let me see.", "signature": "sig:gpt-6-sol:1"}
 SAY = Say.of(
@@ -29,23 +29,23 @@ COUNTED: Any = {"stream_options": {"include_usage": True}}
 ALOUD: Any = {"reasoning": {"summary": "auto"}, "include": ["reasoning.encrypted_content"]}
 
 
-def scene(speech: Speech, say: Say = SAY, argument: str = "", *, stream: bool = True, **more: Any) -> Scene:
+def scene(speech: ApiDialect, say: Say = SAY, argument: str = "", *, stream: bool = True, **more: Any) -> FaultScene:
     asked = chat(stream=stream, **more) if speech is openai_chat.SPEECH else respond(stream=stream, **more)
-    return Scene(ask(stream=stream), say, STAMP, argument, speech, asked)
+    return FaultScene(ask(stream=stream), say, STAMP, argument, speech, asked)
 
 
-def told(speech: Speech, say: Say = SAY, **more: Any) -> bytes:
+def told(speech: ApiDialect, say: Say = SAY, **more: Any) -> bytes:
     return b"".join(scene(speech, say, **more).frames())
 
 
-def whole(speech: Speech, say: Say = SAY, **more: Any) -> Json:
+def whole(speech: ApiDialect, say: Say = SAY, **more: Any) -> Json:
     shown = scene(speech, say, stream=False, **more)
     assert shown.asked is not None
     return speech.whole(shown.say, shown.stamp, shown.asked)
 
 
 def bytes_of(reply: Reply) -> bytes:
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     return b"".join(reply.frames)
 
 
@@ -147,7 +147,7 @@ NOT_SPELLED = {"paused"}
 def test_every_fault_is_shown_here() -> None:
     shown = {*REFUSED, *SILENT, *CUT, *WRONG, *ODD_BUT_RIGHT, *SAID, *NOT_SPELLED}
     assert shown == set(FAULTS)
-    assert not any(fits(name, scene(speech)) for name in NOT_SPELLED for speech in BOTH.values())
+    assert not any(fault_fits(name, scene(speech)) for name in NOT_SPELLED for speech in BOTH.values())
 
 
 @pytest.mark.parametrize("door", BOTH)
@@ -176,7 +176,7 @@ def test_a_prompt_that_is_too_long_says_by_how_much() -> None:
 @pytest.mark.parametrize("door", BOTH)
 @pytest.mark.parametrize("name", SILENT)
 def test_no_answer_at_all(name: str, door: str) -> None:
-    assert FAULTS[name].make(scene(BOTH[door])) == Stream((), SILENT[name], head=False)  # type: ignore[arg-type]
+    assert FAULTS[name].make(scene(BOTH[door])) == RawStream((), SILENT[name], head=False)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", CUT)
@@ -184,19 +184,19 @@ def test_streams_that_stop(name: str) -> None:
     end, text, written = CUT[name]
     reply = FAULTS[name].make(scene(openai_chat.SPEECH))
     cut = Chat(bytes_of(reply))
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     assert (reply.end, reply.usage, cut.finish, cut.done) == (end, SAY.spent, None, False)
     assert (cut.text, "".join([each["arguments"] for each in cut.calls[:1]])) == (WORDS[:text], ARGUMENTS[:written])
     reply = FAULTS[name].make(scene(openai_responses.SPEECH, **ALOUD))
     stopped = Response(bytes_of(reply))
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     assert (reply.end, stopped.final, stopped.error) == (end, None, None)
     assert (stopped.text, stopped.pieces.get("fc_1_2", "")) == (WORDS[:text], ARGUMENTS[:written])
 
 
 def test_a_cut_behind_a_call_delivers_it_only_where_the_protocol_ends_calls() -> None:
     speeches = (MESSAGES, openai_chat.SPEECH, openai_responses.SPEECH)
-    assert [delivers("cut_after_call", speech) for speech in speeches] == [True, False, True]
+    assert [is_delivering_fault("cut_after_call", speech) for speech in speeches] == [True, False, True]
 
 
 @pytest.mark.parametrize("door", BOTH)
@@ -239,7 +239,7 @@ def test_an_event_that_cannot_be_read(name: str, door: str) -> None:
 @pytest.mark.parametrize("door", BOTH)
 def test_a_chunk_without_a_length(door: str) -> None:
     reply = FAULTS["malformed_http"].make(scene(BOTH[door]))
-    assert isinstance(reply, Stream)
+    assert isinstance(reply, RawStream)
     assert reply.frames[-1] == b"no length\r\n"
     assert b"0\r\n\r\n" not in b"".join(reply.frames), "an empty chunk would have been the end"
 
@@ -284,9 +284,9 @@ def test_calls_that_are_wrong() -> None:
 def test_a_signature_is_refused_only_where_there_is_one() -> None:
     with_thought = ask(user("a"), assistant(thought("gpt-6-sol"), call()), user("b"))
     shown = scene(openai_responses.SPEECH)._replace(body=with_thought)
-    assert fits("bad_signature", shown)
-    assert not fits("bad_signature", scene(openai_responses.SPEECH))
-    assert not fits("bad_signature", shown._replace(speech=openai_chat.SPEECH)), "a chat carries none"
+    assert fault_fits("bad_signature", shown)
+    assert not fault_fits("bad_signature", scene(openai_responses.SPEECH))
+    assert not fault_fits("bad_signature", shown._replace(speech=openai_chat.SPEECH)), "a chat carries none"
 
 
 # --- manners of odd servers ---------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_a_signature_is_refused_only_where_there_is_one() -> None:
 
 def odd_chat(*names: str, say: Say = SAY, **more: Any) -> tuple[Chat, Json]:
     """Streamed, and the choice of the whole answer."""
-    strange = oddly(say, names)
+    strange = apply_oddities(say, names)
     return Chat(told(openai_chat.SPEECH, strange, **COUNTED, **more)), whole(openai_chat.SPEECH, strange)["choices"][0]
 
 
@@ -312,7 +312,10 @@ def test_calls_as_text(style: str, written: str) -> None:
     streamed, choice = odd_chat(f"calls_as_text{style}")
     assert (streamed.text, streamed.calls, streamed.finish) == (WORDS + written * 2, [], "stop")
     assert (choice["message"]["content"], "tool_calls" in choice["message"]) == (WORDS + written * 2, False)
-    assert Response(told(openai_responses.SPEECH, oddly(SAY, [f"calls_as_text{style}"]))).text == WORDS + written * 2
+    assert (
+        Response(told(openai_responses.SPEECH, apply_oddities(SAY, [f"calls_as_text{style}"]))).text
+        == WORDS + written * 2
+    )
 
 
 @pytest.mark.parametrize(("argument", "held"), [("", "missing"), ("=empty", ""), ("=null", None)])
@@ -320,7 +323,7 @@ def test_no_ids(argument: str, held: str | None) -> None:
     streamed, choice = odd_chat(f"no_ids{argument}")
     assert [each["id"] for each in streamed.calls] == [held if held != "missing" else None] * 2
     assert [each.get("id", "missing") for each in choice["message"]["tool_calls"]] == [held, held]
-    items = whole(openai_responses.SPEECH, oddly(SAY, [f"no_ids{argument}"]))["output"]
+    items = whole(openai_responses.SPEECH, apply_oddities(SAY, [f"no_ids{argument}"]))["output"]
     assert [each.get("call_id", "missing") for each in items[2:]] == [held, held]
 
 
@@ -334,7 +337,7 @@ def test_object_arguments() -> None:
     streamed, choice = odd_chat("object_arguments")
     assert [each["arguments"] for each in streamed.calls] == [{"file_path": "a.py"}] * 2
     assert [each["function"]["arguments"] for each in choice["message"]["tool_calls"]] == [{"file_path": "a.py"}] * 2
-    items = whole(openai_responses.SPEECH, oddly(SAY, ["object_arguments"]))["output"]
+    items = whole(openai_responses.SPEECH, apply_oddities(SAY, ["object_arguments"]))["output"]
     assert items[2]["arguments"] == {"file_path": "a.py"}
     broken = odd_chat("object_arguments", say=Say.of({**call(), "partial_json": "{oh"}))[0]
     assert broken.calls[0]["arguments"] == "{oh", "what is no object stays text"
@@ -342,7 +345,7 @@ def test_object_arguments() -> None:
 
 def test_calls_in_one_piece_and_pieces_without_index() -> None:
     for names in (("no_index",), ("whole_calls",), ("whole_calls", "no_index")):
-        raw = told(openai_chat.SPEECH, oddly(SAY, names))
+        raw = told(openai_chat.SPEECH, apply_oddities(SAY, names))
         assert Chat(raw).calls == Chat(told(openai_chat.SPEECH)).calls
         assert (b'"tool_calls":[{"index"' in raw) == ("no_index" not in names)
         assert raw.count(b'"tool_calls":[') == (2 if "whole_calls" in names else 6)
@@ -357,8 +360,8 @@ def test_how_a_stream_ends() -> None:
 
 def test_no_usage() -> None:
     assert odd_chat("no_usage")[0].usage is None
-    assert "usage" not in whole(openai_chat.SPEECH, oddly(SAY, ["no_usage"]))
-    assert whole(openai_responses.SPEECH, oddly(SAY, ["no_usage"]))["usage"] is None
+    assert "usage" not in whole(openai_chat.SPEECH, apply_oddities(SAY, ["no_usage"]))
+    assert whole(openai_responses.SPEECH, apply_oddities(SAY, ["no_usage"]))["usage"] is None
 
 
 @pytest.mark.parametrize(
@@ -382,13 +385,13 @@ def test_a_refusal_in_its_own_field() -> None:
     streamed, choice = odd_chat("refusal_field", say=Say.of("I would rather not."))
     assert (streamed.fields["refusal"], streamed.text, streamed.finish) == ("I would rather not.", "", "stop")
     assert (choice["message"]["refusal"], choice["message"]["content"]) == ("I would rather not.", None)
-    response = Response(told(openai_responses.SPEECH, oddly(Say.of("I would rather not."), ["refusal_field"])))
+    response = Response(told(openai_responses.SPEECH, apply_oddities(Say.of("I would rather not."), ["refusal_field"])))
     assert "response.refusal.delta" in response.kinds
     assert response.items[0]["content"] == [{"type": "refusal", "refusal": "I would rather not."}]
 
 
 def test_an_error_with_the_error_inside() -> None:
-    nested = scene(openai_responses.SPEECH, oddly(SAY, ["nested_error"]))
+    nested = scene(openai_responses.SPEECH, apply_oddities(SAY, ["nested_error"]))
     error = Response(bytes_of(FAULTS["error_at_once"].make(nested))).error
     assert error is not None
     assert error["error"]["code"] == "server_is_overloaded"
@@ -397,9 +400,9 @@ def test_an_error_with_the_error_inside() -> None:
 def test_manners_can_be_planned_where_they_can_be_seen() -> None:
     assert set(ODD) == set(ODDITIES)
     assert set(KNOWN) == {*FAULTS, *ODDITIES}
-    assert not fits("no_done", scene(openai_responses.SPEECH))
-    assert not fits("no_ids", scene(openai_chat.SPEECH, Say.of("no calls")))
-    assert not fits("no_ids", Scene(ask(), SAY, STAMP)), "Anthropic's protocol has no such servers"
+    assert not fault_fits("no_done", scene(openai_responses.SPEECH))
+    assert not fault_fits("no_ids", scene(openai_chat.SPEECH, Say.of("no calls")))
+    assert not fault_fits("no_ids", FaultScene(ask(), SAY, STAMP)), "Anthropic's protocol has no such servers"
     made = KNOWN["calls_as_text"].make(scene(openai_chat.SPEECH, argument="mistral"))
     assert isinstance(made, Say)
     assert "[TOOL_CALLS]" in Chat(told(openai_chat.SPEECH, made)).text
@@ -407,13 +410,13 @@ def test_manners_can_be_planned_where_they_can_be_seen() -> None:
 
 def test_unknown_manners_are_told() -> None:
     with pytest.raises(ValueError, match=r"'moody' is no manner of odd servers; there are calls_as_text"):
-        known(["no_ids", "moody"])
+        check_oddities(["no_ids", "moody"])
     with pytest.raises(ValueError, match=r"'calls_as_text=latin' is no manner of odd servers; there are hermes"):
-        known(["calls_as_text=latin"])
+        check_oddities(["calls_as_text=latin"])
 
 
 def test_manners_and_faults_go_together() -> None:
-    cut = bytes_of(FAULTS["cut_in_call"].make(scene(openai_chat.SPEECH, oddly(SAY, ["no_index", "no_ids"]))))
+    cut = bytes_of(FAULTS["cut_in_call"].make(scene(openai_chat.SPEECH, apply_oddities(SAY, ["no_index", "no_ids"]))))
     assert (Chat(cut).calls, b'"tool_calls":[{"index"' in cut) == (
         [{"id": None, "name": "Read", "arguments": ARGUMENTS[:10]}],
         False,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mainspring.simulator import openai_chat_request as chat_rules
 from mainspring.simulator import openai_responses_request as responses_rules
-from mainspring.simulator.received import Talk, bare, blocks_of
+from mainspring.simulator.received import ReceivedConversation, blocks_of, strip_cache_marks
 from mainspring.simulator.validate import OF_BYTES, OF_FORM
 from simulator.bodies import PIXEL, Json, assistant, call, image, result, text, user
 from simulator.openai_bodies import (
@@ -107,12 +107,12 @@ spelled = pytest.mark.parametrize(("rules", "spell"), SPELLINGS, ids=["chat", "r
 @given(messages=conversations())
 def test_a_conversation_is_heard_as_it_was_meant(rules: Any, spell: Any, messages: list[Json]) -> None:
     body = spell(messages)
-    assert rules.violations(body) == []
-    heard = rules.heard(body)
-    assert [(each["role"], bare(blocks_of(each))) for each in heard["messages"]] == [
+    assert rules.find_violations(body) == []
+    heard = rules.to_messages(body)
+    assert [(each["role"], strip_cache_marks(blocks_of(each))) for each in heard["messages"]] == [
         (each["role"], blocks_of(each)) for each in messages
     ]
-    assert bare(heard["system"]) == [text("Be brief.")]
+    assert strip_cache_marks(heard["system"]) == [text("Be brief.")]
     assert [each["name"] for each in heard["tools"]] == ["Read", "Write"]
     assert heard["model"] == MODEL
 
@@ -125,23 +125,23 @@ def test_whatever_stands_where_is_judged_and_no_more(
     changed = copy.deepcopy(spell(messages))
     container, key = data.draw(st.sampled_from(places(changed)))
     container[key] = value
-    found = rules.violations(changed)
+    found = rules.find_violations(changed)
     assert {violation.rule for violation in found} <= RULES
     if not found:  # what is taken can be heard and answered
-        talk = Talk(rules.heard(changed))
+        talk = ReceivedConversation(rules.to_messages(changed))
         assert talk.key
         assert msgspec.json.encode(talk.body)
 
 
 @given(st.binary(max_size=50) | anything.map(msgspec.json.encode))
 def test_any_bytes_are_judged(raw: bytes) -> None:
-    assert all(rules.violations(raw) != [] for rules in BOTH)
+    assert all(rules.find_violations(raw) != [] for rules in BOTH)
 
 
 def test_reasoning_is_heard_as_thinking() -> None:
     summary = [{"type": "summary_text", "text": "Hm."}]
-    heard = responses_rules.heard(respond(item(), thought(summary=summary), called(), output()))
-    assert bare(heard["messages"][1]["content"][0]) == {
+    heard = responses_rules.to_messages(respond(item(), thought(summary=summary), called(), output()))
+    assert strip_cache_marks(heard["messages"][1]["content"][0]) == {
         "type": "thinking",
         "thinking": "Hm.",
         "signature": f"sig:{MODEL}:1",
@@ -151,5 +151,5 @@ def test_reasoning_is_heard_as_thinking() -> None:
 def test_a_picture_is_heard_with_its_type() -> None:
     assert image() == {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
     elsewhere = chat(says([{"type": "image_url", "image_url": {"url": "https://a.example/b.png"}}]))
-    source = chat_rules.heard(elsewhere)["messages"][0]["content"][0]["source"]
+    source = chat_rules.to_messages(elsewhere)["messages"][0]["content"][0]["source"]
     assert source == {"type": "url", "url": "https://a.example/b.png"}

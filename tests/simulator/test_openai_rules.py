@@ -8,7 +8,7 @@ import pytest
 
 from mainspring.simulator import openai_chat_request as chat_rules
 from mainspring.simulator import openai_responses_request as responses_rules
-from mainspring.simulator.openai_errors import complaint
+from mainspring.simulator.openai_errors import violation_to_error
 from mainspring.simulator.violation import Violation
 from simulator.bodies import Json
 from simulator.openai_bodies import (
@@ -160,24 +160,24 @@ WRONG_RESPONSES: list[tuple[str, Json]] = [
 
 @pytest.mark.parametrize("name", RIGHT_CHATS)
 def test_chats_that_are_right(name: str) -> None:
-    assert chat_rules.violations(RIGHT_CHATS[name]) == []
+    assert chat_rules.find_violations(RIGHT_CHATS[name]) == []
 
 
 @pytest.mark.parametrize(("rule", "body"), WRONG_CHATS)
 def test_chats_that_are_wrong(rule: str, body: Json) -> None:
-    found = chat_rules.violations(body)
+    found = chat_rules.find_violations(body)
     assert found, f"nobody minds, '{rule}' should"
     assert found[0].rule == rule, found
 
 
 @pytest.mark.parametrize("name", RIGHT_RESPONSES)
 def test_responses_that_are_right(name: str) -> None:
-    assert responses_rules.violations(RIGHT_RESPONSES[name]) == []
+    assert responses_rules.find_violations(RIGHT_RESPONSES[name]) == []
 
 
 @pytest.mark.parametrize(("rule", "body"), WRONG_RESPONSES)
 def test_responses_that_are_wrong(rule: str, body: Json) -> None:
-    found = responses_rules.violations(body)
+    found = responses_rules.find_violations(body)
     assert found, f"nobody minds, '{rule}' should"
     assert found[0].rule == rule, found
 
@@ -193,7 +193,7 @@ def test_every_rule_of_responses_alone_is_broken_above() -> None:
 
 
 def test_headers_and_bytes_are_judged_first() -> None:
-    both = (chat_rules.violations, responses_rules.violations)
+    both = (chat_rules.find_violations, responses_rules.find_violations)
     assert [judge(b"{", {})[0].rule for judge in both] == ["headers.content_type"] * 2
     assert [judge(b"{")[0].rule for judge in both] == ["body.json"] * 2
     assert [judge(b'{"model": "\\ud800"}')[0].rule for judge in both] == ["body.unicode"] * 2
@@ -201,7 +201,7 @@ def test_headers_and_bytes_are_judged_first() -> None:
 
 def test_a_server_that_thinks_aloud_takes_its_thoughts_back() -> None:
     body = chat(says(), says("x", "assistant", reasoning_content="Hm."), says())
-    assert chat_rules.violations(body, lets_pass=frozenset({"reasoning_content"})) == []
+    assert chat_rules.find_violations(body, lets_pass=frozenset({"reasoning_content"})) == []
 
 
 @pytest.mark.parametrize(
@@ -225,5 +225,5 @@ def test_a_server_that_thinks_aloud_takes_its_thoughts_back() -> None:
     ],
 )
 def test_how_it_is_said(violation: Violation, code: str, param: str, said: str) -> None:
-    refuse: Any = complaint(violation)
+    refuse: Any = violation_to_error(violation)
     assert (refuse.status, refuse.code, refuse.param, refuse.message) == (400, code, param, said)

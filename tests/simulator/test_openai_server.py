@@ -11,8 +11,14 @@ from typing import Any
 import pytest
 
 from mainspring.core.money import Usage
-from mainspring.simulator.choosing import Script, by_prompt, line, read_recording, recorded
-from mainspring.simulator.faults import Faults, Planned
+from mainspring.simulator.choosing import (
+    PromptScript,
+    choose_by_prompt,
+    encode_recording_line,
+    read_recording,
+    replay_recording,
+)
+from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from simulator.bodies import Json, ask, assistant, call, result, tool, user
@@ -88,7 +94,7 @@ def test_one_script_is_played_over_three_protocols() -> None:
         asked["input"] += [*items, output("call_1", "x"), output("call_2", "y")]
         assert text_of(RESPONSES, (await whole(server, RESPONSES, asked))[1]) == "It holds 1."
 
-    server = serving(ModelServer(choose=by_prompt([Script("Read it.", (FIRST, SECOND))])), talk)
+    server = serving(ModelServer(choose=choose_by_prompt([PromptScript("Read it.", (FIRST, SECOND))])), talk)
     assert server.violations == []
     last = [request.talk for request in server.requests[1::2]]
     assert [[each["content"] for each in talk.results("Read")] for talk in last] == [["x", "y"]] * 3
@@ -113,10 +119,10 @@ def test_what_was_recorded_over_one_protocol_is_replayed_over_another(tmp_path: 
     with file.open("wb") as written:
 
         def keep(body: Json, reply: Reply) -> None:
-            written.write(line(body, reply))
+            written.write(encode_recording_line(body, reply))
 
         serving(ModelServer([Say.of(call("call_1")), SECOND], record=keep), record)
-    serving(ModelServer(choose=recorded(read_recording(file))), replay)
+    serving(ModelServer(choose=replay_recording(read_recording(file))), replay)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------
@@ -144,7 +150,7 @@ def test_errors_have_openais_form_and_headers(path: str) -> None:
             "unsupported_parameter",
         )
 
-    faults = Faults(Planned("rate_limited", argument="3"))
+    faults = FaultPlan(PlannedFault("rate_limited", argument="3"))
     own = Refuse(402, "insufficient_quota", "Pay.", code="credit_balance_exhausted")
     server = serving(ModelServer([Say.of("one"), own], faults=faults), talk)
     assert [violation.rule for violation in server.violations] == ["sampling.model"]
@@ -240,7 +246,7 @@ def test_a_server_that_is_odd_once() -> None:
             [1, "tool_calls"],
         )
 
-    faults = Faults(Planned("calls_as_text"))
+    faults = FaultPlan(PlannedFault("calls_as_text"))
     server = serving(ModelServer([Say.of(call()), Say.of(call())], faults=faults), talk)
     assert [answer.fault for answer in server.answers] == ["calls_as_text", ""]
 

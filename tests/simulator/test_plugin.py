@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mainspring.core.money import Usage
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.testing.plugin import LiveServer, call, live, thinking
 from simulator.bodies import ask as body_of
@@ -77,7 +77,7 @@ def test_scripts_are_for_many_at_once(model_server: LiveServer) -> None:
 
 
 def test_rules_and_random_faults(model_server: LiveServer) -> None:
-    def shout(received: Received) -> Reply:
+    def shout(received: ReceivedRequest) -> Reply:
         return Say.of(received.talk.prompt.upper())
 
     model_server.rule(shout)

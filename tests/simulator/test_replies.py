@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.money import Usage
-from mainspring.simulator.replies import Say, Stamp, events, framed, message
+from mainspring.simulator.replies import ReplyStamp, Say, frame_event, make_message, stream_events
 from simulator.bodies import Json, call, pages, redacted, searched, text
 from simulator.client import Event, assembled
 
 
-def stamp() -> Stamp:
+def stamp() -> ReplyStamp:
     numbers = count(1)
-    return Stamp("claude-sonnet-5-5", "msg_1", lambda: f"sig:claude-sonnet-5-5:{next(numbers)}")
+    return ReplyStamp("claude-sonnet-5-5", "msg_1", lambda: f"sig:claude-sonnet-5-5:{next(numbers)}")
 
 
 def stream(say: Say) -> list[Event]:
-    return [Event(str(event["type"]), json.loads(json.dumps(event))) for event in events(say, stamp())]
+    return [Event(str(event["type"]), json.loads(json.dumps(event))) for event in stream_events(say, stamp())]
 
 
 def test_the_events_of_a_reply_in_their_order() -> None:
@@ -67,12 +67,12 @@ def test_what_was_cleared_is_in_the_last_delta_and_in_the_whole_message() -> Non
     told = [event.name for event in stream(say) if "context_management" in event.data]
     assert told == ["message_delta"]
     assert stream(say)[-2].data["context_management"] == {"applied_edits": [edit]}
-    assert message(say, stamp())["context_management"] == {"applied_edits": [edit]}
-    assert "context_management" not in message(Say.of("So."), stamp())
+    assert make_message(say, stamp())["context_management"] == {"applied_edits": [edit]}
+    assert "context_management" not in make_message(Say.of("So."), stamp())
 
 
 def test_a_frame() -> None:
-    assert framed({"type": "ping"}) == b'event: ping\ndata: {"type":"ping"}\n\n'
+    assert frame_event({"type": "ping"}) == b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 def test_a_call_without_arguments_has_one_empty_piece() -> None:
@@ -108,4 +108,4 @@ blocks: st.SearchStrategy[Json] = st.one_of(
 @given(st.lists(blocks, max_size=5), st.sampled_from(["", "max_tokens", "pause_turn", "refusal"]))
 def test_a_stream_adds_up_to_the_message(said: list[Json], stop: str) -> None:
     say = Say(tuple(said), stop)
-    assert assembled(stream(say)) == message(say, stamp())
+    assert assembled(stream(say)) == make_message(say, stamp())

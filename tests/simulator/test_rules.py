@@ -14,7 +14,7 @@ from mainspring.simulator.manners import MANNERS
 from mainspring.simulator.request import Endpoint
 from mainspring.simulator.rules.media import LARGEST_IMAGE
 from mainspring.simulator.rules.parameters import CONTEXT_MANAGEMENT, TASK_BUDGETS, THINKING_BINDING
-from mainspring.simulator.validate import GOOD_HEADERS, LARGEST_REQUEST, RULES, violations
+from mainspring.simulator.validate import GOOD_HEADERS, LARGEST_REQUEST, RULES, find_request_violations
 from simulator.bodies import (
     ADAPTIVE,
     BUDGETED,
@@ -945,11 +945,11 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.rule}-{number}" for number, case in enumerate(CASES)])
 def test_a_rule_and_its_nearest_neighbour(case: Case) -> None:
     wrong_headers = case.headers if case.wrong_headers is None else case.wrong_headers
-    found = violations(case.wrong, wrong_headers, endpoint=case.endpoint)
+    found = find_request_violations(case.wrong, wrong_headers, endpoint=case.endpoint)
     broken = [violation for violation in found if violation.rule == case.rule and violation.path == case.path]
     assert broken, found
     assert case.says in broken[0].message
-    assert violations(case.right, case.headers, endpoint=case.endpoint) == []
+    assert find_request_violations(case.right, case.headers, endpoint=case.endpoint) == []
 
 
 def test_every_rule_has_a_case() -> None:
@@ -968,31 +968,31 @@ def test_every_model_of_the_core_has_its_manner() -> None:
 def test_neighbours_of_one_role_are_one_turn_to_the_api() -> None:
     """So a call and its result may stand in messages of their own, as long as nothing comes between."""
     body = ask(user("a"), assistant("b"), assistant(call()), user(result()), user("c"))
-    assert [violation.rule for violation in violations(body)] == ["messages.alternate"] * 2
-    assert violations(body, alternate=False) == []
+    assert [violation.rule for violation in find_request_violations(body)] == ["messages.alternate"] * 2
+    assert find_request_violations(body, alternate=False) == []
     late = ask(user("a"), assistant(call()), user("c"), user(result()))
-    assert [violation.rule for violation in violations(late, alternate=False)] == ["tool_result.first"]
+    assert [violation.rule for violation in find_request_violations(late, alternate=False)] == ["tool_result.first"]
 
 
 def test_names_of_headers_have_no_case() -> None:
-    assert violations(ask(), {"Anthropic-Version": "2023-06-01", "Content-Type": "application/json"}) == []
+    assert find_request_violations(ask(), {"Anthropic-Version": "2023-06-01", "Content-Type": "application/json"}) == []
 
 
 def test_what_the_api_says_names_the_place() -> None:
-    [violation] = violations(ask(max_tokens=0))
+    [violation] = find_request_violations(ask(max_tokens=0))
     assert violation.said == "max_tokens: Input should be greater than or equal to 1"
-    [violation] = violations(ask(user("a"), assistant("b")))
+    [violation] = find_request_violations(ask(user("a"), assistant("b")))
     assert violation.said.startswith("This model does not support")
 
 
 def test_meaning_is_looked_at_only_when_the_form_is_right() -> None:
-    found = violations(ask(user(""), wisdom=1), {})
+    found = find_request_violations(ask(user(""), wisdom=1), {})
     assert [violation.rule for violation in found] == ["headers.version", "headers.content_type", "fields.unknown"]
 
 
 def test_pages_are_counted_without_their_tree() -> None:
     assert b"/Type /Pages" in base64.b64decode(PAPER)
-    found = violations(ask(user(*[paper()] * 301)))
+    found = find_request_violations(ask(user(*[paper()] * 301)))
     assert [violation.message for violation in found] == ["Too much media: 602 document pages + 0 images > 600"]
 
 
@@ -1006,7 +1006,7 @@ def test_tools_that_anthropic_defines() -> None:
         {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
         {"type": "memory_20250818", "name": "memory"},
     ]
-    assert violations(ask(tools=tools)) == []
+    assert find_request_violations(ask(tools=tools)) == []
 
 
 def test_blocks_that_the_server_wrote_come_back_as_they_were() -> None:
@@ -1036,7 +1036,7 @@ def test_blocks_that_the_server_wrote_come_back_as_they_were() -> None:
         ),
         call(caller={"type": "direct"}),
     ]
-    assert violations(ask(user("a"), assistant(*blocks), user(result(content=[reference()])))) == []
+    assert find_request_violations(ask(user("a"), assistant(*blocks), user(result(content=[reference()])))) == []
 
 
 def cited(kind: str, **more: Any) -> Json:

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mainspring.simulator.received import Received
-from mainspring.simulator.replies import Raw, Refuse, Reply, Say
+from mainspring.simulator.received import ReceivedRequest
+from mainspring.simulator.replies import RawReply, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from simulator.bodies import ADAPTIVE, Json, ask, assistant, call, user
 from simulator.client import HEADERS, assembled, connected, request_bytes
@@ -216,7 +216,7 @@ def test_refusals_come_with_their_headers() -> None:
 
 
 def test_bytes_go_out_as_they_are() -> None:
-    raw = Raw((b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", b"event: mess"), pace_ms=1)
+    raw = RawReply((b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", b"event: mess"), pace_ms=1)
 
     async def talk(server: ModelServer) -> None:
         async with connected(server.url) as client:
@@ -304,7 +304,7 @@ def test_the_server_may_leave_first() -> None:
 
 
 def test_replies_may_be_chosen_by_the_request() -> None:
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         return Say.of(received.body["messages"][-1]["content"].upper())
 
     async def talk(server: ModelServer) -> None:
@@ -318,7 +318,7 @@ def test_replies_may_be_chosen_by_the_request() -> None:
 
 
 def test_a_mistake_in_the_choice_is_not_swallowed() -> None:
-    def choose(_: Received) -> Reply:
+    def choose(_: ReceivedRequest) -> Reply:
         raise LookupError("no such reply")
 
     async def talk(server: ModelServer) -> None:
@@ -343,7 +343,7 @@ def test_neighbours_of_one_role_pass_where_they_may() -> None:
 def test_a_long_answer_waits_for_a_slow_reader() -> None:
     """The server holds a little of it, not all."""
     chunk = b"x" * 65_536
-    raw = Raw((chunk,) * 400)
+    raw = RawReply((chunk,) * 400)
 
     async def talk(server: ModelServer) -> None:
         async with connected(server.url) as client:
@@ -370,7 +370,7 @@ def test_many_streams_at_once() -> None:
     async def talk(server: ModelServer) -> None:
         await asyncio.gather(*[one(server, number) for number in range(100)])
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         return Say.of(received.body["messages"][0]["content"], pace_ms=1)
 
     server = serving(ModelServer(choose=choose), talk)

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.simulator.manners import manner_of, undated
-from mainspring.simulator.validate import RULES, violations
+from mainspring.simulator.manners import manner_of, strip_model_date_suffix
+from mainspring.simulator.validate import RULES, find_request_violations
 from simulator.bodies import Json, assistant, call, image, mark, pages, result, searched, text, thought, tool, user
 from simulator.requests import Drawn, requests
 
@@ -23,8 +23,8 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 @given(requests())
 def test_what_is_right_passes(drawn: Drawn) -> None:
     body, headers = drawn
-    assert violations(msgspec.json.encode(body), headers) == []
-    assert violations(body, headers) == []
+    assert find_request_violations(msgspec.json.encode(body), headers) == []
+    assert find_request_violations(body, headers) == []
 
 
 @given(requests())
@@ -35,7 +35,7 @@ def test_what_may_be_sent_may_be_counted(drawn: Drawn) -> None:
         for name, value in body.items()
         if name not in ("max_tokens", "stream", "metadata", "stop_sequences")
     }
-    assert violations(counted, headers, endpoint="/v1/messages/count_tokens") == []
+    assert find_request_violations(counted, headers, endpoint="/v1/messages/count_tokens") == []
 
 
 # --- one thing wrong -------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def dropped_thinking(body: Json, _: Draw) -> None:
 
 
 def of_another(model: str) -> str:
-    return "claude-opus-5" if undated(model) != "claude-opus-5" else "claude-opus-5-5"
+    return "claude-opus-5" if strip_model_date_suffix(model) != "claude-opus-5" else "claude-opus-5-5"
 
 
 CLEARING = {"type": "clear_tool_uses_20250919"}
@@ -293,14 +293,14 @@ def test_one_thing_wrong_is_seen(mutation: Mutation, drawn: Drawn, data: st.Data
     body, headers = drawn
     changed = copy.deepcopy(body)
     mutation.change(changed, data.draw)
-    assert mutation.rule in {violation.rule for violation in violations(changed, headers)}
+    assert mutation.rule in {violation.rule for violation in find_request_violations(changed, headers)}
 
 
 @given(requests(), st.sampled_from(["anthropic-version", "content-type"]))
 def test_a_header_left_out_is_seen(drawn: Drawn, name: str) -> None:
     body, headers = drawn
     del headers[name]
-    assert [violation.path for violation in violations(body, headers)] == [name]
+    assert [violation.path for violation in find_request_violations(body, headers)] == [name]
 
 
 @given(requests())
@@ -308,7 +308,7 @@ def test_a_beta_left_out_is_seen(drawn: Drawn) -> None:
     body, headers = drawn
     headers.pop("anthropic-beta", None)
     needed = ("task_budget" in body.get("output_config", {})) + ("context_management" in body)
-    assert [violation.rule for violation in violations(body, headers)] == ["betas.needed"] * needed
+    assert [violation.rule for violation in find_request_violations(body, headers)] == ["betas.needed"] * needed
 
 
 # --- anything at all -------------------------------------------------------------------------------
@@ -331,9 +331,9 @@ def test_whatever_stands_where_is_judged_and_no_more(drawn: Drawn, value: Any, d
     changed = copy.deepcopy(body)
     container, key = data.draw(st.sampled_from(places(changed)))
     container[key] = value
-    assert {violation.rule for violation in violations(changed, headers)} <= set(RULES)
+    assert {violation.rule for violation in find_request_violations(changed, headers)} <= set(RULES)
 
 
 @given(st.binary(max_size=50) | anything.map(msgspec.json.encode))
 def test_any_bytes_are_judged(raw: bytes) -> None:
-    assert violations(raw) != []
+    assert find_request_violations(raw) != []

@@ -19,9 +19,9 @@ from mainspring.providers.openai import OPENAI, OpenAI
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.scripted import Break, Pause, ScriptedReply
 from mainspring.providers.transport import Transport
-from mainspring.simulator.openai_chat import ChatTeller
-from mainspring.simulator.openai_responses import ResponsesTeller
-from mainspring.simulator.replies import Json, Say, Stamp
+from mainspring.simulator.openai_chat import ChatStreamWriter
+from mainspring.simulator.openai_responses import ResponsesStreamWriter
+from mainspring.simulator.replies import Json, ReplyStamp, Say
 from wire.scripted_server import IMPATIENT, ScriptedServer, wire_form
 
 ASKED: Json = {
@@ -49,7 +49,7 @@ class Served:
 
 
 class Responding(ScriptedServer):
-    teller: Any = ResponsesTeller
+    teller: Any = ResponsesStreamWriter
 
     async def _answer(self, writer: asyncio.StreamWriter) -> None:
         reply = self._replies[0]
@@ -60,7 +60,7 @@ class Responding(ScriptedServer):
             return
         self._replies.pop(0)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        tell = self.teller(self._said(reply), Stamp("some-model", "msg_1", lambda: "sig"), ASKED)
+        tell = self.teller(self._said(reply), ReplyStamp("some-model", "msg_1", lambda: "sig"), ASKED)
 
         def send(event: Json) -> None:
             if data := tell(event):
@@ -84,4 +84,4 @@ class Responding(ScriptedServer):
 
 
 class Chatting(Responding):
-    teller = ChatTeller
+    teller = ChatStreamWriter

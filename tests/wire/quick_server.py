@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Self
 
-from mainspring.simulator.openai_chat import ChatTeller
-from mainspring.simulator.openai_responses import ResponsesTeller
-from mainspring.simulator.replies import Json, Say, Stamp, events, framed
+from mainspring.simulator.openai_chat import ChatStreamWriter
+from mainspring.simulator.openai_responses import ResponsesStreamWriter
+from mainspring.simulator.replies import Json, ReplyStamp, Say, frame_event, stream_events
 
 PLACE = "QZJX"  # of the number of a request, in the templates; longer ones would be cut in pieces
 ASKED: Json = {"stream_options": {"include_usage": True}, "include": ["reasoning.encrypted_content"]}
@@ -20,13 +20,13 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %
 
 
 def template(path: str, *blocks: str | Json) -> bytes:
-    say, stamp = Say.of(*blocks), Stamp("some-model", f"msg_{PLACE}", lambda: "c2lnbmF0dXJl")
-    told: Iterator[Json] = events(say, stamp)
+    say, stamp = Say.of(*blocks), ReplyStamp("some-model", f"msg_{PLACE}", lambda: "c2lnbmF0dXJl")
+    told: Iterator[Json] = stream_events(say, stamp)
     if path == "/messages":
-        return b"".join(map(framed, told))
-    teller: Any = ChatTeller if path == "/chat/completions" else ResponsesTeller
+        return b"".join(map(frame_event, told))
+    teller: Any = ChatStreamWriter if path == "/chat/completions" else ResponsesStreamWriter
     tell = teller(say, stamp, ASKED)
-    return b"".join([tell(event) for event in told]) + (b"data: [DONE]\n\n" if teller is ChatTeller else b"")
+    return b"".join([tell(event) for event in told]) + (b"data: [DONE]\n\n" if teller is ChatStreamWriter else b"")
 
 
 PATHS = ("/messages", "/chat/completions", "/responses")

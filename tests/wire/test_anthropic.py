@@ -31,7 +31,7 @@ from mainspring.providers.base import (
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile, plan_countdown
 from mainspring.providers.scripted import ScriptedReply
 from mainspring.providers.transport import Deadlines, Transport
-from mainspring.simulator.replies import Raw, Refuse, Say
+from mainspring.simulator.replies import RawReply, Refuse, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.conformance import ProviderConformance
 from wire.scripted_server import Served
@@ -208,7 +208,7 @@ def test_a_broken_prefix_is_told_before_the_reply() -> None:
 # --- what is tried again ------------------------------------------------------------------------
 
 OVERLOADED = Refuse(529, "overloaded_error", "Overloaded")
-RESET = Raw((b"",))
+RESET = RawReply((b"",))
 
 
 @pytest.mark.covers("G-17", "G-18", "E-16")
@@ -318,7 +318,7 @@ def test_refusals_are_classified_once(status: int, words: str, kind: Trouble) ->
 
 def test_a_refusal_that_is_no_json_is_repeated_in_its_own_words() -> None:
     page = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 12\r\n\r\n<h1>nope</h1>"[:-1]
-    failure = Asked(Raw((page,)), patience=replace(QUICK, tries=1)).failure
+    failure = Asked(RawReply((page,)), patience=replace(QUICK, tries=1)).failure
     assert failure == Failure(Trouble.SERVER, "502: <h1>nope</h1", 502)
 
 
@@ -397,14 +397,14 @@ BEGUN = sse(
 
 @pytest.mark.parametrize("ending", [b"", b"0\r\n\r\n", sse("{broken")], ids=["cut", "orderly but early", "malformed"])
 def test_a_stream_without_its_end_is_never_an_answer_and_is_not_retried_below(ending: bytes) -> None:
-    asked = Asked(Raw((HEAD + BEGUN, ending), pace_ms=20), Say.of("never asked for"))
+    asked = Asked(RawReply((HEAD + BEGUN, ending), pace_ms=20), Say.of("never asked for"))
     assert asked.failure is not None
     assert asked.failure.kind in (Trouble.NETWORK, Trouble.SERVER)
     assert len(asked.server.requests) == 1
 
 
 def test_silence_in_mid_stream_is_noticed_by_the_watchdog() -> None:
-    stalled = Raw((HEAD + BEGUN, BEGUN), pace_ms=400)
+    stalled = RawReply((HEAD + BEGUN, BEGUN), pace_ms=400)
     asked = Asked(stalled, deadlines=Deadlines(connect=5, headers=5, idle=0.05))
     assert asked.failure is not None
     assert asked.failure.kind is Trouble.NETWORK

@@ -51,7 +51,7 @@ from mainspring.providers.refusals import UserRemedies
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.scripted import ScriptedReply, says
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
-from mainspring.simulator.replies import Raw, Refuse, Say, Stream
+from mainspring.simulator.replies import RawReply, RawStream, Refuse, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.conformance import ProviderConformance
 from wire.openai_scripted import Served
@@ -268,7 +268,7 @@ def test_what_nobody_says_is_estimated(kind: Kind) -> None:
 # --- what is tried again ------------------------------------------------------------------------
 
 OVERLOADED = Refuse(529, "overloaded_error", "Overloaded")
-RESET = Raw((b"",))
+RESET = RawReply((b"",))
 
 
 @pytest.mark.covers("G-17", "G-18", "E-16")
@@ -394,7 +394,7 @@ def test_refusals_are_classified_once(
 @both
 def test_errors_are_found_wherever_a_server_puts_them(kind: Kind, body: bytes, words: str) -> None:
     page = b"HTTP/1.1 404 Not Found\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
-    failure = Asked(kind, Raw((page,))).failure
+    failure = Asked(kind, RawReply((page,))).failure
     hint = " (check the model's name and the address)"
     assert failure == Failure(Trouble.INVALID_REQUEST, f"404: {words}{hint}", 404)
 
@@ -431,7 +431,7 @@ WAYS_OUT = UserRemedies("refused: look here", "none was sent: look here", "not h
         ("wrong", (), " (refused: look here)"),
         ("", (), " (none was sent: look here)"),
         ("right", (Refuse(404, "not_found_error", "no such model"),), ": no such model (not here: look here)"),
-        ("right", (Raw((b"",)),), ". Look here"),
+        ("right", (RawReply((b"",)),), ". Look here"),
     ],
     ids=["a wrong key", "no key", "no such model", "nobody there"],
 )
@@ -595,7 +595,7 @@ BEGUN: dict[Kind, bytes] = {
 @pytest.mark.parametrize("ending", [b"", b"0\r\n\r\n", sse("{broken")], ids=["cut", "orderly but early", "malformed"])
 @both
 def test_a_stream_without_its_end_is_never_an_answer_and_is_not_retried_below(kind: Kind, ending: bytes) -> None:
-    asked = Asked(kind, Raw((HEAD + BEGUN[kind], ending), pace_ms=20), Say.of("never asked for"))
+    asked = Asked(kind, RawReply((HEAD + BEGUN[kind], ending), pace_ms=20), Say.of("never asked for"))
     assert asked.failure is not None
     assert asked.failure.kind in (Trouble.NETWORK, Trouble.SERVER)
     assert len(asked.server.requests) == 1
@@ -609,7 +609,7 @@ REST: dict[Kind, bytes] = {
 
 @both
 def test_an_event_that_cannot_be_read_is_the_end_whatever_follows(kind: Kind) -> None:
-    asked = Asked(kind, Raw((HEAD + BEGUN[kind] + sse("{broken"), REST[kind]), pace_ms=20))
+    asked = Asked(kind, RawReply((HEAD + BEGUN[kind] + sse("{broken"), REST[kind]), pace_ms=20))
     assert asked.failure is not None
     assert "cannot be read" in asked.failure.detail
 
@@ -617,7 +617,7 @@ def test_an_event_that_cannot_be_read_is_the_end_whatever_follows(kind: Kind) ->
 @pytest.mark.parametrize("ending", [b"", b"0\r\n\r\n"], ids=["cut", "no [DONE]"])
 def test_a_chat_is_whole_when_it_has_said_why_it_stopped(ending: bytes) -> None:
     stopped = sse('{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}')
-    asked = Asked(OpenAIChat, Raw((HEAD + BEGUN[OpenAIChat] + stopped, ending), pace_ms=20))
+    asked = Asked(OpenAIChat, RawReply((HEAD + BEGUN[OpenAIChat] + stopped, ending), pace_ms=20))
     assert blocks(asked.items) == [Text("half an")]
     assert asked.ended.usage.output > 0
 
@@ -626,14 +626,14 @@ def test_a_server_that_never_ends_its_stream_is_not_waited_for(monkeypatch: pyte
     monkeypatch.setattr("mainspring.providers.openai.LAST_WORDS", 0.05)
     stopped = sse('{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}')
     begun_at = time.monotonic()
-    asked = Asked(OpenAIChat, Stream((HEAD + BEGUN[OpenAIChat] + stopped,), end="hang", head=False))
+    asked = Asked(OpenAIChat, RawStream((HEAD + BEGUN[OpenAIChat] + stopped,), end="hang", head=False))
     assert blocks(asked.items) == [Text("half an")]
     assert time.monotonic() - begun_at < 10, "the usual limit for silence is minutes"
 
 
 @both
 def test_silence_in_mid_stream_is_noticed_by_the_watchdog(kind: Kind) -> None:
-    stalled = Raw((HEAD + BEGUN[kind], BEGUN[kind]), pace_ms=400)
+    stalled = RawReply((HEAD + BEGUN[kind], BEGUN[kind]), pace_ms=400)
     asked = Asked(kind, stalled, deadlines=Deadlines(connect=5, headers=5, idle=0.05))
     assert asked.failure is not None
     assert asked.failure.kind is Trouble.NETWORK
@@ -643,7 +643,7 @@ def test_silence_in_mid_stream_is_noticed_by_the_watchdog(kind: Kind) -> None:
 @both
 def test_a_reply_that_broke_off_makes_the_next_request_wait(kind: Kind) -> None:
     async def main() -> list[Item]:
-        replies: list[Any] = [Raw((HEAD + BEGUN[kind],)), Say.of("ok")]
+        replies: list[Any] = [RawReply((HEAD + BEGUN[kind],)), Say.of("ok")]
         async with ModelServer(replies) as server, Transport() as transport:
             provider = kind(base_url=server.url, transport=transport, patience=QUICK, manners=OPENAI)
             with pytest.raises(ProviderError):

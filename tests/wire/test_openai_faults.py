@@ -25,9 +25,9 @@ from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_json import FAILED
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.transport import Transport
-from mainspring.simulator.faults import Faults, Planned
+from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.oddities import AS_TEXT, CHAT, ODDITIES, RESPONSES
-from mainspring.simulator.received import Json, Received
+from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.custom import tool
@@ -48,7 +48,7 @@ WITHOUT: dict[Kind, frozenset[str]] = {
 }
 
 
-def look(received: Received) -> Reply:
+def look(received: ReceivedRequest) -> Reply:
     """The model of the other table. That a result is an error is said in words here."""
     talk = received.talk
     summed_up = sum([int(words.removeprefix(SUMMARY)) for _, words in talk.said() if words.startswith(SUMMARY)])
@@ -80,10 +80,12 @@ class OpenAIStage(Stage):
 
 async def play_all(kind: Kind, cases: list[Case]) -> dict[Case, Played]:
     planned = [
-        Planned(case.name, case.times, after=int(case.later), prompt=case.prompt, argument=ARGUMENTS.get(case.name, ""))
+        PlannedFault(
+            case.name, case.times, after=int(case.later), prompt=case.prompt, argument=ARGUMENTS.get(case.name, "")
+        )
         for case in cases
     ]
-    async with ModelServer(choose=look, faults=Faults(*planned), odd=("reasoning_content",)) as server:
+    async with ModelServer(choose=look, faults=FaultPlan(*planned), odd=("reasoning_content",)) as server:
         stage = OpenAIStage(server, kind)
         quick = [case for case in cases if case.name not in SILENT]
         slow = [case for case in cases if case.name in SILENT]  # all at once: they do nothing but wait

@@ -22,7 +22,7 @@ from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.router import ProviderRouter
 from mainspring.providers.transport import Transport
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.custom import tool
@@ -32,7 +32,7 @@ NAMES = ("claude-sonnet-5-5", "gpt-5.5", "other/gpt-6")
 PATHS = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
 
 
-def choose(received: Received) -> Reply:
+def choose(received: ReceivedRequest) -> Reply:
     """Says how far it is, with thoughts; at the end, that this is all."""
     seen = len(received.talk.results("Look"))
     thought = {"type": "thinking", "thinking": f"thought {seen}"}
@@ -53,7 +53,7 @@ def router(url: str, transport: Transport) -> ProviderRouter:
 
 
 def test_every_turn_of_a_run_at_another_server() -> None:
-    async def main() -> tuple[list[Received], Session, Cause]:
+    async def main() -> tuple[list[ReceivedRequest], Session, Cause]:
         async with (
             ModelServer(choose=choose, odd=("reasoning_content",)) as server,
             Transport(deadlines=PATIENT) as transport,

@@ -19,7 +19,7 @@ from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.projection import RequestProjection
 from mainspring.providers.toolless import ToollessProvider
 from mainspring.providers.transport import Transport
-from mainspring.simulator.received import Received
+from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 
@@ -38,7 +38,7 @@ async def look(part: int) -> str:
     return f"Part {part} is fine."
 
 
-def goes_on(received: Received) -> Reply:
+def goes_on(received: ReceivedRequest) -> Reply:
     turn = received.talk.turns()
     call = {"type": "tool_use", "id": f"toolu_{received.connection}_{turn}", "name": "look", "input": {"part": turn}}
     return Say.of("All are fine.") if turn >= TURNS else Say.of("The next one.", call)

@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
-from mainspring.simulator.connection import Incoming
+from mainspring.simulator.connection import IncomingRequest
 from mainspring.simulator.oddities import CHAT, RESPONSES
 from mainspring.simulator.replies import Refuse
 
@@ -32,7 +32,7 @@ DENIED = Refuse(
 )
 
 
-class Asked(NamedTuple):
+class AzureRequest(NamedTuple):
     """A request to such a resource."""
 
     path: str  # where the same is asked of OpenAI
@@ -40,26 +40,26 @@ class Asked(NamedTuple):
     refused: Refuse | None
 
 
-def asked_of(incoming: Incoming, api_key: str | None) -> Asked | None:
+def asked_of(incoming: IncomingRequest, api_key: str | None) -> AzureRequest | None:
     """None: it is none."""
     if not incoming.path.startswith("/openai/"):
         return None
     found = PATHS.fullmatch(incoming.path)
     if found is None:
-        return Asked(incoming.path, "", NOT_FOUND)
+        return AzureRequest(incoming.path, "", NOT_FOUND)
     first, deployment, what = found[1], unquote(found[2] or ""), found[3]
     refused = None
     if not is_let_in(incoming, api_key):
         refused = DENIED
     elif not is_version(incoming.query, newer=bool(first)) or bool(deployment) != (what == OLDER and not first):
         refused = NOT_FOUND
-    return Asked(OURS[what], deployment, refused)
+    return AzureRequest(OURS[what], deployment, refused)
 
 
 OLDER = "chat/completions"  # has the deployment in its path
 
 
-def is_let_in(incoming: Incoming, api_key: str | None) -> bool:
+def is_let_in(incoming: IncomingRequest, api_key: str | None) -> bool:
     """By the key in its own header; in the usual one there would be a token of the directory, and we know of none."""
     given = incoming.headers.get("api-key", "")
     return bool(given) and api_key in (None, given)

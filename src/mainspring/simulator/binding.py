@@ -18,7 +18,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from mainspring.simulator.manners import manner_of
-from mainspring.simulator.received import Json, bare, blocks_of
+from mainspring.simulator.received import Json, blocks_of, strip_cache_marks
 from mainspring.simulator.replies import Say
 from mainspring.simulator.violation import Violation
 
@@ -30,16 +30,16 @@ SAID = (
 )
 
 
-class Binding:
+class SignatureBinding:
     """Signs what the model thinks, and knows where each signature belongs."""
 
     def __init__(self) -> None:
         self._before: dict[str, bytes] = {}  # what stood before the block with this signature
         self._numbers = count(1)
 
-    def signed(self, say: Say, body: Json) -> Say:
+    def sign_reply(self, say: Say, body: Json) -> Say:
         """The reply with its thinking signed. A signature that the script gives is left as it is."""
-        chain = Chain(body)
+        chain = ConversationFingerprint(body)
         for _ in chain.walk(body["messages"]):
             pass
         blocks: list[Json] = []
@@ -56,9 +56,9 @@ class Binding:
     def broken(self, body: Json) -> Violation | None:
         """The first block that does not stand where it was written, if this model minds."""
         manner = manner_of(body["model"])
-        if manner is None or not manner.binds or behaviour(body) == "drop_block":
+        if manner is None or not manner.binds or thinking_behaviour(body) == "drop_block":
             return None
-        chain = Chain(body)
+        chain = ConversationFingerprint(body)
         for path, block in chain.walk(body["messages"]):
             known = self._before.get(block.get("signature", ""))
             if known is not None and known != chain.digest:
@@ -66,24 +66,24 @@ class Binding:
         return None
 
 
-def behaviour(body: Json) -> str:
+def thinking_behaviour(body: Json) -> str:
     thinking: Json = body.get("thinking") or {}
     binding: Json = thinking.get("block_binding") or {}
     return str(binding.get("prefix_mismatch_behavior", "error"))
 
 
-class Chain:
+class ConversationFingerprint:
     """A fingerprint that grows with the conversation."""
 
     def __init__(self, body: Json) -> None:
         system: Any = body.get("system") or []
         if isinstance(system, str):
             system = [{"type": "text", "text": system}]
-        self.digest = fingerprint(b"", [bare(body.get("tools") or []), bare(system)])
+        self.digest = extend_fingerprint(b"", [strip_cache_marks(body.get("tools") or []), strip_cache_marks(system)])
 
     def add(self, role: str, block: Json) -> None:
         if block["type"] != "text" or block["text"].strip():
-            self.digest = fingerprint(self.digest, [role, bare(block)])
+            self.digest = extend_fingerprint(self.digest, [role, strip_cache_marks(block)])
 
     def walk(self, messages: list[Json]) -> Iterator[tuple[str, Json]]:
         """Each block of thinking, when everything before it is in the fingerprint and it is not yet."""
@@ -94,5 +94,5 @@ class Chain:
                 self.add(message["role"], block)
 
 
-def fingerprint(before: bytes, value: Any) -> bytes:
+def extend_fingerprint(before: bytes, value: Any) -> bytes:
     return blake2b(before + encode(value), digest_size=16).digest()

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 from msgspec.json import encode
 
 from mainspring.core.money import Usage
-from mainspring.simulator.binding import fingerprint
+from mainspring.simulator.binding import extend_fingerprint
 from mainspring.simulator.forms import is_list, is_object
-from mainspring.simulator.manners import manner_of, undated
-from mainspring.simulator.received import Json, bare, blocks_of
+from mainspring.simulator.manners import manner_of, strip_model_date_suffix
+from mainspring.simulator.received import Json, blocks_of, strip_cache_marks
 
 LOOK_BACK = 20  # places, the mark's own among them
 MINUTE = 60_000  # times are in milliseconds
@@ -40,7 +40,7 @@ BYTES_PER_TOKEN = 4
 MEDIA_TOKENS = 1_600  # an image or a page, about what the largest comes to
 
 
-class Place(NamedTuple):
+class CacheBlock(NamedTuple):
     """The end of a block."""
 
     digest: bytes  # of the prefix up to here
@@ -48,11 +48,11 @@ class Place(NamedTuple):
     mark: str | None  # the lifetime that is asked for
 
 
-class Metered(NamedTuple):
+class MeteredRequest(NamedTuple):
     model: str
     usage: Usage  # without any output
-    found: Place | None
-    written: tuple[Place, ...]  # the marks that are worth caching
+    found: CacheBlock | None
+    written: tuple[CacheBlock, ...]  # the marks that are worth caching
 
 
 class PromptCache:
@@ -60,17 +60,17 @@ class PromptCache:
         self._count = count or tokens_in
         self._entries: dict[tuple[str, bytes], tuple[int, int]] = {}  # when it expires, and how long it lives
 
-    def look(self, body: Json, now: int) -> Metered:
-        model = undated(body["model"])
+    def look(self, body: Json, now: int) -> MeteredRequest:
+        model = strip_model_date_suffix(body["model"])
         row = list(self._places(body))
         marks = [number for number, place in enumerate(row) if place.mark and place.tokens >= least_cached(model)]
         hits = [hit for mark in marks if (hit := self._look_back(model, row, mark, now)) is not None]
         found = row[max(hits)] if hits else None
         total = row[-1].tokens if row else 0
-        usage = charged(total, found.tokens if found else 0, [row[mark] for mark in marks])
-        return Metered(model, usage, found, tuple([row[mark] for mark in marks]))
+        usage = charge_usage(total, found.tokens if found else 0, [row[mark] for mark in marks])
+        return MeteredRequest(model, usage, found, tuple([row[mark] for mark in marks]))
 
-    def keep(self, metered: Metered, now: int) -> None:
+    def keep(self, metered: MeteredRequest, now: int) -> None:
         """What was read lives on; what was marked is written."""
         if metered.found is not None:
             self._refresh((metered.model, metered.found.digest), now)
@@ -87,13 +87,13 @@ class PromptCache:
         self._entries[key] = (now + life, life)
         return True
 
-    def _look_back(self, model: str, row: list[Place], mark: int, now: int) -> int | None:
+    def _look_back(self, model: str, row: list[CacheBlock], mark: int, now: int) -> int | None:
         for number in range(mark, max(-1, mark - LOOK_BACK), -1):
             if self._entries.get((model, row[number].digest), (0, 0))[0] > now:
                 return number
         return None
 
-    def _places(self, body: Json) -> Iterator[Place]:
+    def _places(self, body: Json) -> Iterator[CacheBlock]:
         digest, tokens = b"", 0
         settings = [body.get("tool_choice"), body.get("thinking")]
         automatic: Json | None = body.get("cache_control")
@@ -101,14 +101,14 @@ class PromptCache:
         markable = [number for number, (_, block) in enumerate(row) if "thinking" not in block.get("type", "")]
         last = max(markable, default=-1)
         for number, (section, block) in enumerate(row):
-            plain = bare(block)
-            digest = fingerprint(digest, [section, plain, settings if section == "messages" else None])
+            plain = strip_cache_marks(block)
+            digest = extend_fingerprint(digest, [section, plain, settings if section == "messages" else None])
             tokens += self._count(plain)
             mark = mark_in(block) or (automatic if number == last else None)
-            yield Place(digest, tokens, (mark.get("ttl") or "5m") if mark else None)
+            yield CacheBlock(digest, tokens, (mark.get("ttl") or "5m") if mark else None)
 
 
-def charged(total: int, read: int, marks: list[Place]) -> Usage:
+def charge_usage(total: int, read: int, marks: list[CacheBlock]) -> Usage:
     hour = max([place.tokens for place in marks if place.mark == "1h"], default=0)
     last = max([place.tokens for place in marks], default=0)
     hour = max(hour, read)

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from mainspring.simulator.binding import fingerprint
+from mainspring.simulator.binding import extend_fingerprint
 from mainspring.simulator.forms import is_list, is_object
-from mainspring.simulator.received import Json, Received, Talk, bare, blocks_of
+from mainspring.simulator.received import Json, ReceivedConversation, ReceivedRequest, blocks_of, strip_cache_marks
 from mainspring.simulator.replies import Refuse, Reply, Say
 
-Choose = Callable[[Received], Reply]
+Choose = Callable[[ReceivedRequest], Reply]
 
 NO_MORE = Refuse(400, "invalid_request_error", "the script has no more replies")
 
@@ -34,14 +34,14 @@ class InOrder:
         self._coming = iter(replies)
         self._again: deque[Reply] = deque()
 
-    def __call__(self, _: Received) -> Reply:
+    def __call__(self, _: ReceivedRequest) -> Reply:
         return self._again.popleft() if self._again else next(self._coming, NO_MORE)
 
     def give_back(self, reply: Reply) -> None:
         self._again.appendleft(reply)
 
 
-def answered(received: Received) -> Reply:
+def default_reply(received: ReceivedRequest) -> Reply:
     """What a server says that was told nothing: a thought and a sentence."""
     said = [words for _, words in received.talk.said() if not words.startswith("<system-reminder")]
     words = said[-1].split("\n")[0][:60] if said else ""
@@ -51,30 +51,30 @@ def answered(received: Received) -> Reply:
 # --- a script ---------------------------------------------------------------------------------------
 
 
-class Script(Struct, frozen=True):
+class PromptScript(Struct, frozen=True):
     """Replies to one prompt: the first of them to the prompt itself, the second when one reply stands behind it."""
 
     prompt: str  # or a part of it; empty: whatever was asked
     replies: tuple[Reply, ...]
 
 
-def by_prompt(scripts: Iterable[Script]) -> Choose:
+def choose_by_prompt(scripts: Iterable[PromptScript]) -> Choose:
     """The last thing that a user said and that a script knows decides. What else was said does not count: a client may
     ask its model to go on after a failure, and the conversation is still the same one."""
     known = tuple(scripts)
 
-    def choose(received: Received) -> Reply:
+    def choose(received: ReceivedRequest) -> Reply:
         talk = received.talk
         for number, words in reversed(list(talk.said())):
             for script in known:
                 if script.prompt in words:
-                    return nth(script, talk.turns(number))
+                    return get_nth_reply(script, talk.turns(number))
         return Refuse(400, "invalid_request_error", f"no script knows the prompt '{talk.prompt[:100]}'")
 
     return choose
 
 
-def nth(script: Script, turns: int) -> Reply:
+def get_nth_reply(script: PromptScript, turns: int) -> Reply:
     if turns < len(script.replies):
         return script.replies[turns]
     said = f"the script for '{script.prompt}' has {len(script.replies)} replies, and was asked for number {turns + 1}"
@@ -86,29 +86,29 @@ def read_script(path: Path) -> Choose:
     raw = path.read_bytes()
     given = msgspec.json.decode(raw)
     if is_list(given) and any("prompt" in each for each in given if is_object(each)):
-        return by_prompt(msgspec.json.decode(raw, type=tuple[Script, ...]))
+        return choose_by_prompt(msgspec.json.decode(raw, type=tuple[PromptScript, ...]))
     return InOrder(msgspec.json.decode(raw, type=tuple[Reply, ...]))
 
 
 # --- a recording --------------------------------------------------------------------------------------
 
 
-class Exchange(Struct, frozen=True):
+class RecordedExchange(Struct, frozen=True):
     """A request and what was answered: one line of a recording."""
 
     request: Json
     reply: Reply
 
 
-def read_recording(path: Path) -> list[Exchange]:
-    return msgspec.json.Decoder(Exchange).decode_lines(path.read_bytes())
+def read_recording(path: Path) -> list[RecordedExchange]:
+    return msgspec.json.Decoder(RecordedExchange).decode_lines(path.read_bytes())
 
 
-def line(body: Json, reply: Reply) -> bytes:
-    return msgspec.json.encode(Exchange(body, reply)) + b"\n"
+def encode_recording_line(body: Json, reply: Reply) -> bytes:
+    return msgspec.json.encode(RecordedExchange(body, reply)) + b"\n"
 
 
-def recorded(exchanges: Iterable[Exchange]) -> Choose:
+def replay_recording(exchanges: Iterable[RecordedExchange]) -> Choose:
     """The same messages to the same model get the same reply; asked again, the next one that was recorded for them.
 
     System text, tools and settings are not compared: they hold dates and paths. Neither is thinking, whose signatures
@@ -116,11 +116,11 @@ def recorded(exchanges: Iterable[Exchange]) -> Choose:
     """
     known: dict[bytes, list[Reply]] = {}
     for exchange in exchanges:
-        known.setdefault(conversation(exchange.request), []).append(exchange.reply)
+        known.setdefault(conversation_key(exchange.request), []).append(exchange.reply)
     asked: Counter[bytes] = Counter()
 
-    def choose(received: Received) -> Reply:
-        key = conversation(received.heard)
+    def choose(received: ReceivedRequest) -> Reply:
+        key = conversation_key(received.heard)
         if key not in known:
             said = f"the recording holds no answer to these {len(received.talk.messages)} messages"
             return Refuse(400, "invalid_request_error", said)
@@ -130,26 +130,26 @@ def recorded(exchanges: Iterable[Exchange]) -> Choose:
     return choose
 
 
-def conversation(body: Json) -> bytes:
-    talk = Talk(body)
+def conversation_key(body: Json) -> bytes:
+    talk = ReceivedConversation(body)
     said = [
-        [message["role"], [bare(block) for block in blocks_of(message) if "thinking" not in block["type"]]]
+        [message["role"], [strip_cache_marks(block) for block in blocks_of(message) if "thinking" not in block["type"]]]
         for message in talk.messages
     ]
-    return fingerprint(b"", [talk.model, said])
+    return extend_fingerprint(b"", [talk.model, said])
 
 
 # --- a rule -------------------------------------------------------------------------------------------
 
 
-class Named(NamedTuple):
+class RuleFunction(NamedTuple):
     module: str
     function: str
 
 
 def read_rule(written: str) -> Choose:
     """`module:function`; the function is handed the request and returns a reply."""
-    name = Named(*written.partition(":")[::2])
+    name = RuleFunction(*written.partition(":")[::2])
     rule: Choose | None = getattr(importlib.import_module(name.module), name.function, None)
     if rule is None:
         raise ValueError(f"there is no function '{name.function}' in '{name.module}'; write MODULE:FUNCTION")

@@ -20,27 +20,27 @@ import msgspec
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.simulator.choosing import (
     Choose,
-    answered,
-    line,
+    default_reply,
+    encode_recording_line,
     read_recording,
     read_rule,
     read_script,
-    recorded,
+    replay_recording,
 )
-from mainspring.simulator.faults import FAULTS, FORM, ODD, Fault, Faults, Planned
-from mainspring.simulator.oddities import known
-from mainspring.simulator.received import Json, Received
-from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stream
-from mainspring.simulator.server import Answered, ModelServer
+from mainspring.simulator.faults import FAULTS, FORM, ODD, Fault, FaultPlan, PlannedFault
+from mainspring.simulator.oddities import check_oddities
+from mainspring.simulator.received import Json, ReceivedRequest
+from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, Say
+from mainspring.simulator.server import ModelServer, ServedRequest
 
 MISUSED = 2  # what argparse exits with
 
 
-def parser(prog: str) -> argparse.ArgumentParser:
+def make_argument_parser(prog: str) -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog=prog,
         description="A model server for tests, on loopback: strict about what it is asked, and as wrong as you like.",
-        epilog=f"faults: {told(FAULTS)}. Manners of odd servers, for --odd and --fault: {told(ODD)}",
+        epilog=f"faults: {list_faults(FAULTS)}. Manners of odd servers, for --odd and --fault: {list_faults(ODD)}",
     )
     options.add_argument("--port", type=int, default=0, help="0, the default, for any that is free")
     options.add_argument("--api-key", help="refuse every other key")
@@ -68,25 +68,27 @@ def parser(prog: str) -> argparse.ArgumentParser:
     return options
 
 
-def told(faults: Mapping[str, Fault]) -> str:
+def list_faults(faults: Mapping[str, Fault]) -> str:
     return "; ".join([f"{name} ({fault.about})" for name, fault in faults.items()])
 
 
 def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
-    reader = parser(prog)
+    reader = make_argument_parser(prog)
     options = reader.parse_args(list(argv))
 
     def wrong(what: str, error: Exception) -> NoReturn:
         reader.error(f"{what}: {error}")
 
     try:
-        faults = Faults(*map(Planned.read, options.fault), seed=options.seed, rates=dict(map(share, options.rate)))
-        odd = known(options.odd)
+        faults = FaultPlan(
+            *map(PlannedFault.read, options.fault), seed=options.seed, rates=dict(map(parse_fault_share, options.rate))
+        )
+        odd = check_oddities(options.odd)
     except ValueError as error:
         wrong("cannot plan that", error)
-    choose = chosen(options, wrong)
+    choose = choose_replies(options, wrong)
     try:
-        record = recorder(options.record) if options.record is not None else None
+        record = make_recorder(options.record) if options.record is not None else None
     except OSError as error:
         wrong(f"cannot write the recording '{options.record}'", error)
     server = ModelServer(
@@ -98,21 +100,21 @@ def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
         limit=options.model_limit,
         odd=odd,
         record=record,
-        tell=tell if options.verbose else None,
+        tell=print_request if options.verbose else None,
     )
     try:
-        asyncio.run(serve(server))
+        asyncio.run(serve_until_stopped(server))
     except OSError as error:
         wrong(f"cannot listen on port {options.port}", error)
     return 0
 
 
-def chosen(options: argparse.Namespace, wrong: Callable[[str, Exception], NoReturn]) -> Choose:
+def choose_replies(options: argparse.Namespace, wrong: Callable[[str, Exception], NoReturn]) -> Choose:
     try:
         if options.script is not None:
             return read_script(options.script)
         if options.replay is not None:
-            return recorded(read_recording(options.replay))
+            return replay_recording(read_recording(options.replay))
         if options.rule is not None:
             sys.path.insert(0, os.getcwd())  # noqa: PTH109  # rules are written beside the tests that use them
             return read_rule(options.rule)
@@ -121,60 +123,64 @@ def chosen(options: argparse.Namespace, wrong: Callable[[str, Exception], NoRetu
         wrong(f"cannot read the {name} '{path}'", error)
     except (ImportError, ValueError) as error:
         wrong(f"cannot use the rule '{options.rule}'", error)
-    return answered
+    return default_reply
 
 
-def share(written: str) -> tuple[str, float]:
+def parse_fault_share(written: str) -> tuple[str, float]:
     name, _, part = written.partition("=")
     if not part:
         raise ValueError(f"'{written}' is no rate; write NAME=SHARE, as in overloaded=0.1")
     return name, float(part)
 
 
-def recorder(path: Path) -> Callable[[Json, Reply], None]:
+def make_recorder(path: Path) -> Callable[[Json, Reply], None]:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def record(body: Json, reply: Reply) -> None:
-        os.write(file, line(body, reply))
+        os.write(file, encode_recording_line(body, reply))
 
     return record
 
 
-async def serve(server: ModelServer) -> None:
+async def serve_until_stopped(server: ModelServer) -> None:
     stopped = asyncio.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, stopped.set)
     async with server:
-        say(server.url)
+        print_line(server.url)
         await stopped.wait()
 
 
 # --- what is told of a request ------------------------------------------------------------------------
 
 
-def tell(received: Received, answer: Answered | Refuse) -> None:
+def print_request(received: ReceivedRequest, answer: ServedRequest | Refuse) -> None:
     """One line: who asked for what, and what came of it."""
     if isinstance(answer, Refuse):
-        say(f"{received.path} refused {answer.status} {answer.type}: {answer.message}")
+        print_line(f"{received.path} refused {answer.status} {answer.type}: {answer.message}")
         return
     talk = received.talk
     spoilt = f" [{answer.fault}]" if answer.fault else ""
     asked = f"{talk.model}, {len(talk.messages)} messages, '{talk.prompt[:40]}'"
-    say(f"{asked} > {kind(answer.reply)}{spoilt}, {answer.cost / NANOS_PER_USD:.6f} USD".replace("\n", " "))
+    print_line(
+        f"{asked} > {describe_reply_kind(answer.reply)}{spoilt}, {answer.cost / NANOS_PER_USD:.6f} USD".replace(
+            "\n", " "
+        )
+    )
 
 
-def kind(reply: Reply) -> str:
+def describe_reply_kind(reply: Reply) -> str:
     match reply:
         case Say():
             return reply.stopped
         case Refuse():
             return f"{reply.status} {reply.type}"
-        case Stream():
+        case RawStream():
             return f"stream that ends with '{reply.end}'"
-        case Raw():
+        case RawReply():
             return "bytes"
 
 
-def say(words: str) -> None:
+def print_line(words: str) -> None:
     sys.stdout.write(f"{words}\n")
     sys.stdout.flush()

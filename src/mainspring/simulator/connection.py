@@ -28,7 +28,7 @@ REASONS = {
 }
 
 
-class Incoming(NamedTuple):
+class IncomingRequest(NamedTuple):
     method: str
     path: str  # without its query
     headers: dict[str, str]  # names in lower case
@@ -37,7 +37,7 @@ class Incoming(NamedTuple):
     query: str = ""
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """Requests are served one after the other, however many the client sends at once.
 
     When the client goes away, whatever is being served is cancelled.
@@ -46,8 +46,8 @@ class Connection(asyncio.Protocol):
     def __init__(
         self,
         number: int,
-        serve: Callable[[Connection, Incoming], Awaitable[None]],
-        ended: Callable[[Connection], None],
+        serve: Callable[[ServerConnection, IncomingRequest], Awaitable[None]],
+        ended: Callable[[ServerConnection], None],
     ) -> None:
         self.number = number
         self.client_left = False
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._lost = False
         self._given_up = False
         self._parser = HttpRequestParser(self)
-        self._waiting: deque[Incoming] = deque()
+        self._waiting: deque[IncomingRequest] = deque()
         self._work: asyncio.Task[None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         path, _, query = self._url.decode("latin-1").partition("?")
         method = self._parser.get_method().decode("latin-1")
         keep_alive = self._parser.should_keep_alive()
-        self._waiting.append(Incoming(method, path, self._headers, bytes(self._body), keep_alive, query))
+        self._waiting.append(IncomingRequest(method, path, self._headers, bytes(self._body), keep_alive, query))
         if self._work is None:
             self._next()
 
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
         self._work = asyncio.get_running_loop().create_task(self._serve_one(self._waiting.popleft()))
         self._work.add_done_callback(self._served)
 
-    async def _serve_one(self, incoming: Incoming) -> None:
+    async def _serve_one(self, incoming: IncomingRequest) -> None:
         await self._serve(self, incoming)
         if not incoming.keep_alive:
             self.transport.close()

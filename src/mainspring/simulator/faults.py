@@ -24,10 +24,19 @@ from typing import NamedTuple
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from mainspring.simulator.oddities import ODDITIES, Oddity, oddly
-from mainspring.simulator.received import Json, Talk
-from mainspring.simulator.replies import Refuse, Reply, Say, Stamp, Stream, events, text, written_input
-from mainspring.simulator.speech import MESSAGES, Speech
+from mainspring.simulator.oddities import ODDITIES, Oddity, apply_oddities
+from mainspring.simulator.received import Json, ReceivedConversation
+from mainspring.simulator.replies import (
+    RawStream,
+    Refuse,
+    Reply,
+    ReplyStamp,
+    Say,
+    make_text_block,
+    stream_events,
+    written_input,
+)
+from mainspring.simulator.speech import MESSAGES, ApiDialect
 
 STREAMED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 NO_SUCH_TOOL = "NoSuchTool"
@@ -35,14 +44,14 @@ HUGE = 1_000_000  # characters
 PIECES = 60  # that a dripping answer comes in
 
 
-class Scene(NamedTuple):
+class FaultScene(NamedTuple):
     """What a fault finds: the request, and the reply that it is about to spoil."""
 
     body: Json  # in the form of the Messages API
     say: Say
-    stamp: Stamp
+    stamp: ReplyStamp
     argument: str = ""
-    speech: Speech = MESSAGES
+    speech: ApiDialect = MESSAGES
     asked: Json | None = None  # the request as it came, where that is another form
 
     @property
@@ -60,73 +69,73 @@ class Scene(NamedTuple):
     def told(self, say: Say, said: Iterable[Json] | None = None) -> Iterator[tuple[Json, bytes]]:
         """The events of a reply, or those that are given, and how they are written."""
         teller = self.speech.teller(say, self.stamp, self.asked or self.body)
-        for event in events(say, self.stamp) if said is None else said:
+        for event in stream_events(say, self.stamp) if said is None else said:
             yield event, teller(event)
 
     def error(self, kind: str, words: str, behind: Sequence[bytes]) -> bytes:
         """An error in the stream. A teller that has said something before may say it otherwise."""
         teller = self.speech.teller(self.say, self.stamp, self.asked or self.body)
         if behind:
-            for event in events(self.say, self.stamp):
+            for event in stream_events(self.say, self.stamp):
                 teller(event)
                 break
         return teller({"type": "error", "error": {"type": kind, "message": words}})
 
 
-def has(kind: str) -> Callable[[Scene], bool]:
+def has_block(kind: str) -> Callable[[FaultScene], bool]:
     return lambda scene: scene.first(kind) is not None
 
 
 # --- refused ----------------------------------------------------------------------------------------
 
 
-def refuse(status: int, kind: str, words: str) -> Callable[[Scene], Reply]:
+def make_refusal(status: int, kind: str, words: str) -> Callable[[FaultScene], Reply]:
     return lambda _: Refuse(status, kind, words)
 
 
-def rate_limited(scene: Scene) -> Reply:
+def rate_limited(scene: FaultScene) -> Reply:
     """The argument is what `retry-after` says, in seconds."""
     words = "This request would exceed your organization's rate limit."
     return Refuse(429, "rate_limit_error", words, {"retry-after": scene.argument or "1"})
 
 
-def was_thinking(scene: Scene) -> bool:
-    return any(block.get("signature") for block in Talk(scene.body).blocks("thinking"))
+def was_thinking(scene: FaultScene) -> bool:
+    return any(block.get("signature") for block in ReceivedConversation(scene.body).blocks("thinking"))
 
 
 # --- no answer --------------------------------------------------------------------------------------
 
 
-def reset(_: Scene) -> Reply:
-    return Stream(end="reset", head=False)
+def reset_connection(_: FaultScene) -> Reply:
+    return RawStream(end="reset", head=False)
 
 
-def silence(_: Scene) -> Reply:
-    return Stream(end="hang", head=False)
+def never_answer(_: FaultScene) -> Reply:
+    return RawStream(end="hang", head=False)
 
 
 # --- cut ----------------------------------------------------------------------------------------------
 
 
-def half(words: str) -> str:
+def first_half(words: str) -> str:
     return words[: max(1, len(words) // 2)]
 
 
-def halved(block: Json) -> Json:
+def halve_block(block: Json) -> Json:
     match block["type"]:
         case "text":
-            return {**block, "text": half(block["text"])}
+            return {**block, "text": first_half(block["text"])}
         case "thinking":
-            return {**block, "thinking": half(block["thinking"])}
+            return {**block, "thinking": first_half(block["thinking"])}
         case _:
-            return {**block, "partial_json": half(written_input(block) or "{}")}
+            return {**block, "partial_json": first_half(written_input(block) or "{}")}
 
 
-def begun(scene: Scene, kind: str) -> list[bytes]:
+def frames_into_first(scene: FaultScene, kind: str) -> list[bytes]:
     """The frames up to the middle of the first block of this kind."""
     at = scene.first(kind)
     assert at is not None
-    block = halved(scene.say.blocks[at])
+    block = halve_block(scene.say.blocks[at])
     frames: list[bytes] = []
     for event, frame in scene.told(replace(scene.say, blocks=(*scene.say.blocks[:at], block))):
         if event["type"] == "content_block_stop" and event["index"] == at:
@@ -136,191 +145,197 @@ def begun(scene: Scene, kind: str) -> list[bytes]:
     return frames
 
 
-def ended(scene: Scene, frames: list[bytes], end: str) -> Reply:
+def end_stream(scene: FaultScene, frames: list[bytes], end: str) -> Reply:
     """A stream that ends so; a message that was not to be streamed is cut in its middle."""
     if scene.streams:
-        return Stream(tuple(frames), "hang" if end == "hang" else "close", usage=scene.say.spent)
-    return Stream((half_a_message(scene),), "hang" if end == "hang" else "close", head=False, usage=scene.say.spent)
+        return RawStream(tuple(frames), "hang" if end == "hang" else "close", usage=scene.say.spent)
+    return RawStream((half_a_message(scene),), "hang" if end == "hang" else "close", head=False, usage=scene.say.spent)
 
 
-def half_a_message(scene: Scene) -> bytes:
+def half_a_message(scene: FaultScene) -> bytes:
     body = encode(scene.speech.whole(scene.say, scene.stamp, scene.asked or scene.body))
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     return head + body[: len(body) // 2]
 
 
-def cut_in(kind: str) -> Callable[[Scene], Reply]:
-    return lambda scene: ended(scene, begun(scene, kind), "close")
+def cut_in(kind: str) -> Callable[[FaultScene], Reply]:
+    return lambda scene: end_stream(scene, frames_into_first(scene, kind), "close")
 
 
-def cut_at_start(scene: Scene) -> Reply:
-    return ended(scene, scene.frames()[:1], "close")
+def cut_at_start(scene: FaultScene) -> Reply:
+    return end_stream(scene, scene.frames()[:1], "close")
 
 
-def cut_after_call(scene: Scene) -> Reply:
+def cut_after_call(scene: FaultScene) -> Reply:
     """Its last call is complete, the reply is not."""
     last = max(number for number, block in enumerate(scene.say.blocks) if block["type"] == "tool_use")
     whole = replace(scene.say, blocks=scene.say.blocks[: last + 1])
-    return ended(scene, scene.frames(whole)[:-2], "close")
+    return end_stream(scene, scene.frames(whole)[:-2], "close")
 
 
-def stall(scene: Scene) -> Reply:
-    return ended(scene, begun(scene, "text"), "hang")
+def stall_stream(scene: FaultScene) -> Reply:
+    return end_stream(scene, frames_into_first(scene, "text"), "hang")
 
 
-def stall_at_start(scene: Scene) -> Reply:
-    return ended(scene, scene.frames()[:1], "hang")
+def stall_at_start(scene: FaultScene) -> Reply:
+    return end_stream(scene, scene.frames()[:1], "hang")
 
 
 # --- wrong --------------------------------------------------------------------------------------------
 
 
-def error_after(scene: Scene, frames: list[bytes]) -> Reply:
+def error_after(scene: FaultScene, frames: list[bytes]) -> Reply:
     """The argument is the error's type."""
     kind = scene.argument or "overloaded_error"
     if not scene.streams:
         return Refuse(529 if kind == "overloaded_error" else 500, kind, "Overloaded")
     error = scene.error(kind, "Overloaded", frames)
-    return Stream((*frames, error), usage=scene.say.spent if frames else None)
+    return RawStream((*frames, error), usage=scene.say.spent if frames else None)
 
 
-def error_event(scene: Scene) -> Reply:
-    return error_after(scene, begun(scene, "text"))
+def error_event(scene: FaultScene) -> Reply:
+    return error_after(scene, frames_into_first(scene, "text"))
 
 
-def error_at_once(scene: Scene) -> Reply:
+def error_at_once(scene: FaultScene) -> Reply:
     return error_after(scene, [])
 
 
-def spoilt(scene: Scene, frame: bytes) -> Reply:
+def spoil_stream(scene: FaultScene, frame: bytes) -> Reply:
     """Half a text, then something that cannot be read, then the rest as if nothing had happened."""
     if not scene.streams:
-        return ended(scene, [], "close")
-    frames = begun(scene, "text")
-    return Stream((*frames, frame, *scene.frames()[len(frames) :]), usage=scene.say.spent)
+        return end_stream(scene, [], "close")
+    frames = frames_into_first(scene, "text")
+    return RawStream((*frames, frame, *scene.frames()[len(frames) :]), usage=scene.say.spent)
 
 
-def malformed_json(scene: Scene) -> Reply:
-    return spoilt(scene, scene.speech.broken_json)
+def malformed_json(scene: FaultScene) -> Reply:
+    return spoil_stream(scene, scene.speech.broken_json)
 
 
-def malformed_sse(scene: Scene) -> Reply:
+def malformed_sse(scene: FaultScene) -> Reply:
     """A line break in the middle of the data."""
-    return spoilt(scene, scene.speech.broken_sse)
+    return spoil_stream(scene, scene.speech.broken_sse)
 
 
-def malformed_http(scene: Scene) -> Reply:
+def malformed_http(scene: FaultScene) -> Reply:
     """A chunk whose length is no number."""
     if not scene.streams:
-        return ended(scene, [], "close")
-    chunks = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in begun(scene, "text") if frame]
-    return Stream((STREAMED, *chunks, b"no length\r\n"), "close", head=False, usage=scene.say.spent)
+        return end_stream(scene, [], "close")
+    chunks = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in frames_into_first(scene, "text") if frame]
+    return RawStream((STREAMED, *chunks, b"no length\r\n"), "close", head=False, usage=scene.say.spent)
 
 
 # --- odd, but right -------------------------------------------------------------------------------------
 
 
-def played(scene: Scene, frames: Iterator[bytes], pace_ms: int = 0) -> Reply:
-    return Stream(tuple(frames), usage=scene.say.spent, pace_ms=pace_ms) if scene.streams else scene.say
+def stream_frames(scene: FaultScene, frames: Iterator[bytes], pace_ms: int = 0) -> Reply:
+    return RawStream(tuple(frames), usage=scene.say.spent, pace_ms=pace_ms) if scene.streams else scene.say
 
 
-def drip(scene: Scene) -> Reply:
+def drip_bytes(scene: FaultScene) -> Reply:
     """A few bytes at a time. The argument is the pause between them, in milliseconds."""
     whole = b"".join(scene.frames())
     size = max(1, len(whole) // PIECES)
     pieces = (whole[start : start + size] for start in range(0, len(whole), size))
-    return played(scene, pieces, int(scene.argument or 1))
+    return stream_frames(scene, pieces, int(scene.argument or 1))
 
 
-def pings(scene: Scene) -> Reply:
-    return played(scene, (frame + 3 * scene.speech.ping for frame in scene.frames()))
+def send_only_pings(scene: FaultScene) -> Reply:
+    return stream_frames(scene, (frame + 3 * scene.speech.ping for frame in scene.frames()))
 
 
-def unknown_events(scene: Scene) -> Reply:
+def unknown_events(scene: FaultScene) -> Reply:
     strange = scene.speech.strange
-    return played(scene, (frame + strange[number % len(strange)] for number, frame in enumerate(scene.frames())))
+    return stream_frames(scene, (frame + strange[number % len(strange)] for number, frame in enumerate(scene.frames())))
 
 
-def duplicate_events(scene: Scene) -> Reply:
+def duplicate_events(scene: FaultScene) -> Reply:
     """All but the pieces of blocks, which nobody could tell from new ones."""
     pieces = ("content_block_delta", "message_delta") if scene.speech is MESSAGES else ("content_block_delta",)
-    return played(scene, (frame * (1 if event["type"] in pieces else 2) for event, frame in scene.told(scene.say)))
+    return stream_frames(
+        scene, (frame * (1 if event["type"] in pieces else 2) for event, frame in scene.told(scene.say))
+    )
 
 
 # --- said ---------------------------------------------------------------------------------------------
 
 
-def cut_short(scene: Scene, kind: str, stop_reason: str) -> Reply:
+def cut_short(scene: FaultScene, kind: str, stop_reason: str) -> Reply:
     at = scene.first(kind)
     assert at is not None
-    return replace(scene.say, blocks=(*scene.say.blocks[:at], halved(scene.say.blocks[at])), stop_reason=stop_reason)
+    return replace(
+        scene.say, blocks=(*scene.say.blocks[:at], halve_block(scene.say.blocks[at])), stop_reason=stop_reason
+    )
 
 
-def truncated(scene: Scene) -> Reply:
+def truncate_reply(scene: FaultScene) -> Reply:
     return cut_short(scene, "text", "max_tokens")
 
 
-def truncated_call(scene: Scene) -> Reply:
+def truncated_call(scene: FaultScene) -> Reply:
     return cut_short(scene, "tool_use", "max_tokens")
 
 
-def window_full(scene: Scene) -> Reply:
+def window_full(scene: FaultScene) -> Reply:
     return cut_short(scene, "text", "model_context_window_exceeded")
 
 
-def paused(scene: Scene) -> Reply:
+def pause_reply(scene: FaultScene) -> Reply:
     return cut_short(scene, "text", "pause_turn")
 
 
-def refusal(scene: Scene) -> Reply:
+def refuse_in_stream(scene: FaultScene) -> Reply:
     return cut_short(scene, "text", "refusal")
 
 
-def empty(scene: Scene) -> Reply:
+def reply_with_nothing(scene: FaultScene) -> Reply:
     return replace(scene.say, blocks=(), stop_reason="end_turn")
 
 
-def thinking_only(scene: Scene) -> Reply:
+def thinking_only(scene: FaultScene) -> Reply:
     thoughts = tuple([block for block in scene.say.blocks if block["type"] == "thinking"])
     return replace(scene.say, blocks=thoughts, stop_reason="end_turn")
 
 
-def with_call(scene: Scene, changed: Callable[[Json], tuple[Json, ...]]) -> Reply:
+def change_first_call(scene: FaultScene, changed: Callable[[Json], tuple[Json, ...]]) -> Reply:
     """The reply with its first call changed, and without any other."""
     at = scene.first("tool_use")
     assert at is not None
     return replace(scene.say, blocks=(*scene.say.blocks[:at], *changed(scene.say.blocks[at])))
 
 
-def broken_call(scene: Scene) -> Reply:
-    return with_call(scene, lambda call: ({**call, "partial_json": '{"broken": yes, }'},))
+def broken_call(scene: FaultScene) -> Reply:
+    return change_first_call(scene, lambda call: ({**call, "partial_json": '{"broken": yes, }'},))
 
 
-def unknown_tool(scene: Scene) -> Reply:
-    return with_call(scene, lambda call: ({**call, "name": NO_SUCH_TOOL},))
+def unknown_tool(scene: FaultScene) -> Reply:
+    return change_first_call(scene, lambda call: ({**call, "name": NO_SUCH_TOOL},))
 
 
-def duplicate_ids(scene: Scene) -> Reply:
-    return with_call(scene, lambda call: (call, call))
+def duplicate_ids(scene: FaultScene) -> Reply:
+    return change_first_call(scene, lambda call: (call, call))
 
 
-def huge_text(scene: Scene) -> Reply:
+def huge_text(scene: FaultScene) -> Reply:
     """The argument is its length."""
     at = scene.first("text")
     assert at is not None
     size = int(scene.argument or HUGE)
     words: str = scene.say.blocks[at]["text"] + " "
-    long = text((words * (size // len(words) + 1))[: size - 1] + ".")
+    long = make_text_block((words * (size // len(words) + 1))[: size - 1] + ".")
     say = replace(scene.say, blocks=(*scene.say.blocks[:at], long, *scene.say.blocks[at + 1 :]))
     if not scene.streams:
         return say
-    return Stream(tuple([frame for _, frame in scene.told(say, fat(say, scene.stamp))]), usage=say.spent)
+    return RawStream(
+        tuple([frame for _, frame in scene.told(say, stream_large_deltas(say, scene.stamp))]), usage=say.spent
+    )
 
 
-def fat(say: Say, stamp: Stamp) -> Iterator[Json]:
+def stream_large_deltas(say: Say, stamp: ReplyStamp) -> Iterator[Json]:
     """As few events as there can be: a delta holds as much of its block as follows."""
     waiting: Json | None = None
-    for event in events(say, stamp):
+    for event in stream_events(say, stamp):
         if event["type"] == "content_block_delta" and event["delta"]["type"] == "text_delta":
             if waiting is None:
                 waiting = {**event, "pieces": []}
@@ -338,73 +353,77 @@ def fat(say: Say, stamp: Stamp) -> Iterator[Json]:
 
 class Fault(NamedTuple):
     about: str
-    make: Callable[[Scene], Reply]
-    fits: Callable[[Scene], bool] = lambda _: True
+    make: Callable[[FaultScene], Reply]
+    fits: Callable[[FaultScene], bool] = lambda _: True
     delivers: bool = False  # the client gets what it can work with, and will not ask for the same again
 
 
 TOO_LONG = "prompt is too long: 1000001 tokens > 1000000 maximum"
 BAD_SIGNATURE = "messages.1.content.0: Invalid `signature` in `thinking` block"
 BAD_IMAGE = "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum"
-SERVER = refuse(500, "api_error", "Internal server error")
+SERVER = make_refusal(500, "api_error", "Internal server error")
 
 FAULTS: dict[str, Fault] = {
     "rate_limited": Fault("429 with retry-after", rate_limited),
-    "overloaded": Fault("529", refuse(529, "overloaded_error", "Overloaded")),
+    "overloaded": Fault("529", make_refusal(529, "overloaded_error", "Overloaded")),
     "server_error": Fault("500", SERVER),
-    "unauthorized": Fault("401", refuse(401, "authentication_error", "invalid x-api-key")),
-    "invalid_request": Fault("400 that no retry cures", refuse(400, "invalid_request_error", "messages: nonsense")),
-    "too_large": Fault("413", refuse(413, "request_too_large", "Request exceeds the maximum size")),
-    "prompt_too_long": Fault("400 prompt is too long", refuse(400, "invalid_request_error", TOO_LONG)),
-    "bad_image": Fault("400 about an image", refuse(400, "invalid_request_error", BAD_IMAGE)),
-    "bad_signature": Fault(
-        "400 about a signature in the request", refuse(400, "invalid_request_error", BAD_SIGNATURE), was_thinking
+    "unauthorized": Fault("401", make_refusal(401, "authentication_error", "invalid x-api-key")),
+    "invalid_request": Fault(
+        "400 that no retry cures", make_refusal(400, "invalid_request_error", "messages: nonsense")
     ),
-    "reset": Fault("the connection is reset before any header", reset),
-    "silence": Fault("nothing comes, ever", silence),
+    "too_large": Fault("413", make_refusal(413, "request_too_large", "Request exceeds the maximum size")),
+    "prompt_too_long": Fault("400 prompt is too long", make_refusal(400, "invalid_request_error", TOO_LONG)),
+    "bad_image": Fault("400 about an image", make_refusal(400, "invalid_request_error", BAD_IMAGE)),
+    "bad_signature": Fault(
+        "400 about a signature in the request", make_refusal(400, "invalid_request_error", BAD_SIGNATURE), was_thinking
+    ),
+    "reset": Fault("the connection is reset before any header", reset_connection),
+    "silence": Fault("nothing comes, ever", never_answer),
     "cut_at_start": Fault("the stream ends behind message_start", cut_at_start),
-    "cut_in_text": Fault("the stream ends inside a text", cut_in("text"), has("text")),
-    "cut_in_thinking": Fault("the stream ends inside thinking", cut_in("thinking"), has("thinking")),
-    "cut_in_call": Fault("the stream ends inside a tool's arguments", cut_in("tool_use"), has("tool_use")),
-    "cut_after_call": Fault("the stream ends behind a finished call", cut_after_call, has("tool_use"), delivers=True),
-    "stall": Fault("nothing more comes in the middle of a text", stall, has("text")),
+    "cut_in_text": Fault("the stream ends inside a text", cut_in("text"), has_block("text")),
+    "cut_in_thinking": Fault("the stream ends inside thinking", cut_in("thinking"), has_block("thinking")),
+    "cut_in_call": Fault("the stream ends inside a tool's arguments", cut_in("tool_use"), has_block("tool_use")),
+    "cut_after_call": Fault(
+        "the stream ends behind a finished call", cut_after_call, has_block("tool_use"), delivers=True
+    ),
+    "stall": Fault("nothing more comes in the middle of a text", stall_stream, has_block("text")),
     "stall_at_start": Fault("nothing more comes behind message_start", stall_at_start),
-    "error_event": Fault("an error event in the middle of a text", error_event, has("text")),
+    "error_event": Fault("an error event in the middle of a text", error_event, has_block("text")),
     "error_at_once": Fault("an error event in place of message_start", error_at_once),
-    "malformed_json": Fault("an event whose data is no JSON", malformed_json, has("text")),
-    "malformed_sse": Fault("an event with a line break in its data", malformed_sse, has("text")),
-    "malformed_http": Fault("a chunk without a length", malformed_http, has("text")),
-    "drip": Fault("a few bytes at a time", drip, delivers=True),
-    "pings": Fault("three pings behind each event", pings, delivers=True),
+    "malformed_json": Fault("an event whose data is no JSON", malformed_json, has_block("text")),
+    "malformed_sse": Fault("an event with a line break in its data", malformed_sse, has_block("text")),
+    "malformed_http": Fault("a chunk without a length", malformed_http, has_block("text")),
+    "drip": Fault("a few bytes at a time", drip_bytes, delivers=True),
+    "pings": Fault("three pings behind each event", send_only_pings, delivers=True),
     "unknown_events": Fault("events, comments and fields that nobody knows", unknown_events, delivers=True),
     "duplicate_events": Fault("starts and stops come twice", duplicate_events, delivers=True),
-    "truncated": Fault("max_tokens inside a text", truncated, has("text")),
-    "truncated_call": Fault("max_tokens inside a tool's arguments", truncated_call, has("tool_use")),
-    "window_full": Fault("model_context_window_exceeded", window_full, has("text")),
-    "refusal": Fault("the model declines in the middle of a text", refusal, has("text")),
-    "paused": Fault("pause_turn", paused, has("text")),
-    "empty": Fault("an answer with nothing in it", empty),
-    "thinking_only": Fault("an answer that only thinks", thinking_only, has("thinking")),
-    "broken_call": Fault("arguments that are no JSON", broken_call, has("tool_use")),
-    "unknown_tool": Fault("a call of a tool that there is not", unknown_tool, has("tool_use")),
-    "duplicate_ids": Fault("the same call twice, with one id", duplicate_ids, has("tool_use"), delivers=True),
-    "huge_text": Fault("a million characters", huge_text, has("text"), delivers=True),
+    "truncated": Fault("max_tokens inside a text", truncate_reply, has_block("text")),
+    "truncated_call": Fault("max_tokens inside a tool's arguments", truncated_call, has_block("tool_use")),
+    "window_full": Fault("model_context_window_exceeded", window_full, has_block("text")),
+    "refusal": Fault("the model declines in the middle of a text", refuse_in_stream, has_block("text")),
+    "paused": Fault("pause_turn", pause_reply, has_block("text")),
+    "empty": Fault("an answer with nothing in it", reply_with_nothing),
+    "thinking_only": Fault("an answer that only thinks", thinking_only, has_block("thinking")),
+    "broken_call": Fault("arguments that are no JSON", broken_call, has_block("tool_use")),
+    "unknown_tool": Fault("a call of a tool that there is not", unknown_tool, has_block("tool_use")),
+    "duplicate_ids": Fault("the same call twice, with one id", duplicate_ids, has_block("tool_use"), delivers=True),
+    "huge_text": Fault("a million characters", huge_text, has_block("text"), delivers=True),
 }
 
 
-def in_manner(name: str, oddity: Oddity) -> Fault:
+def fault_from_oddity(name: str, oddity: Oddity) -> Fault:
     """A manner of odd servers, planned for some of the replies."""
 
-    def make(scene: Scene) -> Reply:
-        return oddly(scene.say, [f"{name}={scene.argument}" if scene.argument else name])
+    def make(scene: FaultScene) -> Reply:
+        return apply_oddities(scene.say, [f"{name}={scene.argument}" if scene.argument else name])
 
-    def fits(scene: Scene) -> bool:
+    def fits(scene: FaultScene) -> bool:
         return scene.speech.path in oddity.paths and (not oddity.needs or scene.first(oddity.needs) is not None)
 
     return Fault(oddity.about, make, fits, delivers=True)
 
 
-ODD: dict[str, Fault] = {name: in_manner(name, oddity) for name, oddity in ODDITIES.items()}
+ODD: dict[str, Fault] = {name: fault_from_oddity(name, oddity) for name, oddity in ODDITIES.items()}
 KNOWN: dict[str, Fault] = {**FAULTS, **ODD}
 
 
@@ -414,16 +433,16 @@ KNOWN: dict[str, Fault] = {**FAULTS, **ODD}
 FORM = "NAME[=ARGUMENT][:TIMES][@MODEL][~PROMPT]"
 
 
-def fits(name: str, scene: Scene) -> bool:
+def fault_fits(name: str, scene: FaultScene) -> bool:
     return name not in scene.speech.without and KNOWN[name].fits(scene)
 
 
-def delivers(name: str, speech: Speech) -> bool:
+def is_delivering_fault(name: str, speech: ApiDialect) -> bool:
     """Whether a client can work with what it got, and will not ask for the same again."""
     return KNOWN[name].delivers and name not in speech.undelivered
 
 
-class Planned(NamedTuple):
+class PlannedFault(NamedTuple):
     name: str
     times: int | None = 1  # in each conversation; None: for ever
     model: str = ""  # only this one
@@ -432,7 +451,7 @@ class Planned(NamedTuple):
     argument: str = ""
 
     @classmethod
-    def read(cls, written: str) -> Planned:
+    def read(cls, written: str) -> PlannedFault:
         """As `FORM` says; `*` times is for ever."""
         parts = re.fullmatch(r"(\w+)(?:=([^:@~]+))?(?::(\d+|\*))?(?:@([^~]+))?(?:~(.+))?", written)
         if parts is None or parts[1] not in KNOWN:
@@ -441,10 +460,10 @@ class Planned(NamedTuple):
         return cls(parts[1], times, parts[4] or "", prompt=parts[5] or "", argument=parts[2] or "")
 
 
-class Faults:
+class FaultPlan:
     """Which requests are spoilt, and how. One per server."""
 
-    def __init__(self, *planned: Planned, seed: int = 0, rates: Mapping[str, float] | None = None) -> None:
+    def __init__(self, *planned: PlannedFault, seed: int = 0, rates: Mapping[str, float] | None = None) -> None:
         named = [*[fault.name for fault in planned], *(rates or ())]
         if unknown := [name for name in named if name not in KNOWN]:
             raise ValueError(f"there is no fault '{unknown[0]}'; there are {', '.join(KNOWN)}")
@@ -454,9 +473,9 @@ class Faults:
         self._used: Counter[tuple[str, int]] = Counter()  # by conversation and fault
         self._asked: Counter[str] = Counter()  # requests of a conversation
 
-    def spoil(self, scene: Scene) -> tuple[str, Reply]:
+    def spoil(self, scene: FaultScene) -> tuple[str, Reply]:
         """The fault's name and what becomes of the reply; no name: it is as it was."""
-        key = Talk(scene.body).key
+        key = ReceivedConversation(scene.body).key
         self._asked[key] += 1
         for number, planned in enumerate(self._planned):
             hit = self._is_due(planned, (key, number), scene)
@@ -464,19 +483,19 @@ class Faults:
                 self._used[key, number] += 1
                 return planned.name, KNOWN[planned.name].make(hit)
         name = self._drawn(key)
-        if name and fits(name, scene):
+        if name and fault_fits(name, scene):
             return name, KNOWN[name].make(scene)
         return "", scene.say
 
-    def _is_due(self, planned: Planned, use: tuple[str, int], scene: Scene) -> Scene | None:
+    def _is_due(self, planned: PlannedFault, use: tuple[str, int], scene: FaultScene) -> FaultScene | None:
         key, _ = use
         used_up = planned.times is not None and self._used[use] >= planned.times
         if used_up or self._asked[key] <= planned.after or planned.prompt not in key:
             return None
-        if planned.model not in ("", Talk(scene.body).model):
+        if planned.model not in ("", ReceivedConversation(scene.body).model):
             return None
         scene = scene._replace(argument=planned.argument)
-        return scene if fits(planned.name, scene) else None
+        return scene if fault_fits(planned.name, scene) else None
 
     def _drawn(self, key: str) -> str:
         """At most one for a request: the rates share one draw."""

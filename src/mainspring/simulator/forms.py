@@ -33,11 +33,11 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
     return type(value) is list
 
 
-def wrong(rule: str, path: str, message: str, found: Found) -> None:
+def add_violation(rule: str, path: str, message: str, found: Found) -> None:
     found.append(Violation(path, rule, message))
 
 
-def exactly(kind: Kind) -> Check:
+def check_exact_type(kind: Kind) -> Check:
     """What looks at a value of this kind. Types are exact: true is no integer."""
     if not isinstance(kind, type):
         return kind
@@ -45,14 +45,14 @@ def exactly(kind: Kind) -> Check:
 
     def check(value: Any, path: str, found: Found) -> None:
         if type(value) is not kind:
-            wrong("fields.type", path, expected, found)
+            add_violation("fields.type", path, expected, found)
 
     return check
 
 
-def optional(kind: Kind) -> Check:
+def check_optional(kind: Kind) -> Check:
     """The API takes null for most of what may be left out."""
-    given = exactly(kind)
+    given = check_exact_type(kind)
 
     def check(value: Any, path: str, found: Found) -> None:
         if value is not None:
@@ -61,12 +61,12 @@ def optional(kind: Kind) -> Check:
     return check
 
 
-def number(value: Any, path: str, found: Found) -> None:
+def check_number(value: Any, path: str, found: Found) -> None:
     if type(value) not in (int, float):
-        wrong("fields.type", path, EXPECTED[float], found)
+        add_violation("fields.type", path, EXPECTED[float], found)
 
 
-def anything(value: Any, path: str, found: Found) -> None:
+def accept_anything(value: Any, path: str, found: Found) -> None:
     """What the API does not look into."""
 
 
@@ -76,17 +76,17 @@ def one_of(*allowed: str) -> Check:
 
     def check(value: Any, path: str, found: Found) -> None:
         if value not in allowed:
-            wrong("fields.value", path, f"Input should be {expected}", found)
+            add_violation("fields.value", path, f"Input should be {expected}", found)
 
     return check
 
 
-def many(kind: Kind) -> Check:
-    each = exactly(kind)
+def check_list(kind: Kind) -> Check:
+    each = check_exact_type(kind)
 
     def check(value: Any, path: str, found: Found) -> None:
         if not is_list(value):
-            wrong("fields.type", path, EXPECTED[list], found)
+            add_violation("fields.type", path, EXPECTED[list], found)
             return
         for position, item in enumerate(value):
             each(item, f"{path}.{position}", found)
@@ -102,49 +102,49 @@ def text_or(other: Check) -> Check:
     return check
 
 
-def fields(required: Mapping[str, Kind], more: Mapping[str, Kind] | None = None) -> Check:
+def check_fields(required: Mapping[str, Kind], more: Mapping[str, Kind] | None = None) -> Check:
     kinds = {**required, **(more or {})}
-    checks = {name: exactly(kind) for name, kind in kinds.items()}
+    checks = {name: check_exact_type(kind) for name, kind in kinds.items()}
     simple = {name: kind for name, kind in kinds.items() if isinstance(kind, type)}  # compared in place, for speed
     needed = required.keys()
 
     def check(value: Any, path: str, found: Found) -> None:
         if not is_object(value):
-            wrong("fields.type", path, EXPECTED[dict], found)
+            add_violation("fields.type", path, EXPECTED[dict], found)
             return
         for name, item in value.items():
             if type(item) is simple.get(name):
                 continue
             if name in checks:
-                checks[name](item, below(path, name), found)
+                checks[name](item, join_path(path, name), found)
             else:
-                wrong("fields.unknown", below(path, name), "Extra inputs are not permitted", found)
+                add_violation("fields.unknown", join_path(path, name), "Extra inputs are not permitted", found)
         if not value.keys() >= needed:
             for name in [name for name in required if name not in value]:
-                wrong("fields.missing", below(path, name), "Field required", found)
+                add_violation("fields.missing", join_path(path, name), "Field required", found)
 
     return check
 
 
-def below(path: str, name: str) -> str:
+def join_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def tagged(kinds: Mapping[str, Check]) -> Check:
+def tagged_object(kinds: Mapping[str, Check]) -> Check:
     """An object whose `type` says which fields it has."""
     expected = ", ".join([f"'{name}'" for name in kinds])
 
     def check(value: Any, path: str, found: Found) -> None:
         if not is_object(value):
-            wrong("fields.type", path, EXPECTED[dict], found)
+            add_violation("fields.type", path, EXPECTED[dict], found)
             return
         tag = value.get("type")
         if type(tag) is not str:
-            wrong("fields.kind", path, "Unable to extract tag using discriminator 'type'", found)
+            add_violation("fields.kind", path, "Unable to extract tag using discriminator 'type'", found)
         elif tag in kinds:
             kinds[tag](value, f"{path}.{tag}", found)
         else:
             said = f"Input tag '{tag}' found using 'type' does not match any of the expected tags: {expected}"
-            wrong("fields.kind", path, said, found)
+            add_violation("fields.kind", path, said, found)
 
     return check

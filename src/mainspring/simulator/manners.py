@@ -17,7 +17,7 @@ UP_TO_HIGH = frozenset({"low", "medium", "high"})
 _DATE = re.compile(r"-20\d{6}$")
 
 
-class Manner(NamedTuple):
+class ModelQuirks(NamedTuple):
     thinking: frozenset[str]  # values of `thinking.type`
     efforts: frozenset[str] = ALL_EFFORTS
     quiet: frozenset[str] = ALL_EFFORTS  # efforts at which thinking may be turned off or down
@@ -32,9 +32,9 @@ class Manner(NamedTuple):
 
 # The shortest cached prefix: 512 tokens for Opus 5, Fable 5 and Mythos 5, 1,024 for Sonnet, 4,096 for Opus 4.5 and
 # Haiku 4.5. For the newest models the pages we could read say nothing; they get what their predecessors have.
-ADAPTIVE = Manner(frozenset({"adaptive", "disabled"}))
-ALWAYS = Manner(frozenset({"adaptive"}), forced_tools=False, least_cached=512)
-BUDGETED = Manner(
+ADAPTIVE = ModelQuirks(frozenset({"adaptive", "disabled"}))
+ALWAYS = ModelQuirks(frozenset({"adaptive"}), forced_tools=False, least_cached=512)
+BUDGETED = ModelQuirks(
     frozenset({"enabled", "disabled"}),
     efforts=frozenset(),
     thinks_unasked=False,
@@ -42,14 +42,14 @@ BUDGETED = Manner(
     prefill=True,
     system_messages=False,
 )
-MANNERS: dict[str, Manner] = {
+MANNERS: dict[str, ModelQuirks] = {
     "claude-fable-5-1": ALWAYS._replace(binds=True),
     "claude-fable-5": ALWAYS,  # forced tools: refused in June 2026, said to be accepted since; the strict reading
     "claude-mythos-5-1": ALWAYS,
     "claude-mythos-5": ALWAYS,
     "claude-opus-5-5": ALWAYS._replace(binds=True),
     "claude-opus-5": ADAPTIVE._replace(quiet=UP_TO_HIGH, least_cached=512),
-    "claude-sonnet-5-5": Manner(
+    "claude-sonnet-5-5": ModelQuirks(
         frozenset({"adaptive", "between_tools"}), quiet=UP_TO_HIGH, forced_tools=False, binds=True
     ),
     "claude-sonnet-5": ADAPTIVE,
@@ -60,18 +60,18 @@ MANNERS: dict[str, Manner] = {
 }
 
 
-def undated(model: str) -> str:
+def strip_model_date_suffix(model: str) -> str:
     return _DATE.sub("", model)
 
 
 @lru_cache
-def manner_of(model: str) -> Manner | None:
+def manner_of(model: str) -> ModelQuirks | None:
     """None for a model nobody described: it is held to no rule that depends on the model."""
-    name = undated(model)
+    name = strip_model_date_suffix(model)
     later = ALWAYS if name.startswith(("claude-fable-", "claude-mythos-")) else None
     return MANNERS.get(name, later)
 
 
 def listed_model(model: str) -> Model | None:
     """The row of the core's table; None where it has none."""
-    return MODELS.get(undated(model))
+    return MODELS.get(strip_model_date_suffix(model))

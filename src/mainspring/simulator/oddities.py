@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from mainspring.simulator.received import Json
-from mainspring.simulator.replies import Say, text, written_input
+from mainspring.simulator.replies import Say, make_text_block, written_input
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 EVERYWHERE = frozenset({"/v1/messages", CHAT, RESPONSES})
@@ -48,7 +48,7 @@ def calls_as_text(say: Say, style: str) -> Say:
 
     def said(block: Json) -> Json:
         is_call = block["type"] == "tool_use"
-        return text(written(block["name"], written_input(block) or "{}")) if is_call else block
+        return make_text_block(written(block["name"], written_input(block) or "{}")) if is_call else block
 
     return replace(say, blocks=tuple(map(said, say.blocks)))
 
@@ -67,12 +67,12 @@ def think_tags(say: Say, _: str) -> Say:
         if block["type"] == "thinking":
             thought += f"<think>\n{block['thinking']}\n</think>\n\n"
         elif block["type"] == "text" and thought:
-            blocks.append(text(thought + block["text"]))
+            blocks.append(make_text_block(thought + block["text"]))
             thought = ""
         else:
             blocks.append(block)
     if thought:
-        blocks.insert(0, text(thought))
+        blocks.insert(0, make_text_block(thought))
     return replace(say, blocks=tuple(blocks))
 
 
@@ -98,7 +98,7 @@ ODDITIES: dict[str, Oddity] = {
 }
 
 
-def oddly(say: Say, names: Iterable[str]) -> Say:
+def apply_oddities(say: Say, names: Iterable[str]) -> Say:
     """The reply in these manners."""
     for written in names:
         name, _, argument = written.partition("=")
@@ -107,7 +107,7 @@ def oddly(say: Say, names: Iterable[str]) -> Say:
     return say
 
 
-def known(names: Iterable[str]) -> tuple[str, ...]:
+def check_oddities(names: Iterable[str]) -> tuple[str, ...]:
     """The same names, if there are such manners."""
     given = tuple(names)
     for written in given:
@@ -118,6 +118,6 @@ def known(names: Iterable[str]) -> tuple[str, ...]:
     return given
 
 
-def manners(say: Say) -> dict[str, str]:
+def get_spelling_oddities(say: Say) -> dict[str, str]:
     """What is a matter of spelling, with the arguments."""
     return {written.partition("=")[0]: written.partition("=")[2] for written in say.odd}

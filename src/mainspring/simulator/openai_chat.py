@@ -13,12 +13,12 @@ from msgspec.json import encode
 from mainspring.core.money import Usage
 from mainspring.simulator.cache import tokens_written
 from mainspring.simulator.forms import is_object
-from mainspring.simulator.oddities import CHAT, manners
-from mainspring.simulator.openai_chat_request import heard, violations
-from mainspring.simulator.openai_errors import complaint, error_of, headers, refusal
+from mainspring.simulator.oddities import CHAT, get_spelling_oddities
+from mainspring.simulator.openai_chat_request import find_violations, to_messages
+from mainspring.simulator.openai_errors import error_of, make_openai_headers, make_openai_refusal, violation_to_error
 from mainspring.simulator.received import Json
-from mainspring.simulator.replies import Refuse, Say, Stamp, written_input
-from mainspring.simulator.speech import Speech
+from mainspring.simulator.replies import Refuse, ReplyStamp, Say, written_input
+from mainspring.simulator.speech import ApiDialect
 
 CREATED = 1_794_700_000  # a day of November 2026; the same for all, so that answers can be compared
 FINISHED = {
@@ -33,13 +33,13 @@ NO_ID: dict[str, Json] = {"": {}, "empty": {"id": ""}, "null": {"id": None}}
 
 
 def finish_reason(say: Say) -> str | None:
-    odd = manners(say)
+    odd = get_spelling_oddities(say)
     if "no_finish" in odd:
         return None
     return "stop" if "stop_with_calls" in odd else FINISHED.get(say.stopped, "stop")
 
 
-def spent(say: Say) -> Json:
+def usage_to_chat(say: Say) -> Json:
     usage: Usage = say.spent
     thinking = tokens_written(tuple([block for block in say.blocks if block["type"] == "thinking"]))
     return {
@@ -55,7 +55,7 @@ def spent(say: Say) -> Json:
     }
 
 
-def envelope(stamp: Stamp, kind: str) -> Json:
+def make_chat_envelope(stamp: ReplyStamp, kind: str) -> Json:
     return {
         "id": stamp.id.replace("msg_", "chatcmpl-"),
         "object": kind,
@@ -69,8 +69,8 @@ def envelope(stamp: Stamp, kind: str) -> Json:
 # --- as one message --------------------------------------------------------------------------------------
 
 
-def whole(say: Say, stamp: Stamp, _: Json) -> Json:
-    odd = manners(say)
+def make_chat_completion(say: Say, stamp: ReplyStamp, _: Json) -> Json:
+    odd = get_spelling_oddities(say)
     words = "".join([block["text"] for block in say.blocks if block["type"] == "text"])
     thoughts = "".join([block["thinking"] for block in say.blocks if block["type"] == "thinking"])
     calls = [call_of(block, odd) for block in say.blocks if block["type"] == "tool_use"]
@@ -86,8 +86,8 @@ def whole(say: Say, stamp: Stamp, _: Json) -> Json:
     if thoughts and "reasoning_content" in odd:
         message[odd["reasoning_content"] or "reasoning_content"] = thoughts
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(say)}
-    usage = {} if "no_usage" in odd else {"usage": spent(say)}
-    return {**envelope(stamp, "chat.completion"), "choices": [choice], **usage}
+    usage = {} if "no_usage" in odd else {"usage": usage_to_chat(say)}
+    return {**make_chat_envelope(stamp, "chat.completion"), "choices": [choice], **usage}
 
 
 def call_of(block: Json, odd: dict[str, str]) -> Json:
@@ -99,10 +99,10 @@ def id_of(block: Json, odd: dict[str, str]) -> Json:
 
 
 def arguments_of(block: Json, odd: dict[str, str]) -> Json:
-    return {"arguments": as_written(written_input(block) or "{}", odd)}
+    return {"arguments": spell_arguments(written_input(block) or "{}", odd)}
 
 
-def as_written(arguments: str, odd: dict[str, str]) -> Any:
+def spell_arguments(arguments: str, odd: dict[str, str]) -> Any:
     """Text, or the object itself in that manner. What is no object stays text."""
     if "object_arguments" not in odd:
         return arguments
@@ -116,13 +116,13 @@ def as_written(arguments: str, odd: dict[str, str]) -> Any:
 # --- as a stream -----------------------------------------------------------------------------------------
 
 
-class ChatTeller:
+class ChatStreamWriter:
     """Event by event. It counts the calls, which are all that has a number here, and what they hold so far."""
 
-    def __init__(self, say: Say, stamp: Stamp, asked: Json) -> None:
+    def __init__(self, say: Say, stamp: ReplyStamp, asked: Json) -> None:
         self._say = say
-        self._odd = manners(say)
-        self._head = envelope(stamp, "chat.completion.chunk")
+        self._odd = get_spelling_oddities(say)
+        self._head = make_chat_envelope(stamp, "chat.completion.chunk")
         options: Json = asked.get("stream_options") or {}
         self._counts = bool(options.get("include_usage")) and "no_usage" not in self._odd
         self._in_one_piece = not {"object_arguments", "whole_calls"}.isdisjoint(self._odd)
@@ -142,12 +142,14 @@ class ChatTeller:
             case "content_block_stop":
                 return self._done(event["index"])
             case "message_delta":
-                counted: Json = {**self._head, "choices": [], "usage": spent(self._say)}
-                return self._chunk({}, finish_reason(self._say)) + (framed(counted) if self._counts else b"")
+                counted: Json = {**self._head, "choices": [], "usage": usage_to_chat(self._say)}
+                return self._chunk({}, finish_reason(self._say)) + (frame_chat_event(counted) if self._counts else b"")
             case "message_stop":
                 return b"" if "no_done" in self._odd else b"data: [DONE]\n\n"
             case "error":
-                return framed({"error": error_of(Refuse(500, event["error"]["type"], event["error"]["message"]))})
+                return frame_chat_event(
+                    {"error": error_of(Refuse(500, event["error"]["type"], event["error"]["message"]))}
+                )
             case _:
                 return b""
 
@@ -191,28 +193,28 @@ class ChatTeller:
 
     def _chunk(self, delta: Json, finished: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finished}
-        return framed({**self._head, "choices": [choice], **({"usage": None} if self._counts else {})})
+        return frame_chat_event({**self._head, "choices": [choice], **({"usage": None} if self._counts else {})})
 
 
-def framed(data: Json) -> bytes:
+def frame_chat_event(data: Json) -> bytes:
     return b"data: %s\n\n" % encode(data)
 
 
-SPEECH = Speech(
+SPEECH = ApiDialect(
     path=CHAT,
-    judge=violations,
-    hear=heard,
-    complain=complaint,
-    refuse=refusal,
-    headers=headers,
-    whole=whole,
-    teller=ChatTeller,
+    judge=find_violations,
+    hear=to_messages,
+    complain=violation_to_error,
+    refuse=make_openai_refusal,
+    headers=make_openai_headers,
+    whole=make_chat_completion,
+    teller=ChatStreamWriter,
     ping=b": PROCESSING\n\n",
     broken_json=b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"del\n\n',
     broken_sse=b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk",\n"choices":[]}\n\n',
     strange=(
         b": a comment\n\n",
-        framed({"id": "chatcmpl-1", "object": "weather", "choices": [], "rain": "drops"}),
+        frame_chat_event({"id": "chatcmpl-1", "object": "weather", "choices": [], "rain": "drops"}),
         b"retry: 10\nid: 7\n\n",
         b"event: nothing\n\n",
     ),

@@ -10,17 +10,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mainspring.simulator.forms import Kind, anything, fields, is_list, many, number, one_of, optional, text_or
-from mainspring.simulator.openai_forms import BREAKPOINT, EFFORTS, PARAMETERS, by, pairs, some
-from mainspring.simulator.openai_heard import Heard, call, parts, result, tool
+from mainspring.simulator.forms import (
+    Kind,
+    accept_anything,
+    check_fields,
+    check_list,
+    check_number,
+    check_optional,
+    is_list,
+    one_of,
+    text_or,
+)
+from mainspring.simulator.openai_forms import (
+    BREAKPOINT,
+    EFFORTS,
+    PARAMETERS,
+    check_by_field,
+    check_metadata,
+    check_non_empty,
+)
+from mainspring.simulator.openai_heard import (
+    ConversationBuilder,
+    make_call_block,
+    make_result_block,
+    make_tool,
+    parse_message_parts,
+)
 from mainspring.simulator.openai_rules import (
     COMMON,
-    Asked,
     Broken,
-    Called,
+    DeclaredTool,
+    OpenAIRequest,
+    ReceivedCall,
     Rule,
-    Tool,
-    judged,
+    judge_request,
     longest_id,
     output_cap,
     schema_named,
@@ -31,52 +54,64 @@ from mainspring.simulator.violation import Violation
 
 # --- forms ------------------------------------------------------------------------------------------------
 
-_TEXT = fields({"type": str, "text": str}, BREAKPOINT)
-_IMAGE = fields(
-    {"type": str, "image_url": fields({"url": str}, {"detail": one_of("auto", "low", "high", "original")})}, BREAKPOINT
+_TEXT = check_fields({"type": str, "text": str}, BREAKPOINT)
+_IMAGE = check_fields(
+    {"type": str, "image_url": check_fields({"url": str}, {"detail": one_of("auto", "low", "high", "original")})},
+    BREAKPOINT,
 )
-_FILE = fields({"type": str, "file": fields({"file_data": str, "filename": str})}, BREAKPOINT)
-_REFUSAL = fields({"type": str, "refusal": str})
-_TEXTS = text_or(some(many(by("type", {"text": _TEXT}))))
-_CALL = fields({"id": str, "type": one_of("function"), "function": fields({"name": str, "arguments": str})})
+_FILE = check_fields({"type": str, "file": check_fields({"file_data": str, "filename": str})}, BREAKPOINT)
+_REFUSAL = check_fields({"type": str, "refusal": str})
+_TEXTS = text_or(check_non_empty(check_list(check_by_field("type", {"text": _TEXT}))))
+_CALL = check_fields({"id": str, "type": one_of("function"), "function": check_fields({"name": str, "arguments": str})})
 _NAMED: dict[str, Kind] = {"name": str}
 
 # Answers may be handed back as they came, with what we never write in them.
 _AS_IT_CAME: dict[str, Kind] = {
-    "annotations": optional(many(anything)),
-    "audio": optional(one_of()),
-    "function_call": optional(one_of()),
+    "annotations": check_optional(check_list(accept_anything)),
+    "audio": check_optional(one_of()),
+    "function_call": check_optional(one_of()),
 }
 ASSISTANT: dict[str, Kind] = {
     **_NAMED,
     **_AS_IT_CAME,
-    "content": optional(text_or(some(many(by("type", {"text": _TEXT, "refusal": _REFUSAL}))))),
-    "refusal": optional(str),
-    "tool_calls": some(many(_CALL)),
+    "content": check_optional(
+        text_or(check_non_empty(check_list(check_by_field("type", {"text": _TEXT, "refusal": _REFUSAL}))))
+    ),
+    "refusal": check_optional(str),
+    "tool_calls": check_non_empty(check_list(_CALL)),
 }
 _ROLES = {
-    "system": fields({"role": str, "content": _TEXTS}, _NAMED),
-    "developer": fields({"role": str, "content": _TEXTS}, _NAMED),
-    "user": fields(
-        {"role": str, "content": text_or(some(many(by("type", {"text": _TEXT, "image_url": _IMAGE, "file": _FILE}))))},
+    "system": check_fields({"role": str, "content": _TEXTS}, _NAMED),
+    "developer": check_fields({"role": str, "content": _TEXTS}, _NAMED),
+    "user": check_fields(
+        {
+            "role": str,
+            "content": text_or(
+                check_non_empty(check_list(check_by_field("type", {"text": _TEXT, "image_url": _IMAGE, "file": _FILE})))
+            ),
+        },
         _NAMED,
     ),
-    "assistant": fields({"role": str}, ASSISTANT),
-    "tool": fields({"role": str, "content": _TEXTS, "tool_call_id": str}),
+    "assistant": check_fields({"role": str}, ASSISTANT),
+    "tool": check_fields({"role": str, "content": _TEXTS, "tool_call_id": str}),
 }
 # Servers that write what they think into a field of its own want it back there.
 _THINKING_ROLES = {
     **_ROLES,
-    "assistant": fields({"role": str}, {**ASSISTANT, "reasoning_content": optional(str), "reasoning": optional(str)}),
+    "assistant": check_fields(
+        {"role": str}, {**ASSISTANT, "reasoning_content": check_optional(str), "reasoning": check_optional(str)}
+    ),
 }
-_FUNCTION = fields({"name": str}, {"description": str, "parameters": anything, "strict": optional(bool)})
-_SCHEMA = fields({"name": str}, {"description": str, "schema": dict, "strict": optional(bool)})
-_FORMAT = by(
+_FUNCTION = check_fields(
+    {"name": str}, {"description": str, "parameters": accept_anything, "strict": check_optional(bool)}
+)
+_SCHEMA = check_fields({"name": str}, {"description": str, "schema": dict, "strict": check_optional(bool)})
+_FORMAT = check_by_field(
     "type",
     {
-        "text": fields({"type": str}),
-        "json_object": fields({"type": str}),
-        "json_schema": fields({"type": str, "json_schema": _SCHEMA}),
+        "text": check_fields({"type": str}),
+        "json_object": check_fields({"type": str}),
+        "json_schema": check_fields({"type": str, "json_schema": _SCHEMA}),
     },
 )
 
@@ -85,40 +120,42 @@ def _choice(value: Any, path: str, found: list[Violation]) -> None:
     if isinstance(value, str):
         one_of("none", "auto", "required")(value, path, found)
     else:
-        fields({"type": one_of("function"), "function": fields({"name": str})})(value, path, found)
+        check_fields({"type": one_of("function"), "function": check_fields({"name": str})})(value, path, found)
 
 
 _CREATE: dict[str, Kind] = {
     **PARAMETERS,
-    "frequency_penalty": optional(number),
-    "logit_bias": optional(dict),
-    "logprobs": optional(bool),
-    "max_completion_tokens": optional(int),
-    "max_tokens": optional(int),
-    "metadata": optional(pairs),
-    "n": optional(int),
-    "presence_penalty": optional(number),
-    "reasoning_effort": optional(one_of(*EFFORTS)),
+    "frequency_penalty": check_optional(check_number),
+    "logit_bias": check_optional(dict),
+    "logprobs": check_optional(bool),
+    "max_completion_tokens": check_optional(int),
+    "max_tokens": check_optional(int),
+    "metadata": check_optional(check_metadata),
+    "n": check_optional(int),
+    "presence_penalty": check_optional(check_number),
+    "reasoning_effort": check_optional(one_of(*EFFORTS)),
     "response_format": _FORMAT,
-    "seed": optional(int),
-    "stop": optional(text_or(many(str))),
-    "stream_options": optional(fields({}, {"include_usage": bool, "include_obfuscation": bool})),
+    "seed": check_optional(int),
+    "stop": check_optional(text_or(check_list(str))),
+    "stream_options": check_optional(check_fields({}, {"include_usage": bool, "include_obfuscation": bool})),
     "tool_choice": _choice,
-    "tools": some(many(by("type", {"function": fields({"type": str, "function": _FUNCTION})}))),
-    "verbosity": optional(one_of("low", "medium", "high")),
+    "tools": check_non_empty(
+        check_list(check_by_field("type", {"function": check_fields({"type": str, "function": _FUNCTION})}))
+    ),
+    "verbosity": check_optional(one_of("low", "medium", "high")),
 }
-CREATE = fields({"model": str, "messages": many(by("role", _ROLES))}, _CREATE)
-CREATE_THINKING = fields({"model": str, "messages": many(by("role", _THINKING_ROLES))}, _CREATE)
+CREATE = check_fields({"model": str, "messages": check_list(check_by_field("role", _ROLES))}, _CREATE)
+CREATE_THINKING = check_fields({"model": str, "messages": check_list(check_by_field("role", _THINKING_ROLES))}, _CREATE)
 
 # --- rules ------------------------------------------------------------------------------------------------
 
 
-def messages_some(asked: Asked) -> Broken:
+def messages_some(asked: OpenAIRequest) -> Broken:
     if not asked.body["messages"]:
         yield "messages", "Invalid 'messages': empty array. Expected an array with minimum length 1."
 
 
-def assistant_says(asked: Asked) -> Broken:
+def assistant_says(asked: OpenAIRequest) -> Broken:
     """Something, or calls."""
     for place, message in enumerate(asked.body["messages"]):
         said = [message.get(field) for field in ("content", "refusal", "tool_calls")]
@@ -126,7 +163,7 @@ def assistant_says(asked: Asked) -> Broken:
             yield f"messages.{place}.content", "Invalid value for 'content': expected a string, got null."
 
 
-def answered(asked: Asked) -> Broken:
+def check_calls_answered(asked: OpenAIRequest) -> Broken:
     """By tool messages, right behind the calls."""
     for place, message in enumerate(asked.body["messages"]):
         ids = [called["id"] for called in message.get("tool_calls") or ()]
@@ -147,7 +184,7 @@ def results_behind(messages: list[Json], place: int) -> list[str]:
     return found
 
 
-def no_orphans(asked: Asked) -> Broken:
+def no_orphans(asked: OpenAIRequest) -> Broken:
     waiting: list[str] = []
     for place, message in enumerate(asked.body["messages"]):
         if message["role"] != "tool":
@@ -159,30 +196,30 @@ def no_orphans(asked: Asked) -> Broken:
             yield f"messages.{place}.role", f"Invalid parameter: {said}"
 
 
-def one_answer(asked: Asked) -> Broken:
+def one_answer(asked: OpenAIRequest) -> Broken:
     if asked.body.get("n") not in (None, 1):
         yield "n", "Invalid 'n': the simulator gives one answer."
 
 
-def stream_options(asked: Asked) -> Broken:
+def stream_options(asked: OpenAIRequest) -> Broken:
     if asked.body.get("stream_options") is not None and not asked.body.get("stream"):
         yield "stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled."
 
 
-def max_tokens_model(asked: Asked) -> Broken:
+def max_tokens_model(asked: OpenAIRequest) -> Broken:
     both = "max_completion_tokens" in asked.body
     if asked.body.get("max_tokens") is not None and (asked.reasons or both):
         said = "Unsupported parameter: 'max_tokens' is not supported with this model."
         yield "max_tokens", f"{said} Use 'max_completion_tokens' instead."
 
 
-def stops(asked: Asked) -> Broken:
+def check_stops(asked: OpenAIRequest) -> Broken:
     stop = asked.body.get("stop")
     if is_list(stop) and not 0 < len(stop) <= 4:
         yield "stop", "Invalid 'stop': expected between 1 and 4 sequences."
 
 
-def answer_schema(asked: Asked) -> Broken:
+def answer_schema(asked: OpenAIRequest) -> Broken:
     wanted: Json = asked.body.get("response_format") or {}
     if wanted.get("type") == "json_schema":
         yield from schema_named("response_format.json_schema", wanted["json_schema"])
@@ -193,37 +230,41 @@ RULES: dict[str, Rule] = {
     "messages.content": assistant_says,
     **COMMON,
     "call.id_length": longest_id(40, "id"),
-    "call.answered": answered,
+    "call.answered": check_calls_answered,
     "result.known": no_orphans,
     "n": one_answer,
     "stream_options": stream_options,
     "max_tokens": output_cap("max_tokens", "max_completion_tokens"),
     "max_tokens.model": max_tokens_model,
-    "stop": stops,
+    "stop": check_stops,
     "schema": answer_schema,
 }
 
 
-def violations(
+def find_violations(
     body: bytes | Mapping[str, Any],
     headers: Mapping[str, str] = GOOD_HEADERS,
     lets_pass: frozenset[str] = frozenset(),
 ) -> list[Violation]:
     """What is wrong with a request, in the order in which the API would complain."""
-    return judged(body, headers, CREATE_THINKING if "reasoning_content" in lets_pass else CREATE, seen, RULES)
+    return judge_request(
+        body, headers, CREATE_THINKING if "reasoning_content" in lets_pass else CREATE, read_chat_request, RULES
+    )
 
 
-def seen(body: Json) -> Asked:
+def read_chat_request(body: Json) -> OpenAIRequest:
     tools = [
-        Tool(f"tools.{at}.function", each["function"]["name"], each["function"].get("parameters"), strict(each))
+        DeclaredTool(
+            f"tools.{at}.function", each["function"]["name"], each["function"].get("parameters"), is_strict(each)
+        )
         for at, each in enumerate(body.get("tools") or ())
     ]
-    calls: list[Called] = []
+    calls: list[ReceivedCall] = []
     images: list[tuple[str, str]] = []
     for place, message in enumerate(body["messages"]):
         for at, called in enumerate(message.get("tool_calls") or ()):
             path = f"messages.{place}.tool_calls.{at}"
-            calls.append(Called(path, called["id"], called["function"]["name"], called["function"]["arguments"]))
+            calls.append(ReceivedCall(path, called["id"], called["function"]["name"], called["function"]["arguments"]))
         content: Any = message.get("content")
         for at, part in enumerate(content if is_list(content) else ()):
             path = f"messages.{place}.content.{at}"
@@ -231,28 +272,28 @@ def seen(body: Json) -> Asked:
                 images.append((f"{path}.image_url.url", part["image_url"]["url"]))
             elif part["type"] == "file":
                 images.append((f"{path}.file.file_data", part["file"]["file_data"]))
-    return Asked(body, tools, calls, images)
+    return OpenAIRequest(body, tools, calls, images)
 
 
-def strict(given: Json) -> bool:
+def is_strict(given: Json) -> bool:
     return bool(given["function"].get("strict"))
 
 
 # --- heard --------------------------------------------------------------------------------------------------
 
 
-def heard(body: Json) -> Json:
-    talk = Heard()
+def to_messages(body: Json) -> Json:
+    talk = ConversationBuilder()
     for message in body["messages"]:
         if message["role"] == "tool":
-            talk.add("user", result(message["tool_call_id"], message["content"]))
+            talk.add("user", make_result_block(message["tool_call_id"], message["content"]))
             continue
         calls = [
-            call(called["id"], called["function"]["name"], called["function"]["arguments"])
+            make_call_block(called["id"], called["function"]["name"], called["function"]["arguments"])
             for called in message.get("tool_calls") or ()
         ]
         refused = [{"type": "text", "text": message["refusal"]}] if message.get("refusal") else []
-        talk.add(message["role"], *parts(message.get("content")), *refused, *calls)
-    tools = [tool(each["function"]) for each in body.get("tools") or ()]
+        talk.add(message["role"], *parse_message_parts(message.get("content")), *refused, *calls)
+    tools = [make_tool(each["function"]) for each in body.get("tools") or ()]
     effort = body.get("reasoning_effort")
     return talk.body(body, tools, {"effort": effort} if effort else {})

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from mainspring.simulator.received import Json
 from mainspring.simulator.replies import Refuse
-from mainspring.simulator.speech import Refusal
+from mainspring.simulator.speech import RefusalResponse
 from mainspring.simulator.violation import Violation
 
 # --- requests that are wrong ------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def param_of(path: str) -> str:
     return re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
 
 
-def complaint(violation: Violation) -> Refuse:
+def violation_to_error(violation: Violation) -> Refuse:
     param = param_of(violation.path)
     if violation.rule == "body.size":
         return Refuse(413, "invalid_request_error", violation.message, code="request_too_large")
@@ -57,7 +57,7 @@ def complaint(violation: Violation) -> Refuse:
 NO_CODE = "null"  # written down as null
 
 
-class Row(NamedTuple):
+class ErrorShape(NamedTuple):
     type: str  # in the script
     begins: str  # its message, with this
     status: int
@@ -80,20 +80,26 @@ _BUSY = "The server is currently overloaded with other requests. Sorry about tha
 _SORRY = "The server had an error while processing your request. Sorry about that!"
 
 ROWS = (
-    Row("rate_limit_error", "", 429, "requests", "rate_limit_exceeded", "Rate limit reached for requests."),
-    Row("overloaded_error", "", 503, "service_unavailable_error", "server_is_overloaded", _BUSY),
-    Row("api_error", "", 500, "server_error", NO_CODE, _SORRY),
-    Row("authentication_error", "", 401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided."),
-    Row("request_too_large", "", 413, "invalid_request_error", "request_too_large"),
-    Row("not_found_error", "", 404, "invalid_request_error", NO_CODE),
-    Row("invalid_request_error", "prompt is too long", 400, "invalid_request_error", "context_length_exceeded"),
-    Row("invalid_request_error", "messages.0.content.0.image", 400, "invalid_request_error", "invalid_image", _IMAGE),
-    Row("invalid_request_error", _SIGNATURE, 400, "invalid_request_error", "invalid_encrypted_content", _ENCRYPTED),
+    ErrorShape("rate_limit_error", "", 429, "requests", "rate_limit_exceeded", "Rate limit reached for requests."),
+    ErrorShape("overloaded_error", "", 503, "service_unavailable_error", "server_is_overloaded", _BUSY),
+    ErrorShape("api_error", "", 500, "server_error", NO_CODE, _SORRY),
+    ErrorShape(
+        "authentication_error", "", 401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided."
+    ),
+    ErrorShape("request_too_large", "", 413, "invalid_request_error", "request_too_large"),
+    ErrorShape("not_found_error", "", 404, "invalid_request_error", NO_CODE),
+    ErrorShape("invalid_request_error", "prompt is too long", 400, "invalid_request_error", "context_length_exceeded"),
+    ErrorShape(
+        "invalid_request_error", "messages.0.content.0.image", 400, "invalid_request_error", "invalid_image", _IMAGE
+    ),
+    ErrorShape(
+        "invalid_request_error", _SIGNATURE, 400, "invalid_request_error", "invalid_encrypted_content", _ENCRYPTED
+    ),
 )
 _TOO_LONG = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
 
 
-def spelled(refuse: Refuse) -> Refuse:
+def to_openai_error(refuse: Refuse) -> Refuse:
     """As OpenAI would say it. One that comes with a code is OpenAI's already."""
     if refuse.code:
         return refuse
@@ -112,7 +118,7 @@ def too_long(found: re.Match[str]) -> str:
 
 
 def error_of(refuse: Refuse) -> Json:
-    said = spelled(refuse)
+    said = to_openai_error(refuse)
     return {
         "message": said.message,
         "type": said.type,
@@ -121,11 +127,13 @@ def error_of(refuse: Refuse) -> Json:
     }
 
 
-def refusal(refuse: Refuse, request_id: str) -> Refusal:
-    said = spelled(refuse)
+def make_openai_refusal(refuse: Refuse, request_id: str) -> RefusalResponse:
+    said = to_openai_error(refuse)
     limits = USED_UP if said.status == 429 else {}
-    return Refusal(said.status, {**headers(request_id), **limits, **said.headers}, encode({"error": error_of(refuse)}))
+    return RefusalResponse(
+        said.status, {**make_openai_headers(request_id), **limits, **said.headers}, encode({"error": error_of(refuse)})
+    )
 
 
-def headers(request_id: str) -> dict[str, str]:
+def make_openai_headers(request_id: str) -> dict[str, str]:
     return {"x-request-id": request_id, "openai-version": "2020-10-01", "openai-processing-ms": "12", **LIMITS}

@@ -13,14 +13,14 @@ import msgspec
 
 from mainspring.simulator.forms import is_object
 from mainspring.simulator.received import Json
-from mainspring.simulator.replies import text
+from mainspring.simulator.replies import make_text_block
 
 _INLINE = re.compile(r"data:([^;]+);base64,(.*)", re.DOTALL)
 CAPS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 MARK: Json = {"cache_control": {"type": "ephemeral"}}
 
 
-class Heard:
+class ConversationBuilder:
     """Grows block by block."""
 
     def __init__(self) -> None:
@@ -54,49 +54,49 @@ class Heard:
         }
 
 
-def parts(content: Any) -> list[Json]:
+def parse_message_parts(content: Any) -> list[Json]:
     """What a message holds: text, images, documents; of both protocols."""
     if content is None:
         return []
     if isinstance(content, str):
-        return [text(content)]
-    return [block for part in content if (block := as_block(part)) is not None]
+        return [make_text_block(content)]
+    return [block for part in content if (block := part_to_block(part)) is not None]
 
 
-def as_block(part: Json) -> Json | None:
+def part_to_block(part: Json) -> Json | None:
     match part["type"]:
         case "text" | "input_text" | "output_text":
-            return text(part["text"])
+            return make_text_block(part["text"])
         case "refusal":
-            return text(part["refusal"])
+            return make_text_block(part["refusal"])
         case "image_url":
-            return image(part["image_url"]["url"])
+            return make_image_block(part["image_url"]["url"])
         case "input_image":
-            return image(part["image_url"])
+            return make_image_block(part["image_url"])
         case "file":
-            return document(part["file"]["file_data"])
+            return make_document_block(part["file"]["file_data"])
         case "input_file":
-            return document(part["file_data"])
+            return make_document_block(part["file_data"])
         case _:
             return None
 
 
-def image(address: str) -> Json:
-    return {"type": "image", "source": source(address)}
+def make_image_block(address: str) -> Json:
+    return {"type": "image", "source": make_source(address)}
 
 
-def document(address: str) -> Json:
-    return {"type": "document", "source": source(address)}
+def make_document_block(address: str) -> Json:
+    return {"type": "document", "source": make_source(address)}
 
 
-def source(address: str) -> Json:
+def make_source(address: str) -> Json:
     found = _INLINE.fullmatch(address)
     if found is None:
         return {"type": "url", "url": address}
     return {"type": "base64", "media_type": found[1], "data": found[2]}
 
 
-def call(id: str, name: str, arguments: str) -> Json:
+def make_call_block(id: str, name: str, arguments: str) -> Json:
     try:
         decoded = msgspec.json.decode(arguments)
     except ValueError:
@@ -104,12 +104,12 @@ def call(id: str, name: str, arguments: str) -> Json:
     return {"type": "tool_use", "id": id, "name": name, "input": decoded if is_object(decoded) else {}}
 
 
-def result(id: str, content: Any) -> Json:
-    held = content if isinstance(content, str) else parts(content)
+def make_result_block(id: str, content: Any) -> Json:
+    held = content if isinstance(content, str) else parse_message_parts(content)
     return {"type": "tool_result", "tool_use_id": id, "content": held}
 
 
-def tool(function: Json) -> Json:
+def make_tool(function: Json) -> Json:
     return {
         "name": function["name"],
         "description": function.get("description") or "",

@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec.json import encode
 
-from mainspring.simulator.oddities import RESPONSES, manners
-from mainspring.simulator.openai_chat import CREATED, as_written, spent
-from mainspring.simulator.openai_errors import complaint, error_of, headers, refusal
-from mainspring.simulator.openai_responses_request import heard, violations
+from mainspring.simulator.oddities import RESPONSES, get_spelling_oddities
+from mainspring.simulator.openai_chat import CREATED, spell_arguments, usage_to_chat
+from mainspring.simulator.openai_errors import error_of, make_openai_headers, make_openai_refusal, violation_to_error
+from mainspring.simulator.openai_responses_request import find_violations, to_messages
 from mainspring.simulator.received import Json
-from mainspring.simulator.replies import Refuse, Say, Stamp, events
-from mainspring.simulator.speech import Speech
+from mainspring.simulator.replies import Refuse, ReplyStamp, Say, stream_events
+from mainspring.simulator.speech import ApiDialect
 
 CUT_SHORT = {
     "max_tokens": "max_output_tokens",
@@ -29,12 +29,12 @@ NO_ID: dict[str, Json] = {"": {}, "empty": {"call_id": ""}, "null": {"call_id": 
 KINDS = {"text": "msg", "tool_use": "fc", "thinking": "rs", "redacted_thinking": "rs"}
 
 
-class ResponsesTeller:
+class ResponsesStreamWriter:
     """Event by event. `response` is what was said so far, and the whole answer in the end."""
 
-    def __init__(self, say: Say, stamp: Stamp, asked: Json) -> None:
+    def __init__(self, say: Say, stamp: ReplyStamp, asked: Json) -> None:
         self._say = say
-        self._odd = manners(say)
+        self._odd = get_spelling_oddities(say)
         self._number = stamp.id.removeprefix("msg_").lstrip("0")
         self._sequence = 0
         self._at: dict[int, int] = {}  # the place of an item, by its block
@@ -138,7 +138,7 @@ class ResponsesTeller:
         return done + self._tell("response.content_part.done", **here, part=part)
 
     def _call_done(self) -> bytes:
-        self._item["arguments"] = as_written(self._item["arguments"] or "{}", self._odd)
+        self._item["arguments"] = spell_arguments(self._item["arguments"] or "{}", self._odd)
         here = self._here()
         more = {"name": self._item["name"], "arguments": self._item["arguments"]}
         return self._tell("response.function_call_arguments.done", **here, **more)
@@ -193,7 +193,7 @@ class ResponsesTeller:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), body)
 
 
-def empty_response(stamp: Stamp, asked: Json) -> Json:
+def empty_response(stamp: ReplyStamp, asked: Json) -> Json:
     """What was asked is said again, and filled with defaults."""
     return {
         "id": stamp.id.replace("msg_", "resp_"),
@@ -222,7 +222,7 @@ def empty_response(stamp: Stamp, asked: Json) -> Json:
 
 
 def usage_of(say: Say) -> Json:
-    usage = spent(say)
+    usage = usage_to_chat(say)
     details: Json = usage["prompt_tokens_details"]
     return {
         "input_tokens": usage["prompt_tokens"],
@@ -233,23 +233,23 @@ def usage_of(say: Say) -> Json:
     }
 
 
-def whole(say: Say, stamp: Stamp, asked: Json) -> Json:
-    teller = ResponsesTeller(say, stamp, asked)
-    for event in events(say, stamp):
+def make_response_object(say: Say, stamp: ReplyStamp, asked: Json) -> Json:
+    teller = ResponsesStreamWriter(say, stamp, asked)
+    for event in stream_events(say, stamp):
         teller(event)
     return teller.response
 
 
 DELTA = b"event: response.output_text.delta\ndata: "
-SPEECH = Speech(
+SPEECH = ApiDialect(
     path=RESPONSES,
-    judge=violations,
-    hear=heard,
-    complain=complaint,
-    refuse=refusal,
-    headers=headers,
-    whole=whole,
-    teller=ResponsesTeller,
+    judge=find_violations,
+    hear=to_messages,
+    complain=violation_to_error,
+    refuse=make_openai_refusal,
+    headers=make_openai_headers,
+    whole=make_response_object,
+    teller=ResponsesStreamWriter,
     ping=b": PROCESSING\n\n",
     broken_json=b'%s{"type":"response.output_text.delta","item_id":"msg_1","del\n\n' % DELTA,
     broken_sse=b'%s{"type":"response.output_text.delta",\n"delta":""}\n\n' % DELTA,

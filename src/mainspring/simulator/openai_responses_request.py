@@ -13,17 +13,32 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
-from mainspring.simulator.forms import Kind, anything, fields, is_list, many, one_of, optional, text_or
-from mainspring.simulator.openai_forms import BREAKPOINT, EFFORTS, PARAMETERS, by, some
-from mainspring.simulator.openai_heard import Heard, call, parts, result, tool
+from mainspring.simulator.forms import (
+    Kind,
+    accept_anything,
+    check_fields,
+    check_list,
+    check_optional,
+    is_list,
+    one_of,
+    text_or,
+)
+from mainspring.simulator.openai_forms import BREAKPOINT, EFFORTS, PARAMETERS, check_by_field, check_non_empty
+from mainspring.simulator.openai_heard import (
+    ConversationBuilder,
+    make_call_block,
+    make_result_block,
+    make_tool,
+    parse_message_parts,
+)
 from mainspring.simulator.openai_rules import (
     COMMON,
-    Asked,
     Broken,
-    Called,
+    DeclaredTool,
+    OpenAIRequest,
+    ReceivedCall,
     Rule,
-    Tool,
-    judged,
+    judge_request,
     longest_id,
     schema_named,
 )
@@ -33,64 +48,72 @@ from mainspring.simulator.violation import Violation
 
 # --- forms ------------------------------------------------------------------------------------------------
 
-_STATUS: dict[str, Kind] = {"status": optional(one_of("in_progress", "completed", "incomplete"))}
+_STATUS: dict[str, Kind] = {"status": check_optional(one_of("in_progress", "completed", "incomplete"))}
 _MESSAGE: dict[str, Kind] = {**_STATUS, "type": one_of("message")}
 _GIVEN = {
-    "input_text": fields({"type": str, "text": str}, BREAKPOINT),
-    "input_image": fields(
+    "input_text": check_fields({"type": str, "text": str}, BREAKPOINT),
+    "input_image": check_fields(
         {"type": str, "image_url": str}, {**BREAKPOINT, "detail": one_of("auto", "low", "high", "original")}
     ),
-    "input_file": fields({"type": str, "file_data": str, "filename": str}, BREAKPOINT),
+    "input_file": check_fields({"type": str, "file_data": str, "filename": str}, BREAKPOINT),
 }
 _WRITTEN = {
-    "output_text": fields({"type": str, "text": str}, {"annotations": many(anything), "logprobs": many(anything)}),
-    "refusal": fields({"type": str, "refusal": str}),
+    "output_text": check_fields(
+        {"type": str, "text": str},
+        {"annotations": check_list(accept_anything), "logprobs": check_list(accept_anything)},
+    ),
+    "refusal": check_fields({"type": str, "refusal": str}),
 }
-_BY_USER = fields({"role": str, "content": text_or(some(many(by("type", _GIVEN))))}, _MESSAGE)
-_BY_MODEL = fields(
-    {"role": str, "content": text_or(some(many(by("type", _WRITTEN))))},
-    {**_MESSAGE, "id": str, "phase": optional(one_of("commentary", "final_answer"))},
+_BY_USER = check_fields(
+    {"role": str, "content": text_or(check_non_empty(check_list(check_by_field("type", _GIVEN))))}, _MESSAGE
 )
-_SUMMARY = many(fields({"type": one_of("summary_text"), "text": str}))
+_BY_MODEL = check_fields(
+    {"role": str, "content": text_or(check_non_empty(check_list(check_by_field("type", _WRITTEN))))},
+    {**_MESSAGE, "id": str, "phase": check_optional(one_of("commentary", "final_answer"))},
+)
+_SUMMARY = check_list(check_fields({"type": one_of("summary_text"), "text": str}))
 _ITEMS = {
-    "message": by("role", {"user": _BY_USER, "system": _BY_USER, "developer": _BY_USER, "assistant": _BY_MODEL}),
-    "function_call": fields(
+    "message": check_by_field(
+        "role", {"user": _BY_USER, "system": _BY_USER, "developer": _BY_USER, "assistant": _BY_MODEL}
+    ),
+    "function_call": check_fields(
         {"type": str, "call_id": str, "name": str, "arguments": str}, {**_STATUS, "id": str, "async": bool}
     ),
-    "function_call_output": fields(
-        {"type": str, "call_id": str, "output": text_or(many(by("type", _GIVEN)))}, {**_STATUS, "id": optional(str)}
+    "function_call_output": check_fields(
+        {"type": str, "call_id": str, "output": text_or(check_list(check_by_field("type", _GIVEN)))},
+        {**_STATUS, "id": check_optional(str)},
     ),
-    "reasoning": fields(
+    "reasoning": check_fields(
         {"type": str, "id": str, "summary": _SUMMARY},
         {
             **_STATUS,
-            "content": many(fields({"type": one_of("reasoning_text"), "text": str})),
-            "encrypted_content": optional(str),
+            "content": check_list(check_fields({"type": one_of("reasoning_text"), "text": str})),
+            "encrypted_content": check_optional(str),
         },
     ),
-    "item_reference": fields({"type": str, "id": str}),
+    "item_reference": check_fields({"type": str, "id": str}),
 }
-_TOOL = fields(
-    {"type": str, "name": str, "parameters": anything, "strict": optional(bool)},
-    {"description": optional(str), "async": bool, "defer_loading": bool, "output_schema": optional(dict)},
+_TOOL = check_fields(
+    {"type": str, "name": str, "parameters": accept_anything, "strict": check_optional(bool)},
+    {"description": check_optional(str), "async": bool, "defer_loading": bool, "output_schema": check_optional(dict)},
 )
-_FORMAT = by(
+_FORMAT = check_by_field(
     "type",
     {
-        "text": fields({"type": str}),
-        "json_object": fields({"type": str}),
-        "json_schema": fields(
-            {"type": str, "name": str, "schema": dict}, {"description": str, "strict": optional(bool)}
+        "text": check_fields({"type": str}),
+        "json_object": check_fields({"type": str}),
+        "json_schema": check_fields(
+            {"type": str, "name": str, "schema": dict}, {"description": str, "strict": check_optional(bool)}
         ),
     },
 )
 _SUMMARIES = one_of("auto", "concise", "detailed")
-_REASONING = fields(
+_REASONING = check_fields(
     {},
     {
-        "effort": optional(one_of(*EFFORTS)),
-        "summary": optional(_SUMMARIES),
-        "context": optional(one_of("auto", "current_turn", "all_turns")),
+        "effort": check_optional(one_of(*EFFORTS)),
+        "summary": check_optional(_SUMMARIES),
+        "context": check_optional(one_of("auto", "current_turn", "all_turns")),
         "mode": str,
     },
 )
@@ -101,24 +124,24 @@ def _choice(value: Any, path: str, found: list[Violation]) -> None:
     if isinstance(value, str):
         one_of("none", "auto", "required")(value, path, found)
     else:
-        fields({"type": one_of("function"), "name": str})(value, path, found)
+        check_fields({"type": one_of("function"), "name": str})(value, path, found)
 
 
-CREATE = fields(
-    {"model": str, "input": text_or(many(by("type", _ITEMS, "message")))},
+CREATE = check_fields(
+    {"model": str, "input": text_or(check_list(check_by_field("type", _ITEMS, "message")))},
     {
         **PARAMETERS,
-        "include": optional(many(one_of(*INCLUDABLE))),
-        "instructions": optional(str),
-        "max_output_tokens": optional(int),
-        "max_tool_calls": optional(int),
-        "previous_response_id": optional(str),
-        "reasoning": optional(_REASONING),
-        "stream_options": optional(fields({}, {"include_obfuscation": bool})),
-        "text": fields({}, {"format": _FORMAT, "verbosity": optional(one_of("low", "medium", "high"))}),
+        "include": check_optional(check_list(one_of(*INCLUDABLE))),
+        "instructions": check_optional(str),
+        "max_output_tokens": check_optional(int),
+        "max_tool_calls": check_optional(int),
+        "previous_response_id": check_optional(str),
+        "reasoning": check_optional(_REASONING),
+        "stream_options": check_optional(check_fields({}, {"include_obfuscation": bool})),
+        "text": check_fields({}, {"format": _FORMAT, "verbosity": check_optional(one_of("low", "medium", "high"))}),
         "tool_choice": _choice,
-        "tools": many(by("type", {"function": _TOOL})),
-        "truncation": optional(one_of("auto", "disabled")),
+        "tools": check_list(check_by_field("type", {"function": _TOOL})),
+        "truncation": check_optional(one_of("auto", "disabled")),
     },
 )
 
@@ -140,18 +163,18 @@ def kind_of(item: Json) -> str:
     return str(item.get("type", "message"))
 
 
-def input_some(asked: Asked) -> Broken:
+def input_some(asked: OpenAIRequest) -> Broken:
     if not asked.body["input"]:
         yield "input", "Invalid 'input': empty. Expected at least one item."
 
 
-def nothing_kept(asked: Asked) -> Broken:
+def nothing_kept(asked: OpenAIRequest) -> Broken:
     before = asked.body.get("previous_response_id")
     if before is not None:
         yield "previous_response_id", f"Previous response with id '{before}' not found."
 
 
-def item_ids(asked: Asked) -> Broken:
+def item_ids(asked: OpenAIRequest) -> Broken:
     for number, item in enumerate(items_of(asked.body)):
         prefix, given = PREFIXES.get(kind_of(item), ""), item.get("id")
         if given is not None and not given.startswith(prefix):
@@ -159,13 +182,13 @@ def item_ids(asked: Asked) -> Broken:
             yield f"input.{number}.id", said
 
 
-def unique_items(asked: Asked) -> Broken:
+def unique_items(asked: OpenAIRequest) -> Broken:
     counted = Counter([item["id"] for item in items_of(asked.body) if item.get("id") is not None])
     for twice in [name for name, times in counted.items() if times > 1]:
         yield "input", f"Duplicate item found with id {twice}. Remove duplicate items from your input and try again."
 
 
-def references(asked: Asked) -> Broken:
+def check_references(asked: OpenAIRequest) -> Broken:
     """Also thinking that can only be looked up, where nothing is stored."""
     stores = asked.body.get("store") is not False
     for item in items_of(asked.body):
@@ -175,7 +198,7 @@ def references(asked: Asked) -> Broken:
             yield "input", f"Item with id '{item['id']}' not found.{why}"
 
 
-def answered(asked: Asked) -> Broken:
+def check_outputs_given(asked: OpenAIRequest) -> Broken:
     items = items_of(asked.body)
     for number, item in enumerate(items):
         if kind_of(item) == "function_call":
@@ -184,7 +207,7 @@ def answered(asked: Asked) -> Broken:
                 yield "input", f"No tool output found for function call {item['call_id']}."
 
 
-def known_results(asked: Asked) -> Broken:
+def known_results(asked: OpenAIRequest) -> Broken:
     """Behind its call, and once."""
     waiting: list[str] = []
     for item in items_of(asked.body):
@@ -197,7 +220,7 @@ def known_results(asked: Asked) -> Broken:
                 yield "input", f"No tool call found for function call output with call_id {item['call_id']}."
 
 
-def reasoning_followed(asked: Asked) -> Broken:
+def reasoning_followed(asked: OpenAIRequest) -> Broken:
     """By what it led to: a message of the model, a call, or more of it."""
     items = items_of(asked.body)
     for item, behind in zip_longest(items, items[1:]):
@@ -209,7 +232,7 @@ def reasoning_followed(asked: Asked) -> Broken:
             yield "input", said
 
 
-def reasoning_kept(asked: Asked) -> Broken:
+def reasoning_kept(asked: OpenAIRequest) -> Broken:
     """An item that is named by its id comes with the reasoning it was written behind."""
     before = ""
     for item in items_of(asked.body):
@@ -223,21 +246,21 @@ def reasoning_kept(asked: Asked) -> Broken:
         before = item.get("id") or ""
 
 
-def reasoning_model(asked: Asked) -> Broken:
+def reasoning_model(asked: OpenAIRequest) -> Broken:
     for item in items_of(asked.body):
         found = _SIGNED.fullmatch(item.get("encrypted_content") or "")
         if kind_of(item) == "reasoning" and item.get("encrypted_content") and (not found or found[1] != asked.model):
             yield "input", f"The encrypted content for item {item['id']} could not be verified."
 
 
-def output_cap(asked: Asked) -> Broken:
+def output_cap(asked: OpenAIRequest) -> Broken:
     most = asked.body.get("max_output_tokens")
     if most is not None and most < LEAST_OUTPUT:
         said = f"Expected a value >= {LEAST_OUTPUT}, but got {most} instead."
         yield "max_output_tokens", f"Invalid 'max_output_tokens': integer below minimum value. {said}"
 
 
-def answer_schema(asked: Asked) -> Broken:
+def answer_schema(asked: OpenAIRequest) -> Broken:
     text: Json = asked.body.get("text") or {}
     wanted: Json = text.get("format") or {}
     if wanted.get("type") == "json_schema":
@@ -251,8 +274,8 @@ RULES: dict[str, Rule] = {
     "call.id_length": longest_id(LONGEST_CALL_ID, "call_id"),
     "item.id": item_ids,
     "item.unique": unique_items,
-    "item.known": references,
-    "call.answered": answered,
+    "item.known": check_references,
+    "call.answered": check_outputs_given,
     "result.known": known_results,
     "reasoning.followed": reasoning_followed,
     "reasoning.kept": reasoning_kept,
@@ -262,53 +285,53 @@ RULES: dict[str, Rule] = {
 }
 
 
-def violations(
+def find_violations(
     body: bytes | Mapping[str, Any],
     headers: Mapping[str, str] = GOOD_HEADERS,
     _: frozenset[str] = frozenset(),
 ) -> list[Violation]:
     """What is wrong with a request, in the order in which the API would complain."""
-    return judged(body, headers, CREATE, seen, RULES)
+    return judge_request(body, headers, CREATE, read_responses_request, RULES)
 
 
-def seen(body: Json) -> Asked:
+def read_responses_request(body: Json) -> OpenAIRequest:
     tools = [
-        Tool(f"tools.{at}", each["name"], each["parameters"], bool(each["strict"]))
+        DeclaredTool(f"tools.{at}", each["name"], each["parameters"], bool(each["strict"]))
         for at, each in enumerate(body.get("tools") or ())
     ]
-    calls: list[Called] = []
+    calls: list[ReceivedCall] = []
     images: list[tuple[str, str]] = []
     for number, item in enumerate(items_of(body)):
         if kind_of(item) == "function_call":
-            calls.append(Called(f"input.{number}", item["call_id"], item["name"], item["arguments"]))
+            calls.append(ReceivedCall(f"input.{number}", item["call_id"], item["name"], item["arguments"]))
         for field in ("content", "output"):
             held: Any = item.get(field)
             for at, part in enumerate(held if is_list(held) else ()):
                 path = f"input.{number}.{field}.{at}"
                 images += [(f"{path}.{name}", part[name]) for name in ("image_url", "file_data") if name in part]
-    return Asked(body, tools, calls, images)
+    return OpenAIRequest(body, tools, calls, images)
 
 
 # --- heard --------------------------------------------------------------------------------------------------
 
 
-def heard(body: Json) -> Json:
-    talk = Heard()
+def to_messages(body: Json) -> Json:
+    talk = ConversationBuilder()
     if body.get("instructions"):
         talk.add("system", {"type": "text", "text": body["instructions"]})
     for item in items_of(body):
         match kind_of(item):
             case "message":
-                talk.add(item["role"], *parts(item["content"]))
+                talk.add(item["role"], *parse_message_parts(item["content"]))
             case "function_call":
-                talk.add("assistant", call(item["call_id"], item["name"], item["arguments"]))
+                talk.add("assistant", make_call_block(item["call_id"], item["name"], item["arguments"]))
             case "function_call_output":
-                talk.add("user", result(item["call_id"], item["output"]))
+                talk.add("user", make_result_block(item["call_id"], item["output"]))
             case "reasoning":
                 words = "".join([part["text"] for part in item["summary"]])
                 thought = {"type": "thinking", "thinking": words, "signature": item.get("encrypted_content") or ""}
                 talk.add("assistant", thought)
             case other:
                 raise AssertionError(f"'{other}' is no item that a request may hold")
-    tools = [tool(each) for each in body.get("tools") or ()]
+    tools = [make_tool(each) for each in body.get("tools") or ()]
     return talk.body(body, tools, body.get("reasoning") or {})

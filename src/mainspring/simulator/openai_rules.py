@@ -15,23 +15,23 @@ from typing import Any, NamedTuple
 from mainspring.simulator.forms import Check, is_list, is_object
 from mainspring.simulator.received import Json
 from mainspring.simulator.rules.headers import content_type
-from mainspring.simulator.validate import OF_FORM, read
+from mainspring.simulator.validate import OF_FORM, decode_request_body
 from mainspring.simulator.violation import Violation
 
 Broken = Iterator[tuple[str, str]]
-Rule = Callable[["Asked"], Broken]
+Rule = Callable[["OpenAIRequest"], Broken]
 
 # --- the request as rules see it ------------------------------------------------------------------------------
 
 
-class Tool(NamedTuple):
+class DeclaredTool(NamedTuple):
     path: str  # of the function
     name: str
     schema: Any
     strict: bool
 
 
-class Called(NamedTuple):
+class ReceivedCall(NamedTuple):
     """A call in the conversation."""
 
     path: str
@@ -40,12 +40,12 @@ class Called(NamedTuple):
     arguments: str
 
 
-class Asked(NamedTuple):
+class OpenAIRequest(NamedTuple):
     """A request whose form is right."""
 
     body: Json
-    tools: list[Tool]
-    calls: list[Called]
+    tools: list[DeclaredTool]
+    calls: list[ReceivedCall]
     images: list[tuple[str, str]]  # where, and the address
 
     @property
@@ -67,7 +67,7 @@ MOST_TOOLS = 128
 # --- rules about tools ----------------------------------------------------------------------------------------
 
 
-def tool_names(asked: Asked) -> Broken:
+def tool_names(asked: OpenAIRequest) -> Broken:
     for tool in asked.tools:
         yield from name_rule(f"{tool.path}.name", tool.name)
 
@@ -79,18 +79,18 @@ def name_rule(path: str, name: str) -> Broken:
         yield path, f"Invalid '{path}': string too long. Expected a maximum length {LONGEST_NAME}, but got {len(name)}."
 
 
-def tool_unique(asked: Asked) -> Broken:
+def tool_unique(asked: OpenAIRequest) -> Broken:
     twice = [name for name, times in Counter(tool.name for tool in asked.tools).items() if times > 1]
     if twice:
         yield "tools", f"Function names must be unique: '{twice[0]}'."
 
 
-def tool_count(asked: Asked) -> Broken:
+def tool_count(asked: OpenAIRequest) -> Broken:
     if len(asked.tools) > MOST_TOOLS:
         yield "tools", f"Invalid 'tools': array too long. Expected at most {MOST_TOOLS}, but got {len(asked.tools)}."
 
 
-def tool_schemas(asked: Asked) -> Broken:
+def tool_schemas(asked: OpenAIRequest) -> Broken:
     for tool in asked.tools:
         if tool.schema is None:
             continue
@@ -118,13 +118,13 @@ def held_in(schema: Json, holder: str) -> Iterable[tuple[str, Any]]:
     return held.items() if is_object(held) else ()
 
 
-def tool_strict(asked: Asked) -> Broken:
+def tool_strict(asked: OpenAIRequest) -> Broken:
     for tool in asked.tools:
         if tool.strict:
-            yield from strictly(f"{tool.path}.parameters", f"function '{tool.name}'", tool.schema)
+            yield from check_strict_schema(f"{tool.path}.parameters", f"function '{tool.name}'", tool.schema)
 
 
-def strictly(path: str, whose: str, schema: Any) -> Broken:
+def check_strict_schema(path: str, whose: str, schema: Any) -> Broken:
     """Structured output: closed objects, and nothing optional."""
     for place, inner in objects_in(schema, ()):
         begins = f"Invalid schema for {whose}: In context={place}"
@@ -151,13 +151,13 @@ def objects_in(schema: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str,
         yield from objects_in(schema.get(holder), (*place, holder))
 
 
-def only_with_tools(asked: Asked) -> Broken:
+def only_with_tools(asked: OpenAIRequest) -> Broken:
     for name in ("tool_choice", "parallel_tool_calls"):
         if asked.body.get(name) is not None and not asked.tools:
             yield name, f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified."
 
 
-def chosen_tool(asked: Asked) -> Broken:
+def chosen_tool(asked: OpenAIRequest) -> Broken:
     choice = asked.body.get("tool_choice")
     if is_object(choice):
         name = choice.get("name") or choice.get("function", {}).get("name")
@@ -168,12 +168,12 @@ def chosen_tool(asked: Asked) -> Broken:
 # --- rules about calls ----------------------------------------------------------------------------------------
 
 
-def call_names(asked: Asked) -> Broken:
+def call_names(asked: OpenAIRequest) -> Broken:
     for call in asked.calls:
         yield from name_rule(f"{call.path}.name", call.name)
 
 
-def call_unique(asked: Asked) -> Broken:
+def call_unique(asked: OpenAIRequest) -> Broken:
     """In the whole conversation: the API only says what happens within one reply, and this is the strict reading."""
     seen: set[str] = set()
     for call in asked.calls:
@@ -182,16 +182,16 @@ def call_unique(asked: Asked) -> Broken:
         seen.add(call.id)
 
 
-def call_arguments(asked: Asked) -> Broken:
+def call_arguments(asked: OpenAIRequest) -> Broken:
     """OpenAI takes any text. Servers that put it into a template (vLLM, llama.cpp) fail on what is no object."""
     for call in asked.calls:
-        decoded, _ = read(call.arguments.encode("utf-8", "surrogatepass"))
+        decoded, _ = decode_request_body(call.arguments.encode("utf-8", "surrogatepass"))
         if not is_object(decoded):
             yield f"{call.path}.arguments", "The arguments of a call must be the JSON of an object."
 
 
 def longest_id(most: int, field: str) -> Rule:
-    def rule(asked: Asked) -> Broken:
+    def rule(asked: OpenAIRequest) -> Broken:
         for call in asked.calls:
             path = f"{call.path}.{field}"
             if not 0 < len(call.id) <= most:
@@ -205,7 +205,7 @@ def longest_id(most: int, field: str) -> Rule:
 _INLINE = re.compile(r"data:(image/(?:png|jpeg|gif|webp)|application/pdf);base64,(.*)", re.DOTALL)
 
 
-def image_addresses(asked: Asked) -> Broken:
+def image_addresses(asked: OpenAIRequest) -> Broken:
     for path, address in asked.images:
         found = _INLINE.fullmatch(address)
         if found is None and not address.startswith(("https://", "http://")):
@@ -221,26 +221,26 @@ def is_base64(data: str) -> bool:
         return False
 
 
-def model_named(asked: Asked) -> Broken:
+def model_named(asked: OpenAIRequest) -> Broken:
     if not asked.model.strip():
         yield "model", "you must provide a model parameter"
 
 
-def sampling_range(asked: Asked) -> Broken:
+def sampling_range(asked: OpenAIRequest) -> Broken:
     for name, most in (("temperature", 2), ("top_p", 1)):
         value = asked.body.get(name)
         if value is not None and not 0 <= value <= most:
             yield name, f"Invalid '{name}': expected a value between 0 and {most}, but got {value} instead."
 
 
-def sampling_model(asked: Asked) -> Broken:
+def sampling_model(asked: OpenAIRequest) -> Broken:
     for name in ("temperature", "top_p"):
         if asked.reasons and asked.body.get(name) not in (None, 1):
             yield name, f"Unsupported parameter: '{name}' is not supported with this model."
 
 
 def output_cap(*names: str) -> Rule:
-    def rule(asked: Asked) -> Broken:
+    def rule(asked: OpenAIRequest) -> Broken:
         for name in names:
             value = asked.body.get(name)
             if value is not None and value < 1:
@@ -253,7 +253,7 @@ def schema_named(path: str, wanted: Json) -> Broken:
     """A schema that the answer must follow."""
     yield from name_rule(f"{path}.name", wanted["name"])
     if wanted.get("strict"):
-        yield from strictly(f"{path}.schema", f"response_format '{wanted['name']}'", wanted.get("schema"))
+        yield from check_strict_schema(f"{path}.schema", f"response_format '{wanted['name']}'", wanted.get("schema"))
 
 
 # In the order in which they are looked at, before what each protocol adds.
@@ -278,17 +278,17 @@ COMMON: dict[str, Rule] = {
 # --- the judge ------------------------------------------------------------------------------------------------
 
 
-def judged(
+def judge_request(
     raw: bytes | Mapping[str, Any],
     headers: Mapping[str, str],
     form: Check,
-    seen: Callable[[Json], Asked],
+    seen: Callable[[Json], OpenAIRequest],
     rules: Mapping[str, Rule],
 ) -> list[Violation]:
     """As for the Messages API: headers and bytes, then the form, and the meaning only where the form is right."""
     lower = {name.lower(): value for name, value in headers.items()}
     found = [Violation(path, "headers.content_type", message) for path, message in content_type(lower)]
-    decoded, unreadable = read(raw)
+    decoded, unreadable = decode_request_body(raw)
     if unreadable is not None:
         return [*found, unreadable]
     form(decoded, "", found)

@@ -10,11 +10,11 @@ from mainspring.simulator.forms import is_list, is_object
 Json = dict[str, Any]
 
 
-def as_it_is(body: Json) -> Json:
+def keep_body(body: Json) -> Json:
     return body
 
 
-class Received(NamedTuple):
+class ReceivedRequest(NamedTuple):
     """A request, right or wrong."""
 
     path: str
@@ -23,7 +23,7 @@ class Received(NamedTuple):
     body: Any  # decoded; None where it is no JSON
     at: int  # milliseconds of the monotonic clock, when it was complete
     connection: int  # connections are numbered from 1
-    hear: Callable[[Json], Json] = as_it_is  # what it says in the form of the Messages API
+    hear: Callable[[Json], Json] = keep_body  # what it says in the form of the Messages API
     query: str = ""
 
     @property
@@ -32,11 +32,11 @@ class Received(NamedTuple):
         return self.hear(self.body)
 
     @property
-    def talk(self) -> Talk:
-        return Talk(self.heard)
+    def talk(self) -> ReceivedConversation:
+        return ReceivedConversation(self.heard)
 
 
-class Talk:
+class ReceivedConversation:
     """The conversation of a request whose form is right, in the form of the Messages API."""
 
     def __init__(self, body: Json) -> None:
@@ -85,10 +85,10 @@ def blocks_of(message: Json) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-def bare(value: Any) -> Any:
+def strip_cache_marks(value: Any) -> Any:
     """Without cache marks, wherever they stand: they are no part of what is said."""
     if is_object(value):
-        return {name: bare(item) for name, item in value.items() if name != "cache_control"}
+        return {name: strip_cache_marks(item) for name, item in value.items() if name != "cache_control"}
     if is_list(value):
-        return [bare(item) for item in value]
+        return [strip_cache_marks(item) for item in value]
     return value

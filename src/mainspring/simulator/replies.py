@@ -47,7 +47,7 @@ class Say(Struct, frozen=True, tag="say", tag_field="reply"):
         odd: tuple[str, ...] = (),
         cleared: tuple[int, int] | None = None,
     ) -> Say:
-        blocks = tuple([text(part) if isinstance(part, str) else part for part in parts])
+        blocks = tuple([make_text_block(part) if isinstance(part, str) else part for part in parts])
         return cls(blocks, stop_reason, usage, pace_ms, odd, cleared)
 
     @property
@@ -71,14 +71,14 @@ class Refuse(Struct, frozen=True, tag="refuse", tag_field="reply"):
     param: str = ""
 
 
-class Raw(Struct, frozen=True, tag="raw", tag_field="reply"):
+class RawReply(Struct, frozen=True, tag="raw", tag_field="reply"):
     """Bytes put on the wire as they are, status line and all; then the connection is closed."""
 
     chunks: tuple[bytes, ...]
     pace_ms: int = 0  # before each chunk
 
 
-class Stream(Struct, frozen=True, tag="stream", tag_field="reply"):
+class RawStream(Struct, frozen=True, tag="stream", tag_field="reply"):
     """An answer put together by hand, and how it ends: what faults are made of."""
 
     frames: tuple[bytes, ...] = ()
@@ -88,17 +88,17 @@ class Stream(Struct, frozen=True, tag="stream", tag_field="reply"):
     pace_ms: int = 0  # before each frame
 
 
-Reply = Say | Refuse | Raw | Stream
+Reply = Say | Refuse | RawReply | RawStream
 
 
-def text(words: str) -> Json:
+def make_text_block(words: str) -> Json:
     return {"type": "text", "text": words}
 
 
 # --- as one message --------------------------------------------------------------------------------
 
 
-class Stamp(NamedTuple):
+class ReplyStamp(NamedTuple):
     """What the server adds to a reply."""
 
     model: str
@@ -106,13 +106,13 @@ class Stamp(NamedTuple):
     sign: Callable[[], str]  # a new signature
 
 
-def message(say: Say, stamp: Stamp) -> Json:
-    content = [without_scraps(signed(block, stamp)) for block in say.blocks]
-    said = {"content": content, "stop_reason": say.stopped, "usage": spent(say.spent)}
-    return {**envelope(say, stamp), **said, **managed(say)}
+def make_message(say: Say, stamp: ReplyStamp) -> Json:
+    content = [without_scraps(sign_thinking(block, stamp)) for block in say.blocks]
+    said = {"content": content, "stop_reason": say.stopped, "usage": usage_to_api(say.spent)}
+    return {**make_message_envelope(say, stamp), **said, **make_context_management(say)}
 
 
-def envelope(say: Say, stamp: Stamp) -> Json:
+def make_message_envelope(say: Say, stamp: ReplyStamp) -> Json:
     """A message before anything was said."""
     return {
         "id": stamp.id,
@@ -122,11 +122,11 @@ def envelope(say: Say, stamp: Stamp) -> Json:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": {**spent(say.spent), "output_tokens": min(1, say.spent.output)},
+        "usage": {**usage_to_api(say.spent), "output_tokens": min(1, say.spent.output)},
     }
 
 
-def managed(say: Say) -> Json:
+def make_context_management(say: Say) -> Json:
     """What the service did to the context, where it did anything."""
     if say.cleared is None:
         return {}
@@ -135,13 +135,13 @@ def managed(say: Say) -> Json:
     return {"context_management": {"applied_edits": [edit]}}
 
 
-def signed(block: Json, stamp: Stamp) -> Json:
+def sign_thinking(block: Json, stamp: ReplyStamp) -> Json:
     if block["type"] == "thinking" and "signature" not in block:
         return {**block, "signature": stamp.sign()}
     return block
 
 
-def spent(usage: Usage) -> Json:
+def usage_to_api(usage: Usage) -> Json:
     return {
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write + usage.cache_write_1h,
@@ -158,13 +158,13 @@ def spent(usage: Usage) -> Json:
 # --- as a stream -----------------------------------------------------------------------------------
 
 
-def events(say: Say, stamp: Stamp) -> Iterator[Json]:
+def stream_events(say: Say, stamp: ReplyStamp) -> Iterator[Json]:
     """In the order that is documented: the ping comes behind the first thing that begins."""
-    yield {"type": "message_start", "message": envelope(say, stamp)}
+    yield {"type": "message_start", "message": make_message_envelope(say, stamp)}
     if not say.blocks:
         yield {"type": "ping"}
     for index, block in enumerate(say.blocks):
-        start, deltas = opened(signed(block, stamp))
+        start, deltas = split_block(sign_thinking(block, stamp))
         yield {"type": "content_block_start", "index": index, "content_block": start}
         if index == 0:
             yield {"type": "ping"}
@@ -172,25 +172,28 @@ def events(say: Say, stamp: Stamp) -> Iterator[Json]:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     ended = {"stop_reason": say.stopped, "stop_sequence": None}
-    total = {name: count for name, count in spent(say.spent).items() if name.endswith("_tokens")}  # cumulative
-    yield {"type": "message_delta", "delta": ended, "usage": total, **managed(say)}
+    total = {name: count for name, count in usage_to_api(say.spent).items() if name.endswith("_tokens")}  # cumulative
+    yield {"type": "message_delta", "delta": ended, "usage": total, **make_context_management(say)}
     yield {"type": "message_stop"}
 
 
-def opened(block: Json) -> tuple[Json, list[Json]]:
+def split_block(block: Json) -> tuple[Json, list[Json]]:
     """A block as it begins, and the deltas that complete it."""
     kind: str = block["type"]
     if kind == "text":
         cited = [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]
-        return {**block, "text": "", **({"citations": []} if cited else {})}, [*pieces("text", block["text"]), *cited]
+        return {**block, "text": "", **({"citations": []} if cited else {})}, [
+            *make_text_deltas("text", block["text"]),
+            *cited,
+        ]
     if kind == "thinking":
         begun = {"type": kind, "thinking": "", "signature": ""}
         return begun, [
-            *pieces("thinking", block["thinking"]),
+            *make_text_deltas("thinking", block["thinking"]),
             {"type": "signature_delta", "signature": block["signature"]},
         ]
     if kind in ("tool_use", "server_tool_use"):
-        written = pieces("input_json", written_input(block), field="partial_json")
+        written = make_text_deltas("input_json", written_input(block), field="partial_json")
         empty: Json = {**without_scraps(block), "input": {}}
         return empty, [{"type": "input_json_delta", "partial_json": ""}, *written]
     assert kind in (*SERVER_RESULTS, "redacted_thinking"), f"'{kind}' is no block that a model writes"
@@ -209,10 +212,10 @@ def without_scraps(block: Json) -> Json:
     return {name: value for name, value in block.items() if name != "partial_json"}
 
 
-def pieces(kind: str, whole: str, *, field: str = "") -> list[Json]:
+def make_text_deltas(kind: str, whole: str, *, field: str = "") -> list[Json]:
     cuts = [whole[start : start + PIECE] for start in range(0, len(whole), PIECE)]
     return [{"type": f"{kind}_delta", field or kind: cut} for cut in cuts]
 
 
-def framed(event: Mapping[str, Any]) -> bytes:
+def frame_event(event: Mapping[str, Any]) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (str(event["type"]).encode(), encode(event))

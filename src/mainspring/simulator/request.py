@@ -10,15 +10,15 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from mainspring.simulator.forms import below
-from mainspring.simulator.manners import Manner, manner_of
+from mainspring.simulator.forms import join_path
+from mainspring.simulator.manners import ModelQuirks, manner_of
 
 Json = dict[str, Any]
 HOLDERS = frozenset({"tool_result", "search_result", "document"})  # blocks with blocks inside
 Endpoint = Literal["/v1/messages", "/v1/messages/count_tokens"]
 
 
-class Placed(NamedTuple):
+class PlacedBlock(NamedTuple):
     """A block and where it stands."""
 
     path: str
@@ -30,31 +30,31 @@ class Placed(NamedTuple):
         return f"{self.path}.{self.kind}.{field}"
 
 
-class Turn(NamedTuple):
+class RequestTurn(NamedTuple):
     role: str
     path: str  # of its first message
-    blocks: list[Placed]
-    calls: list[Placed]
-    results: list[Placed]
+    blocks: list[PlacedBlock]
+    calls: list[PlacedBlock]
+    results: list[PlacedBlock]
 
 
-class Request:
+class CheckedRequest:
     def __init__(self, body: Json, headers: Mapping[str, str], *, alternate: bool) -> None:
         self.body = body
         self.headers = headers
         self.alternate = alternate
         self.model: str = body["model"]
-        self.manner: Manner | None = manner_of(self.model)
+        self.manner: ModelQuirks | None = manner_of(self.model)
         self.messages: list[Json] = body["messages"]
-        self.turns: list[Turn] = []
-        self.by_kind: dict[str, list[Placed]] = {}
+        self.turns: list[RequestTurn] = []
+        self.by_kind: dict[str, list[PlacedBlock]] = {}
         for number, message in enumerate(self.messages):
             self._place(f"messages.{number}", message)
 
     def _place(self, path: str, message: Json) -> None:
         blocks = placed_in(message["content"], f"{path}.content", message["role"])
         if not self.turns or self.turns[-1].role != message["role"]:
-            self.turns.append(Turn(message["role"], path, [], [], []))
+            self.turns.append(RequestTurn(message["role"], path, [], [], []))
         turn = self.turns[-1]
         turn.blocks.extend(blocks)
         for placed in blocks:
@@ -65,13 +65,13 @@ class Request:
             elif kind == "tool_result":
                 turn.results.append(placed)
 
-    def kind(self, *kinds: str) -> Iterator[Placed]:
+    def kind(self, *kinds: str) -> Iterator[PlacedBlock]:
         """All blocks of these kinds, in the order of the kinds."""
         for name in kinds:
             yield from self.by_kind.get(name, ())
 
     @property
-    def last(self) -> Turn | None:
+    def last(self) -> RequestTurn | None:
         return self.turns[-1] if self.turns else None
 
     @property
@@ -99,24 +99,24 @@ class Request:
         return frozenset([name.strip() for name in self.headers.get("anthropic-beta", "").split(",")])
 
     @cached_property
-    def system(self) -> list[Placed]:
+    def system(self) -> list[PlacedBlock]:
         return placed_in(self.body.get("system", ""), "system", "system")
 
     @cached_property
-    def held(self) -> dict[str, list[Placed]]:
+    def held(self) -> dict[str, list[PlacedBlock]]:
         """What stands inside results, search results and documents, by the path of its holder."""
-        return {holder.path: within(holder) for holder in self.kind(*HOLDERS)}
+        return {holder.path: list_inner_blocks(holder) for holder in self.kind(*HOLDERS)}
 
     @cached_property
-    def inner(self) -> list[Placed]:
+    def inner(self) -> list[PlacedBlock]:
         return [placed for inside in self.held.values() for placed in inside]
 
     @cached_property
-    def texts(self) -> list[Placed]:
+    def texts(self) -> list[PlacedBlock]:
         return [*self.system, *self.kind("text"), *[placed for placed in self.inner if placed.kind == "text"]]
 
     @cached_property
-    def media(self) -> list[Placed]:
+    def media(self) -> list[PlacedBlock]:
         inner = [placed for placed in self.inner if placed.kind in ("image", "document")]
         return [*self.kind("image", "document"), *inner]
 
@@ -134,23 +134,23 @@ class Request:
                     if "cache_control" in placed.block:
                         marked.append((placed.path, placed.block))
         marked.append(("", self.body))
-        return [(below(path, "cache_control"), mark) for path, it in marked if (mark := it.get("cache_control"))]
+        return [(join_path(path, "cache_control"), mark) for path, it in marked if (mark := it.get("cache_control"))]
 
 
-def placed_in(content: str | list[Json], path: str, role: str) -> list[Placed]:
+def placed_in(content: str | list[Json], path: str, role: str) -> list[PlacedBlock]:
     if isinstance(content, list):
-        return [Placed(f"{path}.{number}", role, block["type"], block) for number, block in enumerate(content)]
-    return [Placed(path, role, "text", {"type": "text", "text": content})] if content else []
+        return [PlacedBlock(f"{path}.{number}", role, block["type"], block) for number, block in enumerate(content)]
+    return [PlacedBlock(path, role, "text", {"type": "text", "text": content})] if content else []
 
 
-def within(holder: Placed) -> list[Placed]:
+def list_inner_blocks(holder: PlacedBlock) -> list[PlacedBlock]:
     content, path = holder.block.get("content", ""), f"{holder.path}.{holder.kind}.content"
     if holder.kind == "document":
         source: Json = holder.block["source"]
         content, path = source["content"] if source["type"] == "content" else "", holder.at("source.content.content")
-    found: list[Placed] = []
+    found: list[PlacedBlock] = []
     for placed in placed_in(content, path, holder.role):
         found.append(placed)
         if placed.kind in HOLDERS:
-            found += within(placed)
+            found += list_inner_blocks(placed)
     return found

@@ -24,15 +24,15 @@ from msgspec.structs import replace
 from mainspring.core.models import AS_OF, MODELS, model_named
 from mainspring.core.money import Usage, cost
 from mainspring.simulator.azure import asked_of
-from mainspring.simulator.binding import Binding
-from mainspring.simulator.cache import Metered, PromptCache, tokens_written
+from mainspring.simulator.binding import SignatureBinding
+from mainspring.simulator.cache import MeteredRequest, PromptCache, tokens_written
 from mainspring.simulator.choosing import Choose, InOrder
-from mainspring.simulator.connection import Connection, Incoming
-from mainspring.simulator.faults import Faults, Scene, delivers
-from mainspring.simulator.oddities import CHAT, known, oddly
-from mainspring.simulator.received import Json, Received
-from mainspring.simulator.replies import Raw, Refuse, Reply, Say, Stamp, Stream, events
-from mainspring.simulator.speech import COUNT, MESSAGES, NEIGHBOURS, Speech
+from mainspring.simulator.connection import IncomingRequest, ServerConnection
+from mainspring.simulator.faults import FaultPlan, FaultScene, is_delivering_fault
+from mainspring.simulator.oddities import CHAT, apply_oddities, check_oddities
+from mainspring.simulator.received import Json, ReceivedRequest
+from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, ReplyStamp, Say, stream_events
+from mainspring.simulator.speech import COUNT, MESSAGES, NEIGHBOURS, ApiDialect
 from mainspring.simulator.speeches import SPEECHES
 from mainspring.simulator.violation import Violation
 
@@ -47,18 +47,18 @@ ACCEPTING = 5  # rounds of the event loop between an accepted socket and its `co
 BYTES_PER_TOKEN = 4  # roughly, for `count_tokens`
 
 
-class Answered(NamedTuple):
+class ServedRequest(NamedTuple):
     """What was said to a request that broke no rule."""
 
-    request: Received
+    request: ReceivedRequest
     reply: Reply
     fault: str  # what spoilt the reply; empty: nothing
     usage: Usage  # what it was charged; nothing where no answer began
     cost: int  # the same in nano-dollars
 
 
-class Wrong(NamedTuple):
-    request: Received
+class RejectedRequest(NamedTuple):
+    request: ReceivedRequest
     violation: Violation
 
 
@@ -71,14 +71,14 @@ class ModelServer:
         api_key: str | None = None,
         port: int = 0,
         alternate: bool = True,
-        faults: Faults | None = None,
+        faults: FaultPlan | None = None,
         metered: bool = False,
         limit: int | None = None,
         odd: Iterable[str] = (),
         models: Iterable[str] = tuple(MODELS),
         clock: Callable[[], int] = lambda: round(time.monotonic() * 1_000),
         record: Callable[[Json, Reply], None] | None = None,
-        tell: Callable[[Received, Answered | Refuse], None] | None = None,
+        tell: Callable[[ReceivedRequest, ServedRequest | Refuse], None] | None = None,
     ) -> None:
         """Without an `api_key` any will do. `alternate=False` lets neighbours of one role pass, as the API does.
 
@@ -86,9 +86,9 @@ class ModelServer:
         prompt that is taken, in tokens. `odd` names manners that every reply is written in (`oddities.py`), `models`
         what `/v1/models` lists. `record` is handed each request and its reply, `tell` what came of each.
         """
-        self.requests: list[Received] = []
-        self.answers: list[Answered] = []
-        self.wrong: list[Wrong] = []
+        self.requests: list[ReceivedRequest] = []
+        self.answers: list[ServedRequest] = []
+        self.wrong: list[RejectedRequest] = []
         self.connections = 0  # since the start
         self.aborted = 0  # answers that the client did not wait for
         self.choose: Choose = choose or InOrder(replies)  # this one and the next may be changed while it runs
@@ -98,14 +98,14 @@ class ModelServer:
         self._alternate = alternate
         self._metered = metered
         self._limit = limit
-        self._odd = known(odd)
+        self._odd = check_oddities(odd)
         self._models = tuple(models)
         self._clock = clock
         self._record = record
         self._told = tell
         self._cache = PromptCache()
-        self._binding = Binding()
-        self._open: set[Connection] = set()
+        self._binding = SignatureBinding()
+        self._open: set[ServerConnection] = set()
         self._failures: list[BaseException] = []
         self._server: asyncio.Server | None = None
         self._news = asyncio.Event()
@@ -169,14 +169,14 @@ class ModelServer:
 
     # --- connections ---
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> ServerConnection:
         self.connections += 1
-        connection = Connection(self.connections, self._serve, self._disconnected)
+        connection = ServerConnection(self.connections, self._serve, self._disconnected)
         self._open.add(connection)
         self._tell()
         return connection
 
-    def _disconnected(self, connection: Connection) -> None:
+    def _disconnected(self, connection: ServerConnection) -> None:
         self._open.discard(connection)
         if connection.failure is not None:
             self._failures.append(connection.failure)
@@ -189,7 +189,7 @@ class ModelServer:
 
     # --- requests ---
 
-    async def _serve(self, connection: Connection, incoming: Incoming) -> None:
+    async def _serve(self, connection: ServerConnection, incoming: IncomingRequest) -> None:
         azure = asked_of(incoming, self._api_key)
         path = incoming.path if azure is None else azure.path
         speech = SPEECHES.get(path, MESSAGES if azure is None else SPEECHES[CHAT])
@@ -210,12 +210,12 @@ class ModelServer:
                 self._tell()
             raise
 
-    def _receive(self, connection: Connection, incoming: Incoming, speech: Speech) -> Received:
+    def _receive(self, connection: ServerConnection, incoming: IncomingRequest, speech: ApiDialect) -> ReceivedRequest:
         try:
             body = msgspec.json.decode(incoming.body)
         except ValueError:
             body = None
-        received = Received(
+        received = ReceivedRequest(
             incoming.path,
             incoming.headers,
             incoming.body,
@@ -229,7 +229,7 @@ class ModelServer:
         self._tell()
         return received
 
-    def _offer(self, connection: Connection, incoming: Incoming) -> None:
+    def _offer(self, connection: ServerConnection, incoming: IncomingRequest) -> None:
         """What models there are, for whoever asks in whichever form."""
         if "anthropic-version" in incoming.headers:
             model = {"type": "model", "created_at": f"{AS_OF}T00:00:00Z"}
@@ -241,7 +241,7 @@ class ModelServer:
         connection.respond(200, JSON, msgspec.json.encode(body))
 
     def _refusal(
-        self, incoming: Incoming, received: Received, speech: Speech, path: str, *, keyed: bool
+        self, incoming: IncomingRequest, received: ReceivedRequest, speech: ApiDialect, path: str, *, keyed: bool
     ) -> Refuse | None:
         """`path`: of ours, for what was asked; `keyed`: the key was looked at already."""
         if path not in SPEECHES:
@@ -256,10 +256,10 @@ class ModelServer:
             found = [moved]
         if not found:
             return None
-        self.wrong.extend([Wrong(received, violation) for violation in found])
+        self.wrong.extend([RejectedRequest(received, violation) for violation in found])
         return speech.complain(found[0])
 
-    def _reply(self, received: Received, speech: Speech) -> Reply | int:
+    def _reply(self, received: ReceivedRequest, speech: ApiDialect) -> Reply | int:
         """A number of tokens where those are asked for: counting uses up no reply."""
         if speech is COUNT:
             return len(received.raw) // BYTES_PER_TOKEN + 1
@@ -273,31 +273,31 @@ class ModelServer:
         else:
             reply = self.choose(received)
         if isinstance(reply, Say):
-            whole = self._binding.signed(self._with_usage(self._in_manner(reply), metered), heard)
+            whole = self._binding.sign_reply(self._with_usage(self._in_manner(reply), metered), heard)
             reply = whole
             if self.faults is not None:
-                scene = Scene(heard, whole, self._stamp(received), speech=speech, asked=received.body)
+                scene = FaultScene(heard, whole, self._stamp(received), speech=speech, asked=received.body)
                 fault, reply = self.faults.spoil(scene)
-                if fault and not delivers(fault, speech) and isinstance(self.choose, InOrder):
+                if fault and not is_delivering_fault(fault, speech) and isinstance(self.choose, InOrder):
                     self.choose.give_back(whole)
         self._book(received, reply, fault, metered)
         return reply
 
     def _in_manner(self, say: Say) -> Say:
-        return oddly(replace(say, odd=()), (*say.odd, *self._odd)) if say.odd or self._odd else say
+        return apply_oddities(replace(say, odd=()), (*say.odd, *self._odd)) if say.odd or self._odd else say
 
-    def _with_usage(self, say: Say, metered: Metered) -> Say:
+    def _with_usage(self, say: Say, metered: MeteredRequest) -> Say:
         if say.usage is not None or not self._metered:
             return say
         return replace(say, usage=replace(metered.usage, output=tokens_written(say.blocks)))
 
-    def _book(self, received: Received, reply: Reply, fault: str, metered: Metered) -> None:
-        usage = reply.spent if isinstance(reply, Say) else reply.usage if isinstance(reply, Stream) else None
+    def _book(self, received: ReceivedRequest, reply: Reply, fault: str, metered: MeteredRequest) -> None:
+        usage = reply.spent if isinstance(reply, Say) else reply.usage if isinstance(reply, RawStream) else None
         if usage is not None:  # an answer begins: from now on others can read what this one wrote
             self._cache.keep(metered, received.at)
         usage = usage or Usage()
         price = model_named(received.body["model"]).price
-        answer = Answered(received, reply, fault, usage, cost(usage, price))
+        answer = ServedRequest(received, reply, fault, usage, cost(usage, price))
         self.answers.append(answer)
         if self._told is not None:
             self._told(received, answer)
@@ -307,20 +307,22 @@ class ModelServer:
 
     # --- answers ---
 
-    async def _answer(self, connection: Connection, received: Received, reply: Reply | int, speech: Speech) -> None:
+    async def _answer(
+        self, connection: ServerConnection, received: ReceivedRequest, reply: Reply | int, speech: ApiDialect
+    ) -> None:
         request_id = f"req_{next(self._numbers):024}"
         headers = speech.headers(request_id)
         match reply:
-            case Raw():
+            case RawReply():
                 await self._put(connection, reply)
-            case Stream():
+            case RawStream():
                 await self._play(connection, reply, headers)
             case Refuse():
                 refusal = speech.refuse(reply, request_id)
                 connection.respond(refusal.status, {**JSON, **refusal.headers}, refusal.body)
             case Say() if received.body.get("stream"):
                 teller = speech.teller(reply, stamp := self._stamp(received), received.body)
-                await self._stream(connection, reply, headers, map(teller, events(reply, stamp)))
+                await self._stream(connection, reply, headers, map(teller, stream_events(reply, stamp)))
             case Say():
                 await asyncio.sleep(reply.pace_ms / 1_000)
                 body = msgspec.json.encode(speech.whole(reply, self._stamp(received), received.body))
@@ -330,12 +332,12 @@ class ModelServer:
             case _:
                 assert_never(reply)
 
-    def _stamp(self, received: Received) -> Stamp:
+    def _stamp(self, received: ReceivedRequest) -> ReplyStamp:
         model: str = received.body["model"]
-        return Stamp(model, f"msg_{next(self._numbers):024}", unsigned)
+        return ReplyStamp(model, f"msg_{next(self._numbers):024}", refuse_to_sign)
 
     async def _stream(
-        self, connection: Connection, say: Say, headers: Mapping[str, str], frames: Iterable[bytes]
+        self, connection: ServerConnection, say: Say, headers: Mapping[str, str], frames: Iterable[bytes]
     ) -> None:
         connection.begin(200, {**EVENTS, **headers})
         for frame in filter(None, frames):  # a protocol need not have one for each event
@@ -344,7 +346,7 @@ class ModelServer:
             await connection.send_chunk(frame)
         await connection.send_chunk(b"")
 
-    async def _play(self, connection: Connection, stream: Stream, headers: Mapping[str, str]) -> None:
+    async def _play(self, connection: ServerConnection, stream: RawStream, headers: Mapping[str, str]) -> None:
         send = connection.send_chunk if stream.head else connection.send
         if stream.head:
             connection.begin(200, {**EVENTS, **headers})
@@ -363,7 +365,7 @@ class ModelServer:
             case _:
                 assert_never(stream.end)
 
-    async def _put(self, connection: Connection, raw: Raw) -> None:
+    async def _put(self, connection: ServerConnection, raw: RawReply) -> None:
         for chunk in raw.chunks:
             if raw.pace_ms:
                 await asyncio.sleep(raw.pace_ms / 1_000)
@@ -371,7 +373,7 @@ class ModelServer:
         connection.transport.close()
 
 
-def unsigned() -> str:
+def refuse_to_sign() -> str:
     raise AssertionError("thinking is signed before it is sent")
 
 

@@ -12,42 +12,44 @@ from mainspring.simulator.forms import (
     Check,
     Found,
     Kind,
-    anything,
-    exactly,
-    fields,
+    accept_anything,
+    check_exact_type,
+    check_fields,
+    check_list,
+    check_number,
+    check_optional,
     is_list,
     is_object,
-    many,
-    number,
     one_of,
-    optional,
-    tagged,
+    tagged_object,
     text_or,
 )
 
 # --- blocks ----------------------------------------------------------------------------------------
 
-CACHE = optional(fields({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h")}))
+CACHE = check_optional(check_fields({"type": one_of("ephemeral")}, {"ttl": one_of("5m", "1h")}))
 MARK: dict[str, Kind] = {"cache_control": CACHE}
-CITING = optional(fields({}, {"enabled": bool}))
+CITING = check_optional(check_fields({}, {"enabled": bool}))
 
 _CITED: dict[str, Kind] = {"type": str, "cited_text": str}
-_IN_DOCUMENT: dict[str, Kind] = {**_CITED, "document_index": int, "document_title": optional(str)}
-_FROM: dict[str, Kind] = {"file_id": optional(str)}  # in the replies, so it comes back
-CITATION = tagged(
+_IN_DOCUMENT: dict[str, Kind] = {**_CITED, "document_index": int, "document_title": check_optional(str)}
+_FROM: dict[str, Kind] = {"file_id": check_optional(str)}  # in the replies, so it comes back
+CITATION = tagged_object(
     {
-        "char_location": fields({**_IN_DOCUMENT, "start_char_index": int, "end_char_index": int}, _FROM),
-        "page_location": fields({**_IN_DOCUMENT, "start_page_number": int, "end_page_number": int}, _FROM),
-        "content_block_location": fields({**_IN_DOCUMENT, "start_block_index": int, "end_block_index": int}, _FROM),
-        "web_search_result_location": fields(
-            {**_CITED, "encrypted_index": str, "title": optional(str), "url": str},
+        "char_location": check_fields({**_IN_DOCUMENT, "start_char_index": int, "end_char_index": int}, _FROM),
+        "page_location": check_fields({**_IN_DOCUMENT, "start_page_number": int, "end_page_number": int}, _FROM),
+        "content_block_location": check_fields(
+            {**_IN_DOCUMENT, "start_block_index": int, "end_block_index": int}, _FROM
         ),
-        "search_result_location": fields(
+        "web_search_result_location": check_fields(
+            {**_CITED, "encrypted_index": str, "title": check_optional(str), "url": str},
+        ),
+        "search_result_location": check_fields(
             {
                 **_CITED,
                 "search_result_index": int,
                 "source": str,
-                "title": optional(str),
+                "title": check_optional(str),
                 "start_block_index": int,
                 "end_block_index": int,
             }
@@ -55,35 +57,36 @@ CITATION = tagged(
     }
 )
 
-TEXT = fields({"type": str, "text": str}, {**MARK, "citations": optional(many(CITATION))})
+TEXT = check_fields({"type": str, "text": str}, {**MARK, "citations": check_optional(check_list(CITATION))})
 
-_FILE = fields({"type": str, "file_id": str})
-_URL = fields({"type": str, "url": str})
-_BASE64 = fields({"type": str, "media_type": str, "data": str})
-IMAGE = fields({"type": str, "source": tagged({"base64": _BASE64, "url": _URL, "file": _FILE})}, MARK)
-_PARTS = fields({"type": str, "content": text_or(many(tagged({"text": TEXT, "image": IMAGE})))})
-DOCUMENT = fields(
+_FILE = check_fields({"type": str, "file_id": str})
+_URL = check_fields({"type": str, "url": str})
+_BASE64 = check_fields({"type": str, "media_type": str, "data": str})
+IMAGE = check_fields({"type": str, "source": tagged_object({"base64": _BASE64, "url": _URL, "file": _FILE})}, MARK)
+_PARTS = check_fields({"type": str, "content": text_or(check_list(tagged_object({"text": TEXT, "image": IMAGE})))})
+DOCUMENT = check_fields(
     {
         "type": str,
-        "source": tagged({"base64": _BASE64, "text": _BASE64, "content": _PARTS, "url": _URL, "file": _FILE}),
+        "source": tagged_object({"base64": _BASE64, "text": _BASE64, "content": _PARTS, "url": _URL, "file": _FILE}),
     },
-    {**MARK, "citations": CITING, "context": optional(str), "title": optional(str)},
+    {**MARK, "citations": CITING, "context": check_optional(str), "title": check_optional(str)},
 )
-SEARCH_RESULT = fields(
-    {"type": str, "source": str, "title": str, "content": many(tagged({"text": TEXT}))}, {**MARK, "citations": CITING}
+SEARCH_RESULT = check_fields(
+    {"type": str, "source": str, "title": str, "content": check_list(tagged_object({"text": TEXT}))},
+    {**MARK, "citations": CITING},
 )
-TOOL_REFERENCE = fields({"type": str, "tool_name": str}, MARK)
+TOOL_REFERENCE = check_fields({"type": str, "tool_name": str}, MARK)
 
-_BY_CODE = fields({"type": str, "tool_id": str})
-CALLER = tagged(
+_BY_CODE = check_fields({"type": str, "tool_id": str})
+CALLER = tagged_object(
     {
-        "direct": fields({"type": str}),
+        "direct": check_fields({"type": str}),
         "code_execution_20250825": _BY_CODE,
         "code_execution_20260120": _BY_CODE,
         "code_execution_20260521": _BY_CODE,
     }
 )
-TOOL_USE = fields({"type": str, "id": str, "name": str, "input": dict}, {**MARK, "caller": CALLER})
+TOOL_USE = check_fields({"type": str, "id": str, "name": str, "input": dict}, {**MARK, "caller": CALLER})
 SERVER_TOOL_USE = TOOL_USE
 _IN_RESULT = {
     "text": TEXT,
@@ -92,69 +95,76 @@ _IN_RESULT = {
     "search_result": SEARCH_RESULT,
     "tool_reference": TOOL_REFERENCE,
 }
-TOOL_RESULT = fields(
-    {"type": str, "tool_use_id": str}, {**MARK, "content": text_or(many(tagged(_IN_RESULT))), "is_error": bool}
+TOOL_RESULT = check_fields(
+    {"type": str, "tool_use_id": str},
+    {**MARK, "content": text_or(check_list(tagged_object(_IN_RESULT))), "is_error": bool},
 )
 # The mark has no place on thinking; `rules/caching.py` says so under a name of its own.
-THINKING = fields({"type": str, "thinking": str, "signature": str}, {"cache_control": anything})
-REDACTED_THINKING = fields({"type": str, "data": str}, {"cache_control": anything})
+THINKING = check_fields({"type": str, "thinking": str, "signature": str}, {"cache_control": accept_anything})
+REDACTED_THINKING = check_fields({"type": str, "data": str}, {"cache_control": accept_anything})
 
 
 def _failure(*more: str) -> Check:
-    return fields({"type": str, "error_code": str}, dict.fromkeys(more, optional(str)))
+    return check_fields({"type": str, "error_code": str}, dict.fromkeys(more, check_optional(str)))
 
 
 _RAN: dict[str, Kind] = {"type": str, "stderr": str, "return_code": int}
-_OUTPUT = many(fields({"type": str, "file_id": str}))
-_FOUND_PAGE = fields({"type": str, "url": str, "title": str, "encrypted_content": str}, {"page_age": optional(str)})
+_OUTPUT = check_list(check_fields({"type": str, "file_id": str}))
+_FOUND_PAGE = check_fields(
+    {"type": str, "url": str, "title": str, "encrypted_content": str}, {"page_age": check_optional(str)}
+)
 _LINES = ("lines", "new_lines", "new_start", "old_lines", "old_start")
 
 
 def _pages_or_failure(value: Any, path: str, found: Found) -> None:
     """A search that went well has a list, one that failed an object."""
     if is_list(value):
-        many(tagged({"web_search_result": _FOUND_PAGE}))(value, path, found)
+        check_list(tagged_object({"web_search_result": _FOUND_PAGE}))(value, path, found)
     else:
-        tagged({"web_search_tool_result_error": _failure()})(value, path, found)
+        tagged_object({"web_search_tool_result_error": _failure()})(value, path, found)
 
 
 # By the kind of the result: what may stand in its `content`.
 SERVER_RESULTS: dict[str, Check] = {
     "web_search_tool_result": _pages_or_failure,
-    "web_fetch_tool_result": tagged(
+    "web_fetch_tool_result": tagged_object(
         {
-            "web_fetch_result": fields({"type": str, "url": str, "content": DOCUMENT}, {"retrieved_at": optional(str)}),
+            "web_fetch_result": check_fields(
+                {"type": str, "url": str, "content": DOCUMENT}, {"retrieved_at": check_optional(str)}
+            ),
             "web_fetch_tool_result_error": _failure(),
         }
     ),
-    "code_execution_tool_result": tagged(
+    "code_execution_tool_result": tagged_object(
         {
-            "code_execution_result": fields({**_RAN, "stdout": str, "content": _OUTPUT}),
-            "encrypted_code_execution_result": fields({**_RAN, "encrypted_stdout": str, "content": _OUTPUT}),
+            "code_execution_result": check_fields({**_RAN, "stdout": str, "content": _OUTPUT}),
+            "encrypted_code_execution_result": check_fields({**_RAN, "encrypted_stdout": str, "content": _OUTPUT}),
             "code_execution_tool_result_error": _failure(),
         }
     ),
-    "bash_code_execution_tool_result": tagged(
+    "bash_code_execution_tool_result": tagged_object(
         {
-            "bash_code_execution_result": fields({**_RAN, "stdout": str, "content": _OUTPUT}),
+            "bash_code_execution_result": check_fields({**_RAN, "stdout": str, "content": _OUTPUT}),
             "bash_code_execution_tool_result_error": _failure(),
         }
     ),
-    "text_editor_code_execution_tool_result": tagged(
+    "text_editor_code_execution_tool_result": tagged_object(
         {
-            "text_editor_code_execution_view_result": fields(
+            "text_editor_code_execution_view_result": check_fields(
                 {"type": str, "content": str, "file_type": one_of("text", "image", "pdf")},
-                dict.fromkeys(("num_lines", "start_line", "total_lines"), optional(int)),
+                dict.fromkeys(("num_lines", "start_line", "total_lines"), check_optional(int)),
             ),
-            "text_editor_code_execution_create_result": fields({"type": str, "is_file_update": bool}),
-            "text_editor_code_execution_str_replace_result": fields({"type": str}, dict.fromkeys(_LINES, anything)),
+            "text_editor_code_execution_create_result": check_fields({"type": str, "is_file_update": bool}),
+            "text_editor_code_execution_str_replace_result": check_fields(
+                {"type": str}, dict.fromkeys(_LINES, accept_anything)
+            ),
             "text_editor_code_execution_tool_result_error": _failure("error_message"),
         }
     ),
-    "tool_search_tool_result": tagged(
+    "tool_search_tool_result": tagged_object(
         {
-            "tool_search_tool_search_result": fields(
-                {"type": str, "tool_references": many(tagged({"tool_reference": TOOL_REFERENCE}))}
+            "tool_search_tool_search_result": check_fields(
+                {"type": str, "tool_references": check_list(tagged_object({"tool_reference": TOOL_REFERENCE}))}
             ),
             "tool_search_tool_result_error": _failure("error_message"),
         }
@@ -166,39 +176,48 @@ BLOCKS: dict[str, Check] = {
     "image": IMAGE,
     "document": DOCUMENT,
     "search_result": SEARCH_RESULT,
-    "container_upload": fields({"type": str, "file_id": str}, MARK),
+    "container_upload": check_fields({"type": str, "file_id": str}, MARK),
     "tool_use": TOOL_USE,
     "tool_result": TOOL_RESULT,
     "thinking": THINKING,
     "redacted_thinking": REDACTED_THINKING,
     "server_tool_use": SERVER_TOOL_USE,
     **{
-        kind: fields({"type": str, "tool_use_id": str, "content": content}, {**MARK, "caller": CALLER})
+        kind: check_fields({"type": str, "tool_use_id": str, "content": content}, {**MARK, "caller": CALLER})
         for kind, content in SERVER_RESULTS.items()
     },
 }
-MESSAGE = fields({"role": str, "content": text_or(many(tagged(BLOCKS)))})
+MESSAGE = check_fields({"role": str, "content": text_or(check_list(tagged_object(BLOCKS)))})
 
 # --- tools -----------------------------------------------------------------------------------------
 
-_ANY_TOOL: dict[str, Kind] = {**MARK, "allowed_callers": many(str), "defer_loading": bool, "strict": bool}
-_EXAMPLES: dict[str, Kind] = {"input_examples": many(dict)}
-CUSTOM_TOOL = fields(
+_ANY_TOOL: dict[str, Kind] = {**MARK, "allowed_callers": check_list(str), "defer_loading": bool, "strict": bool}
+_EXAMPLES: dict[str, Kind] = {"input_examples": check_list(dict)}
+CUSTOM_TOOL = check_fields(
     {"name": str, "input_schema": dict},
-    {**_ANY_TOOL, **_EXAMPLES, "type": anything, "description": str, "eager_input_streaming": optional(bool)},
+    {
+        **_ANY_TOOL,
+        **_EXAMPLES,
+        "type": accept_anything,
+        "description": str,
+        "eager_input_streaming": check_optional(bool),
+    },
 )
 _DOMAINS: dict[str, Kind] = {
-    "allowed_domains": optional(many(str)),
-    "blocked_domains": optional(many(str)),
-    "max_uses": optional(int),
+    "allowed_domains": check_optional(check_list(str)),
+    "blocked_domains": check_optional(check_list(str)),
+    "max_uses": check_optional(int),
     "response_inclusion": one_of("full", "excluded"),
 }
-_WHERE: dict[str, Kind] = dict.fromkeys(("city", "country", "region", "timezone"), optional(str))
-_SEARCHING: dict[str, Kind] = {**_DOMAINS, "user_location": optional(fields({"type": one_of("approximate")}, _WHERE))}
+_WHERE: dict[str, Kind] = dict.fromkeys(("city", "country", "region", "timezone"), check_optional(str))
+_SEARCHING: dict[str, Kind] = {
+    **_DOMAINS,
+    "user_location": check_optional(check_fields({"type": one_of("approximate")}, _WHERE)),
+}
 _FETCHING: dict[str, Kind] = {
     **_DOMAINS,
     "citations": CITING,
-    "max_content_tokens": optional(int),
+    "max_content_tokens": check_optional(int),
     "use_cache": bool,
 }
 # The tools that Anthropic defines: their name, what more they take, and in which versions there are.
@@ -206,7 +225,7 @@ _NAMED: tuple[tuple[str, dict[str, Kind], tuple[str, ...]], ...] = (
     ("bash", _EXAMPLES, ("bash_20250124",)),
     ("str_replace_editor", _EXAMPLES, ("text_editor_20250124",)),
     ("str_replace_based_edit_tool", _EXAMPLES, ("text_editor_20250429",)),
-    ("str_replace_based_edit_tool", {**_EXAMPLES, "max_characters": optional(int)}, ("text_editor_20250728",)),
+    ("str_replace_based_edit_tool", {**_EXAMPLES, "max_characters": check_optional(int)}, ("text_editor_20250728",)),
     ("memory", _EXAMPLES, ("memory_20250818",)),
     ("web_search", _SEARCHING, ("web_search_20250305", "web_search_20260209", "web_search_20260318")),
     ("web_fetch", _FETCHING, ("web_fetch_20250910", "web_fetch_20260209", "web_fetch_20260309", "web_fetch_20260318")),
@@ -219,58 +238,60 @@ _NAMED: tuple[tuple[str, dict[str, Kind], tuple[str, ...]], ...] = (
     ("tool_search_tool_bm25", {}, ("tool_search_tool_bm25", "tool_search_tool_bm25_20251119")),
 )
 NAMED_TOOLS: dict[str, Check] = {
-    version: fields({"type": str, "name": one_of(name)}, {**_ANY_TOOL, **more})
+    version: check_fields({"type": str, "name": one_of(name)}, {**_ANY_TOOL, **more})
     for name, more, versions in _NAMED
     for version in versions
 }
 
 
-def tool(value: Any, path: str, found: Found) -> None:
+def check_tool(value: Any, path: str, found: Found) -> None:
     if is_object(value) and value.get("type") in (None, "custom"):
         CUSTOM_TOOL(value, f"{path}.custom", found)
     else:
-        tagged(NAMED_TOOLS)(value, path, found)
+        tagged_object(NAMED_TOOLS)(value, path, found)
 
 
 # --- parameters ------------------------------------------------------------------------------------
 
-_DISPLAY: dict[str, Kind] = {"display": optional(one_of("summarized", "omitted"))}
-_BINDING = fields({"prefix_mismatch_behavior": one_of("error", "drop_block")})
+_DISPLAY: dict[str, Kind] = {"display": check_optional(one_of("summarized", "omitted"))}
+_BINDING = check_fields({"prefix_mismatch_behavior": one_of("error", "drop_block")})
 THOUGHT: dict[str, Check] = {
-    "enabled": fields({"type": str, "budget_tokens": int}, _DISPLAY),
-    "adaptive": fields({"type": str}, {**_DISPLAY, "block_binding": _BINDING}),
-    "between_tools": fields({"type": str}, {"block_binding": _BINDING}),
-    "disabled": fields({"type": str}),
+    "enabled": check_fields({"type": str, "budget_tokens": int}, _DISPLAY),
+    "adaptive": check_fields({"type": str}, {**_DISPLAY, "block_binding": _BINDING}),
+    "between_tools": check_fields({"type": str}, {"block_binding": _BINDING}),
+    "disabled": check_fields({"type": str}),
 }
 _ALONE: dict[str, Kind] = {"disable_parallel_tool_use": bool}
-CHOICE = tagged(
+CHOICE = tagged_object(
     {
-        "auto": fields({"type": str}, _ALONE),
-        "any": fields({"type": str}, _ALONE),
-        "tool": fields({"type": str, "name": str}, _ALONE),
-        "none": fields({"type": str}),
+        "auto": check_fields({"type": str}, _ALONE),
+        "any": check_fields({"type": str}, _ALONE),
+        "tool": check_fields({"type": str, "name": str}, _ALONE),
+        "none": check_fields({"type": str}),
     }
 )
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
-OUTPUT = fields(
+OUTPUT = check_fields(
     {},
     {
-        "effort": optional(one_of(*EFFORTS)),
-        "format": optional(fields({"type": one_of("json_schema"), "schema": dict})),
-        "task_budget": optional(fields({"type": one_of("tokens"), "total": int}, {"remaining": optional(int)})),
+        "effort": check_optional(one_of(*EFFORTS)),
+        "format": check_optional(check_fields({"type": one_of("json_schema"), "schema": dict})),
+        "task_budget": check_optional(
+            check_fields({"type": one_of("tokens"), "total": int}, {"remaining": check_optional(int)})
+        ),
     },
 )
 
-_TOKENS = fields({"type": one_of("input_tokens"), "value": int})
-_USES = fields({"type": one_of("tool_uses"), "value": int})
+_TOKENS = check_fields({"type": one_of("input_tokens"), "value": int})
+_USES = check_fields({"type": one_of("tool_uses"), "value": int})
 
 
 def _all_or_named(value: Any, path: str, found: Found) -> None:
     """Of all tools or of none, or of those that are named."""
-    (many(str) if is_list(value) else exactly(bool))(value, path, found)
+    (check_list(str) if is_list(value) else check_exact_type(bool))(value, path, found)
 
 
-_TURNS = fields({"type": one_of("thinking_turns"), "value": int})
+_TURNS = check_fields({"type": one_of("thinking_turns"), "value": int})
 
 
 def _all_or_turns(value: Any, path: str, found: Found) -> None:
@@ -279,43 +300,43 @@ def _all_or_turns(value: Any, path: str, found: Found) -> None:
 
 # The first one is played here, the second only taken: nothing that we could see depends on it. The API has others.
 EDITS: dict[str, Check] = {
-    "clear_tool_uses_20250919": fields(
+    "clear_tool_uses_20250919": check_fields(
         {"type": str},
         {
-            "trigger": tagged({"input_tokens": _TOKENS, "tool_uses": _USES}),
+            "trigger": tagged_object({"input_tokens": _TOKENS, "tool_uses": _USES}),
             "keep": _USES,
-            "clear_at_least": optional(_TOKENS),
-            "exclude_tools": optional(many(str)),
-            "clear_tool_inputs": optional(_all_or_named),
+            "clear_at_least": check_optional(_TOKENS),
+            "exclude_tools": check_optional(check_list(str)),
+            "clear_tool_inputs": check_optional(_all_or_named),
         },
     ),
-    "clear_thinking_20251015": fields({"type": str}, {"keep": _all_or_turns}),
+    "clear_thinking_20251015": check_fields({"type": str}, {"keep": _all_or_turns}),
 }
-MANAGED = optional(fields({}, {"edits": many(tagged(EDITS))}))
+MANAGED = check_optional(check_fields({}, {"edits": check_list(tagged_object(EDITS))}))
 
-_BOTH_NEED: dict[str, Kind] = {"model": str, "messages": many(MESSAGE)}
+_BOTH_NEED: dict[str, Kind] = {"model": str, "messages": check_list(MESSAGE)}
 _BOTH_TAKE: dict[str, Kind] = {
     **MARK,
     "context_management": MANAGED,
     "output_config": OUTPUT,
-    "system": text_or(many(tagged({"text": TEXT}))),
-    "thinking": tagged(THOUGHT),
+    "system": text_or(check_list(tagged_object({"text": TEXT}))),
+    "thinking": tagged_object(THOUGHT),
     "tool_choice": CHOICE,
-    "tools": many(tool),
+    "tools": check_list(check_tool),
 }
-CREATE = fields(
+CREATE = check_fields(
     {**_BOTH_NEED, "max_tokens": int},
     {
         **_BOTH_TAKE,
-        "container": optional(str),
-        "inference_geo": optional(str),
-        "metadata": fields({}, {"user_id": optional(str)}),
+        "container": check_optional(str),
+        "inference_geo": check_optional(str),
+        "metadata": check_fields({}, {"user_id": check_optional(str)}),
         "service_tier": one_of("auto", "standard_only"),
-        "stop_sequences": many(str),
+        "stop_sequences": check_list(str),
         "stream": bool,
-        "temperature": number,
+        "temperature": check_number,
         "top_k": int,
-        "top_p": number,
+        "top_p": check_number,
     },
 )
-COUNT = fields(_BOTH_NEED, _BOTH_TAKE)
+COUNT = check_fields(_BOTH_NEED, _BOTH_TAKE)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from msgspec.json import encode
 
-from mainspring.simulator.received import Json, as_it_is
-from mainspring.simulator.replies import Refuse, Say, Stamp, framed, message
+from mainspring.simulator.received import Json, keep_body
+from mainspring.simulator.replies import Refuse, ReplyStamp, Say, frame_event, make_message
 from mainspring.simulator.request import Endpoint
-from mainspring.simulator.validate import violations
+from mainspring.simulator.validate import find_request_violations
 from mainspring.simulator.violation import Violation
 
 Teller = Callable[[Json], bytes]  # an event of the Messages API > its frames here; empty where there is none for it
@@ -27,7 +27,7 @@ NEIGHBOURS = "neighbours"  # what a judge may be told to let pass: messages of o
 ANSWERS = {"body.size": (413, "request_too_large")}
 
 
-class Refusal(NamedTuple):
+class RefusalResponse(NamedTuple):
     """A `Refuse` as it goes out."""
 
     status: int
@@ -35,15 +35,15 @@ class Refusal(NamedTuple):
     body: bytes
 
 
-class Speech(NamedTuple):
+class ApiDialect(NamedTuple):
     path: str
     judge: Callable[[bytes, Mapping[str, str], frozenset[str]], list[Violation]]  # the last: what it lets pass
     hear: Callable[[Json], Json]  # a request that is right, in the form of the Messages API
     complain: Callable[[Violation], Refuse]
-    refuse: Callable[[Refuse, str], Refusal]  # the last: the request's id
+    refuse: Callable[[Refuse, str], RefusalResponse]  # the last: the request's id
     headers: Callable[[str], dict[str, str]]  # of an answer to the request with this id
-    whole: Callable[[Say, Stamp, Json], Json]  # the last: the request as it came
-    teller: Callable[[Say, Stamp, Json], Teller]  # a new one for each stream: it may remember
+    whole: Callable[[Say, ReplyStamp, Json], Json]  # the last: the request as it came
+    teller: Callable[[Say, ReplyStamp, Json], Teller]  # a new one for each stream: it may remember
     ping: bytes
     broken_json: bytes  # an event that cannot be read
     broken_sse: bytes  # one with a line break in its data
@@ -52,52 +52,52 @@ class Speech(NamedTuple):
     undelivered: frozenset[str] = frozenset()  # faults that here, unlike elsewhere, leave nothing to work with
 
 
-def judged(endpoint: Endpoint) -> Callable[[bytes, Mapping[str, str], frozenset[str]], list[Violation]]:
-    return lambda raw, headers, lets_pass: violations(
+def make_judge(endpoint: Endpoint) -> Callable[[bytes, Mapping[str, str], frozenset[str]], list[Violation]]:
+    return lambda raw, headers, lets_pass: find_request_violations(
         raw, headers, endpoint=endpoint, alternate=NEIGHBOURS not in lets_pass
     )
 
 
-def complaint(violation: Violation) -> Refuse:
+def violation_to_refuse(violation: Violation) -> Refuse:
     status, kind = ANSWERS.get(violation.rule, (400, "invalid_request_error"))
     return Refuse(status, kind, violation.said)
 
 
-def refusal(refuse: Refuse, request_id: str) -> Refusal:
+def make_refusal_response(refuse: Refuse, request_id: str) -> RefusalResponse:
     error = {"type": refuse.type, "message": refuse.message}
     body = encode({"type": "error", "error": error, "request_id": request_id})
-    return Refusal(refuse.status, {"request-id": request_id, **refuse.headers}, body)
+    return RefusalResponse(refuse.status, {"request-id": request_id, **refuse.headers}, body)
 
 
-def headers(request_id: str) -> dict[str, str]:
+def make_request_id_header(request_id: str) -> dict[str, str]:
     return {"request-id": request_id}
 
 
-def whole(say: Say, stamp: Stamp, _: Json) -> Json:
-    return message(say, stamp)
+def make_whole_message(say: Say, stamp: ReplyStamp, _: Json) -> Json:
+    return make_message(say, stamp)
 
 
-def teller(_say: Say, _stamp: Stamp, _asked: Json) -> Teller:
-    return framed
+def make_teller(_say: Say, _stamp: ReplyStamp, _asked: Json) -> Teller:
+    return frame_event
 
 
-MESSAGES = Speech(
+MESSAGES = ApiDialect(
     path="/v1/messages",
-    judge=judged("/v1/messages"),
-    hear=as_it_is,
-    complain=complaint,
-    refuse=refusal,
-    headers=headers,
-    whole=whole,
-    teller=teller,
-    ping=framed({"type": "ping"}),
+    judge=make_judge("/v1/messages"),
+    hear=keep_body,
+    complain=violation_to_refuse,
+    refuse=make_refusal_response,
+    headers=make_request_id_header,
+    whole=make_whole_message,
+    teller=make_teller,
+    ping=frame_event({"type": "ping"}),
     broken_json=b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n',
     broken_sse=b'event: content_block_delta\ndata: {"type":"content_block_delta",\n"index":0,"delta":{}}\n\n',
     strange=(
         b": a comment\n\n",
-        framed({"type": "weather", "index": 0, "delta": {"type": "rain_delta", "rain": "drops"}}),
+        frame_event({"type": "weather", "index": 0, "delta": {"type": "rain_delta", "rain": "drops"}}),
         b"retry: 10\nid: 7\n\n",
         b"event: nothing\n\n",
     ),
 )
-COUNT = MESSAGES._replace(path="/v1/messages/count_tokens", judge=judged("/v1/messages/count_tokens"))
+COUNT = MESSAGES._replace(path="/v1/messages/count_tokens", judge=make_judge("/v1/messages/count_tokens"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mainspring.simulator import openai_chat, openai_responses
-from mainspring.simulator.speech import COUNT, MESSAGES, Speech
+from mainspring.simulator.speech import COUNT, MESSAGES, ApiDialect
 
-SPEECHES: dict[str, Speech] = {
+SPEECHES: dict[str, ApiDialect] = {
     speech.path: speech for speech in (MESSAGES, COUNT, openai_chat.SPEECH, openai_responses.SPEECH)
 }

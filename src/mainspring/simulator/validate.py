@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from mainspring.simulator import shapes
-from mainspring.simulator.request import Endpoint, Request
+from mainspring.simulator.request import CheckedRequest, Endpoint
 from mainspring.simulator.rules import caching, conversation, headers, media, parameters, thinking, tools, versions
 from mainspring.simulator.violation import Violation
 
@@ -33,35 +33,35 @@ LARGEST_REQUEST = 32 * 1024 * 1024  # bytes, documented as 32 MB
 GOOD_HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01", "content-type": "application/json"}
 
 OF_HEADERS: dict[str, Callable[[Mapping[str, str]], Broken]] = {
-    "headers.version": headers.version,
+    "headers.version": headers.check_version,
     "headers.content_type": headers.content_type,
-    "headers.betas": headers.betas,
+    "headers.betas": headers.check_betas,
 }
 OF_BYTES = ("body.size", "body.json", "body.unicode")
 OF_FORM = ("fields.unknown", "fields.missing", "fields.type", "fields.value", "fields.kind")
-OF_MEANING: dict[str, Callable[[Request], Broken]] = {
+OF_MEANING: dict[str, Callable[[CheckedRequest], Broken]] = {
     "model.name": parameters.model_named,
     "max_tokens": parameters.max_tokens,
     "betas.needed": parameters.betas_asked,
-    "messages.some": conversation.some,
-    "messages.roles": conversation.roles,
+    "messages.some": conversation.check_has_messages,
+    "messages.roles": conversation.check_roles,
     "messages.user_first": conversation.user_first,
-    "messages.alternate": conversation.alternating,
-    "messages.content": conversation.content,
-    "blocks.place": conversation.places,
-    "cache.empty_text": caching.not_on_empty_text,
+    "messages.alternate": conversation.check_alternation,
+    "messages.content": conversation.check_content,
+    "blocks.place": conversation.check_block_places,
+    "cache.empty_text": caching.check_no_mark_on_empty_text,
     "text.some": conversation.text_some,
     "system.some": conversation.system_some,
-    "tools.name": tools.names,
+    "tools.name": tools.check_tool_names,
     "tools.unique": tools.unique_names,
-    "tools.schema": tools.schemas,
+    "tools.schema": tools.check_tool_schemas,
     "tools.some_loaded": tools.some_loaded,
-    "tool_choice": tools.choice,
-    "tool_choice.forced": tools.forced,
+    "tool_choice": tools.check_tool_choice,
+    "tool_choice.forced": tools.check_forced_choice,
     "tool_use.id": tools.call_ids,
     "tool_use.name": tools.call_names,
     "tool_use.unique": tools.unique_calls,
-    "tool_use.answered": tools.answered,
+    "tool_use.answered": tools.check_results_follow,
     "tool_result.known": tools.known_results,
     "tool_result.single": tools.single_results,
     "tool_result.first": tools.results_first,
@@ -70,25 +70,25 @@ OF_MEANING: dict[str, Callable[[Request], Broken]] = {
     "server_tool.name": tools.server_names,
     "server_tool.result": tools.server_results,
     "server_tool.call": tools.server_calls,
-    "thinking.mode": thinking.mode,
+    "thinking.mode": thinking.check_thinking_mode,
     "thinking.mode_effort": thinking.mode_effort,
-    "thinking.budget": thinking.budget,
-    "thinking.signature": thinking.signature,
+    "thinking.budget": thinking.check_thinking_budget,
+    "thinking.signature": thinking.check_signatures,
     "thinking.model": thinking.bound_to_model,
     "thinking.asked": thinking.asked_for,
     "thinking.last": thinking.never_last,
-    "thinking.leads": thinking.leads,
+    "thinking.leads": thinking.check_thinking_leads,
     "thinking.loop": thinking.opens_loop,
     "messages.user_last": conversation.user_last,
     "messages.trailing_space": conversation.trailing_space,
-    "cache.count": caching.count,
+    "cache.count": caching.check_mark_count,
     "cache.order": caching.longest_first,
-    "cache.thinking": caching.not_on_thinking,
-    "media.type": media.types,
-    "media.base64": media.base64,
-    "media.size": media.size,
-    "media.url": media.urls,
-    "media.count": media.count,
+    "cache.thinking": caching.check_no_mark_on_thinking,
+    "media.type": media.check_media_types,
+    "media.base64": media.check_base64,
+    "media.size": media.check_media_size,
+    "media.url": media.check_urls,
+    "media.count": media.check_media_count,
     "version.sampling": versions.no_sampling,
     "version.citations": versions.no_citations_by_users,
     "sampling.range": parameters.sampling_range,
@@ -103,7 +103,7 @@ OF_MEANING: dict[str, Callable[[Request], Broken]] = {
 RULES: tuple[str, ...] = (*OF_HEADERS, *OF_BYTES, *OF_FORM, *OF_MEANING)
 
 
-def violations(
+def find_request_violations(
     body: bytes | Mapping[str, Any],
     headers: Mapping[str, str] = GOOD_HEADERS,
     *,
@@ -116,21 +116,21 @@ def violations(
     """
     lower = {name.lower(): value for name, value in headers.items()}
     found = [Violation(path, rule, message) for rule, broken in OF_HEADERS.items() for path, message in broken(lower)]
-    decoded, unreadable = read(body)
+    decoded, unreadable = decode_request_body(body)
     if unreadable is not None:
         return [*found, unreadable]
     form = shapes.CREATE if endpoint == "/v1/messages" else shapes.COUNT
     form(decoded, "", found)
     if any(violation.rule in OF_FORM for violation in found):
         return found
-    request = Request(decoded, lower, alternate=alternate)
+    request = CheckedRequest(decoded, lower, alternate=alternate)
     for rule, broken in OF_MEANING.items():
         for path, message in broken(request):
             found.append(Violation(path, rule, message))
     return found
 
 
-def read(body: bytes | Mapping[str, Any]) -> tuple[Any, Violation | None]:
+def decode_request_body(body: bytes | Mapping[str, Any]) -> tuple[Any, Violation | None]:
     """The decoded body, or why there is none. A mapping is judged by the bytes it becomes."""
     try:
         raw = body if isinstance(body, bytes) else msgspec.json.encode(body)

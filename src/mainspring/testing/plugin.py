@@ -26,11 +26,11 @@ from typing import Any, TypeVar
 import pytest
 
 from mainspring.core.money import NANOS_PER_USD, Usage
-from mainspring.simulator.choosing import NO_MORE, Choose, InOrder, Script, answered, by_prompt
-from mainspring.simulator.faults import Faults, Planned
-from mainspring.simulator.received import Json, Received, Talk
+from mainspring.simulator.choosing import NO_MORE, Choose, InOrder, PromptScript, choose_by_prompt, default_reply
+from mainspring.simulator.faults import FaultPlan, PlannedFault
+from mainspring.simulator.received import Json, ReceivedConversation, ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
-from mainspring.simulator.server import Answered, ModelServer
+from mainspring.simulator.server import ModelServer, ServedRequest
 from mainspring.simulator.violation import Violation
 
 T = TypeVar("T")
@@ -48,8 +48,8 @@ class LiveServer:
         self._loop = loop
         self._replies: deque[Reply] = deque()
         self._in_order = InOrder(self._coming())
-        self._scripts: list[Script] = []
-        self._planned: list[Planned] = []
+        self._scripts: list[PromptScript] = []
+        self._planned: list[PlannedFault] = []
         self._forgiven = False
 
     @property
@@ -77,8 +77,8 @@ class LiveServer:
 
     def script(self, prompt: str, *replies: Reply) -> None:
         """Replies to this prompt, whoever asks and in whatever order: for sessions that run side by side."""
-        self._scripts.append(Script(prompt, replies))
-        self._server.choose = by_prompt(self._scripts)
+        self._scripts.append(PromptScript(prompt, replies))
+        self._server.choose = choose_by_prompt(self._scripts)
 
     def rule(self, choose: Choose) -> None:
         """Replies from a function of yours. It runs in the server's thread."""
@@ -88,11 +88,11 @@ class LiveServer:
         self, name: str, *, times: int | None = 1, model: str = "", after: int = 0, prompt: str = "", argument: str = ""
     ) -> None:
         """Spoil replies: see `mainspring.simulator.faults.FAULTS` for the names."""
-        self._planned.append(Planned(name, times, model, after, prompt, argument))
-        self._server.faults = Faults(*self._planned)
+        self._planned.append(PlannedFault(name, times, model, after, prompt, argument))
+        self._server.faults = FaultPlan(*self._planned)
 
     def fails_at_random(self, seed: int, **rates: float) -> None:
-        self._server.faults = Faults(*self._planned, seed=seed, rates=rates)
+        self._server.faults = FaultPlan(*self._planned, seed=seed, rates=rates)
 
     def forgives(self) -> None:
         """Requests that break rules do not fail this test."""
@@ -101,16 +101,16 @@ class LiveServer:
     # --- what it was asked ---
 
     @property
-    def requests(self) -> list[Received]:
+    def requests(self) -> list[ReceivedRequest]:
         return list(self._server.requests)
 
     @property
-    def talks(self) -> list[Talk]:
+    def talks(self) -> list[ReceivedConversation]:
         """The conversations of the requests."""
         return [request.talk for request in self.requests if request.body is not None]
 
     @property
-    def answered(self) -> list[Answered]:
+    def answered(self) -> list[ServedRequest]:
         return list(self._server.answers)
 
     @property
@@ -159,7 +159,7 @@ def live() -> Iterator[LiveServer]:
     thread = threading.Thread(target=loop.run_forever, name="model server", daemon=True)
     thread.start()
     try:
-        server = ModelServer(choose=answered, metered=True, alternate=False)
+        server = ModelServer(choose=default_reply, metered=True, alternate=False)
         asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(PATIENCE)
         running = LiveServer(server, loop)
         try:

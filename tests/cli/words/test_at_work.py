@@ -15,8 +15,8 @@ from mcp_servers.stage import SHOP
 from cli.nursery import begun
 from cli.stage import PATIENCE, Serve
 from cli.words.sitting import Sitting, here, sat
-from mainspring.simulator.received import Received
-from mainspring.simulator.replies import Reply, Say, Stream
+from mainspring.simulator.received import ReceivedRequest
+from mainspring.simulator.replies import RawStream, Reply, Say
 
 FREE = "--dangerously-skip-permissions"
 
@@ -73,9 +73,9 @@ class Cast:
 
     def __init__(self) -> None:
         self.main: list[Reply] = [Say.of(AGENT), Say.of("It is on its way.")]
-        self.agent: list[Reply] = [Say.of("I look.", tool_use("Glob", pattern="*.py")), Stream(end="hang")]
+        self.agent: list[Reply] = [Say.of("I look.", tool_use("Glob", pattern="*.py")), RawStream(end="hang")]
 
-    def __call__(self, received: Received) -> Reply:
+    def __call__(self, received: ReceivedRequest) -> Reply:
         first = json.dumps(received.body["messages"][0])
         return (self.agent if "ERRAND" in first else self.main).pop(0)
 

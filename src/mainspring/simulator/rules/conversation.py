@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mainspring.simulator.request import Request, Turn
+from mainspring.simulator.request import CheckedRequest, RequestTurn
 from mainspring.simulator.rules.parameters import Broken
 from mainspring.simulator.shapes import SERVER_RESULTS
 
@@ -13,14 +13,14 @@ BY_USER = ("image", "document", "search_result", "container_upload", "tool_resul
 BY_BOTH = ("text",)  # all other kinds are the assistant's
 
 
-def some(request: Request) -> Broken:
+def check_has_messages(request: CheckedRequest) -> Broken:
     if not request.messages:
         yield "messages", "at least one message is required"
     elif len(request.messages) > MOST_MESSAGES:
         yield "messages", f"at most {MOST_MESSAGES} messages are allowed"
 
 
-def roles(request: Request) -> Broken:
+def check_roles(request: CheckedRequest) -> Broken:
     """A system message in mid-conversation stands behind a user's, and a reply or nothing stands behind it."""
     said = [message["role"] for message in request.messages]
     takes_system = request.manner is None or request.manner.system_messages
@@ -34,12 +34,12 @@ def roles(request: Request) -> Broken:
             yield f"messages.{number}.role", f'Unexpected role "{role}". {allowed}'
 
 
-def user_first(request: Request) -> Broken:
+def user_first(request: CheckedRequest) -> Broken:
     if request.messages and request.messages[0]["role"] != "user":
         yield "messages", 'first message must use the "user" role'
 
 
-def alternating(request: Request) -> Broken:
+def check_alternation(request: CheckedRequest) -> Broken:
     """The API joins neighbours of one role. Our requests come joined, so that is what we hold them to."""
     if not request.alternate:
         return
@@ -49,7 +49,7 @@ def alternating(request: Request) -> Broken:
             yield f"messages.{number}", said
 
 
-def content(request: Request) -> Broken:
+def check_content(request: CheckedRequest) -> Broken:
     last = len(request.messages) - 1
     for number, message in enumerate(request.messages):
         if not message["content"] and (number < last or message["role"] != "assistant"):
@@ -57,7 +57,7 @@ def content(request: Request) -> Broken:
             yield f"messages.{number}", said
 
 
-def places(request: Request) -> Broken:
+def check_block_places(request: CheckedRequest) -> Broken:
     for kind, blocks in request.by_kind.items():
         if kind in BY_BOTH:
             continue
@@ -67,7 +67,7 @@ def places(request: Request) -> Broken:
                 yield placed.path, f"`{kind}` blocks can only be in `{proper}` messages"
 
 
-def text_some(request: Request) -> Broken:
+def text_some(request: CheckedRequest) -> Broken:
     for placed in request.texts:
         text = placed.block["text"]
         if not text:
@@ -76,26 +76,26 @@ def text_some(request: Request) -> Broken:
             yield placed.path, "text content blocks must contain non-whitespace text"
 
 
-def system_some(request: Request) -> Broken:
+def system_some(request: CheckedRequest) -> Broken:
     if "system" in request.body and not request.body["system"]:
         yield "system", "text content blocks must be non-empty"
 
 
-def paused(turn: Turn) -> bool:
+def is_paused(turn: RequestTurn) -> bool:
     """Ends with a server's tool: a turn that the API paused, and that goes on when it is sent back."""
     return bool(turn.blocks) and turn.blocks[-1].kind in ("server_tool_use", *SERVER_RESULTS)
 
 
-def user_last(request: Request) -> Broken:
+def user_last(request: CheckedRequest) -> Broken:
     turn = request.last
-    if turn is None or turn.role != "assistant" or paused(turn):
+    if turn is None or turn.role != "assistant" or is_paused(turn):
         return
     if request.thinking == "enabled" or (request.manner is not None and not request.manner.prefill):
         said = "This model does not support assistant message prefill. The conversation must end with a user message."
         yield "", said
 
 
-def trailing_space(request: Request) -> Broken:
+def trailing_space(request: CheckedRequest) -> Broken:
     turn = request.last
     if turn is None or turn.role != "assistant" or not turn.blocks or turn.blocks[-1].kind != "text":
         return

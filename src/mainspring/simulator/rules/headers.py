@@ -11,7 +11,7 @@ VERSIONS = ("2026-10-21", "2023-06-01", "2023-01-01")
 _BETA = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def version(headers: Mapping[str, str]) -> Broken:
+def check_version(headers: Mapping[str, str]) -> Broken:
     given = headers.get("anthropic-version")
     if given is None:
         yield "anthropic-version", "header is required"
@@ -25,7 +25,7 @@ def content_type(headers: Mapping[str, str]) -> Broken:
         yield "content-type", f"Input should be 'application/json', not '{given}'"
 
 
-def betas(headers: Mapping[str, str]) -> Broken:
+def check_betas(headers: Mapping[str, str]) -> Broken:
     given = headers.get("anthropic-beta")
     if given is None:
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mainspring.core.models import UNKNOWN
 from mainspring.simulator.manners import listed_model
-from mainspring.simulator.request import Placed, Request
+from mainspring.simulator.request import CheckedRequest, PlacedBlock
 from mainspring.simulator.rules.parameters import Broken
 
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -26,7 +26,7 @@ TYPES = {
 }
 
 
-def types(request: Request) -> Broken:
+def check_media_types(request: CheckedRequest) -> Broken:
     for placed in request.media:
         source = placed.block["source"]
         allowed = TYPES.get((placed.kind, source["type"]))
@@ -35,29 +35,29 @@ def types(request: Request) -> Broken:
             yield placed.at(f"source.{source['type']}.media_type"), f"Input should be {names}"
 
 
-def base64(request: Request) -> Broken:
-    for placed in encoded(request):
+def check_base64(request: CheckedRequest) -> Broken:
+    for placed in iter_base64_media(request):
         data: str = placed.block["source"]["data"]
-        if not data or decoded(data) is None:
+        if not data or decode_base64(data) is None:
             yield placed.at("source.base64"), "invalid base64 data"
 
 
-def size(request: Request) -> Broken:
-    for placed in encoded(request):
+def check_media_size(request: CheckedRequest) -> Broken:
+    for placed in iter_base64_media(request):
         length = len(placed.block["source"]["data"])
         if placed.kind == "image" and length > LARGEST_IMAGE:
             said = f"image exceeds 10 MB maximum: {length} bytes > {LARGEST_IMAGE} bytes"
             yield placed.at("source.base64"), said
 
 
-def urls(request: Request) -> Broken:
+def check_urls(request: CheckedRequest) -> Broken:
     for placed in request.media:
         source = placed.block["source"]
         if source["type"] == "url" and not source["url"].startswith(("https://", "http://")):
             yield placed.at("source.url.url"), "Only HTTPS URLs are supported."
 
 
-def count(request: Request) -> Broken:
+def check_media_count(request: CheckedRequest) -> Broken:
     if not request.media:
         return
     images = sum([placed.kind == "image" for placed in request.media])
@@ -68,19 +68,19 @@ def count(request: Request) -> Broken:
         yield "", f"Too much media: {pages} document pages + {images} images > {most}"
 
 
-def pages_of(placed: Placed) -> int:
+def pages_of(placed: PlacedBlock) -> int:
     """Pages that can be counted without reading the PDF properly: at least one."""
     source = placed.block["source"]
     if source["type"] != "base64":
         return 0
-    return max(1, len(_PAGE.findall(decoded(source["data"]) or b"")))
+    return max(1, len(_PAGE.findall(decode_base64(source["data"]) or b"")))
 
 
-def encoded(request: Request) -> Iterator[Placed]:
+def iter_base64_media(request: CheckedRequest) -> Iterator[PlacedBlock]:
     return (placed for placed in request.media if placed.block["source"]["type"] == "base64")
 
 
-def decoded(data: str) -> bytes | None:
+def decode_base64(data: str) -> bytes | None:
     try:
         return binascii.a2b_base64(data, strict_mode=True)
     except (binascii.Error, ValueError):

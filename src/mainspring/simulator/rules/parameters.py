@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mainspring.simulator.manners import listed_model
-from mainspring.simulator.request import Request
+from mainspring.simulator.request import CheckedRequest
 
 Broken = Iterator[tuple[str, str]]  # where, and the words
 
@@ -16,12 +16,12 @@ CONTEXT_MANAGEMENT = "context-management-2025-06-27"
 LEAST_TASK_BUDGET = 20_000  # tokens, as documented
 
 
-def model_named(request: Request) -> Broken:
+def model_named(request: CheckedRequest) -> Broken:
     if not request.model.strip():
         yield "model", "String should have at least 1 character"
 
 
-def max_tokens(request: Request) -> Broken:
+def max_tokens(request: CheckedRequest) -> Broken:
     asked = request.body.get("max_tokens")
     if asked is None:
         return
@@ -33,14 +33,14 @@ def max_tokens(request: Request) -> Broken:
         yield "max_tokens", f"{asked} > {listed.max_output}, which is {most}"
 
 
-def sampling_range(request: Request) -> Broken:
+def sampling_range(request: CheckedRequest) -> Broken:
     for name, least, most in (("temperature", 0, 1), ("top_p", 0, 1), ("top_k", 0, 1_000_000)):
         value = request.body.get(name)
         if value is not None and not least <= value <= most:
             yield name, f"Input should be between {least} and {most}"
 
 
-def sampling_model(request: Request) -> Broken:
+def sampling_model(request: CheckedRequest) -> Broken:
     if request.manner is None or request.manner.sampling:
         return
     for name in ("temperature", "top_p", "top_k"):
@@ -49,7 +49,7 @@ def sampling_model(request: Request) -> Broken:
             yield name, f"`{name}` may only be set to its default for this model"
 
 
-def sampling_thinking(request: Request) -> Broken:
+def sampling_thinking(request: CheckedRequest) -> Broken:
     """With a budget for thinking: temperature 1, top_p from 0.95, no top_k."""
     if request.thinking != "enabled":
         return
@@ -61,13 +61,13 @@ def sampling_thinking(request: Request) -> Broken:
         yield "top_k", "`top_k` must be unset when thinking is enabled."
 
 
-def stop_sequences(request: Request) -> Broken:
+def stop_sequences(request: CheckedRequest) -> Broken:
     for number, text in enumerate(request.body.get("stop_sequences", ())):
         if not text.strip():
             yield f"stop_sequences.{number}", "each stop sequence must contain non-whitespace"
 
 
-def effort_model(request: Request) -> Broken:
+def effort_model(request: CheckedRequest) -> Broken:
     if request.effort is None or request.manner is None or request.effort in request.manner.efforts:
         return
     if request.manner.efforts:
@@ -76,7 +76,7 @@ def effort_model(request: Request) -> Broken:
         yield "output_config.effort", "This model does not support the effort parameter."
 
 
-def task_budget(request: Request) -> Broken:
+def task_budget(request: CheckedRequest) -> Broken:
     budget = request.output.get("task_budget")
     if not budget:
         return
@@ -87,13 +87,13 @@ def task_budget(request: Request) -> Broken:
         yield "output_config.task_budget.remaining", "Input should be between 0 and `total`"
 
 
-def task_budget_model(request: Request) -> Broken:
+def task_budget_model(request: CheckedRequest) -> Broken:
     listed = listed_model(request.model)
     if request.output.get("task_budget") and listed is not None and not listed.adaptive_thinking:
         yield "output_config.task_budget", "task budgets are not supported on this model."
 
 
-def context_edits(request: Request) -> Broken:
+def context_edits(request: CheckedRequest) -> Broken:
     managed: dict[str, Any] = request.body.get("context_management") or {}
     edits: list[dict[str, Any]] = managed.get("edits", [])
     for number, edit in enumerate(edits):
@@ -103,7 +103,7 @@ def context_edits(request: Request) -> Broken:
                 yield path, f"Input should be greater than or equal to {least}"
 
 
-def betas_asked(request: Request) -> Broken:
+def betas_asked(request: CheckedRequest) -> Broken:
     """What is in beta is an unknown field until its header is there."""
     if request.output.get("task_budget") and TASK_BUDGETS not in request.betas:
         yield "output_config.task_budget", f"Extra inputs are not permitted (it needs the beta '{TASK_BUDGETS}')"

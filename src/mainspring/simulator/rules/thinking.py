@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mainspring.simulator.manners import undated
-from mainspring.simulator.request import Request, Turn
+from mainspring.simulator.manners import strip_model_date_suffix
+from mainspring.simulator.request import CheckedRequest, RequestTurn
 from mainspring.simulator.rules.parameters import Broken
 
 THOUGHTS = ("thinking", "redacted_thinking")
@@ -13,7 +13,7 @@ SIGNED = "sig:"  # our simulators sign with `sig:<model>:...`; any other signatu
 USE_ADAPTIVE = 'Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.'
 
 
-def mode(request: Request) -> Broken:
+def check_thinking_mode(request: CheckedRequest) -> Broken:
     asked, manner = request.thinking, request.manner
     if asked is None or manner is None or asked in manner.thinking:
         return
@@ -23,7 +23,7 @@ def mode(request: Request) -> Broken:
         yield "", f'"thinking.type.{asked}" is not supported for this model. {USE_ADAPTIVE}'
 
 
-def mode_effort(request: Request) -> Broken:
+def mode_effort(request: CheckedRequest) -> Broken:
     """Much effort without thinking is a contradiction on the models that say so."""
     asked, effort = request.thinking, request.effort
     if asked in ("disabled", "between_tools") and effort and request.manner and effort not in request.manner.quiet:
@@ -32,7 +32,7 @@ def mode_effort(request: Request) -> Broken:
         yield "", f"{said} Use effort 'high' or below, or enable thinking."
 
 
-def budget(request: Request) -> Broken:
+def check_thinking_budget(request: CheckedRequest) -> Broken:
     if request.thinking != "enabled":
         return
     asked, most = request.body["thinking"]["budget_tokens"], request.body.get("max_tokens")
@@ -42,7 +42,7 @@ def budget(request: Request) -> Broken:
         yield "", "`max_tokens` must be greater than `thinking.budget_tokens`."
 
 
-def signature(request: Request) -> Broken:
+def check_signatures(request: CheckedRequest) -> Broken:
     for placed in request.kind("thinking"):
         if not placed.block["signature"]:
             yield placed.path, "Invalid `signature` in `thinking` block"
@@ -51,14 +51,16 @@ def signature(request: Request) -> Broken:
             yield placed.path, "Invalid `data` in `redacted_thinking` block"
 
 
-def bound_to_model(request: Request) -> Broken:
+def bound_to_model(request: CheckedRequest) -> Broken:
     for placed in request.kind("thinking"):
         signed: str = placed.block["signature"]
-        if signed.startswith(SIGNED) and undated(signed.split(":")[1]) != undated(request.model):
+        if signed.startswith(SIGNED) and strip_model_date_suffix(signed.split(":")[1]) != strip_model_date_suffix(
+            request.model
+        ):
             yield placed.path, f"Invalid `signature` in `thinking` block: it was written by '{signed.split(':')[1]}'"
 
 
-def asked_for(request: Request) -> Broken:
+def asked_for(request: CheckedRequest) -> Broken:
     """K-01. Where `thinking` is left out, most newer models think all the same."""
     if request.thinking == "disabled":
         on = False
@@ -71,7 +73,7 @@ def asked_for(request: Request) -> Broken:
         yield placed.path, f"{said} To use thinking blocks, enable `thinking` in your request."
 
 
-def never_last(request: Request) -> Broken:
+def never_last(request: CheckedRequest) -> Broken:
     """K-02."""
     if not any(kind in request.by_kind for kind in THOUGHTS):
         return
@@ -81,7 +83,7 @@ def never_last(request: Request) -> Broken:
             yield turn.path, said
 
 
-def leads(request: Request) -> Broken:
+def check_thinking_leads(request: CheckedRequest) -> Broken:
     """With a budget, thinking begins the message that has any. Adaptive thinking comes between calls, too."""
     if request.thinking != "enabled":
         return
@@ -92,7 +94,7 @@ def leads(request: Request) -> Broken:
             yield turn.blocks[0].path, f"{said} `thinking` or `redacted_thinking`. Found `{kinds[0]}`."
 
 
-def opens_loop(request: Request) -> Broken:
+def opens_loop(request: CheckedRequest) -> Broken:
     """With a budget, the turn that waits for an answer to its calls began with thinking (K-03).
 
     A turn is all the replies since a user last spoke; without interleaved thinking only the first of them thinks.
@@ -112,7 +114,7 @@ def opens_loop(request: Request) -> Broken:
         yield f"{first.path}.type", f"{said} {why} `tool_result` blocks)."
 
 
-def waiting_loop(turns: list[Turn]) -> list[Turn]:
+def waiting_loop(turns: list[RequestTurn]) -> list[RequestTurn]:
     """The turns after the last one in which the user said something without answering a call."""
     start = 0
     for number, turn in enumerate(turns):

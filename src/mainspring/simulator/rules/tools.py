@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from itertools import zip_longest
 
-from mainspring.simulator.request import Json, Request
+from mainspring.simulator.request import CheckedRequest, Json
 from mainspring.simulator.rules.parameters import Broken
 from mainspring.simulator.shapes import SERVER_RESULTS
 
@@ -16,19 +16,19 @@ ID = re.compile(r"[a-zA-Z0-9_-]+")
 # --- definitions -----------------------------------------------------------------------------------
 
 
-def names(request: Request) -> Broken:
+def check_tool_names(request: CheckedRequest) -> Broken:
     for number, tool in enumerate(request.tools):
         if NAME.fullmatch(tool["name"]) is None:
             yield f"tools.{number}.custom.name", f"String should match pattern '^{NAME.pattern}$'"
 
 
-def unique_names(request: Request) -> Broken:
+def unique_names(request: CheckedRequest) -> Broken:
     counted = Counter([tool["name"] for tool in request.tools])
     if len(counted) < len(request.tools):
         yield "tools", "Tool names must be unique."
 
 
-def schemas(request: Request) -> Broken:
+def check_tool_schemas(request: CheckedRequest) -> Broken:
     for number, tool in enumerate(request.tools):
         schema = tool.get("input_schema")
         if schema is None:
@@ -42,12 +42,12 @@ def schemas(request: Request) -> Broken:
             yield f"{at}.required", "Input should be a valid list"
 
 
-def some_loaded(request: Request) -> Broken:
+def some_loaded(request: CheckedRequest) -> Broken:
     if request.tools and all(tool.get("defer_loading") for tool in request.tools):
         yield "tools", "All tools have defer_loading set. At least one tool must be non-deferred."
 
 
-def choice(request: Request) -> Broken:
+def check_tool_choice(request: CheckedRequest) -> Broken:
     chosen = request.body.get("tool_choice")
     if chosen is None:
         return
@@ -57,7 +57,7 @@ def choice(request: Request) -> Broken:
         yield "tool_choice", f"Tool '{chosen['name']}' not found in provided tools"
 
 
-def forced(request: Request) -> Broken:
+def check_forced_choice(request: CheckedRequest) -> Broken:
     """Adaptive thinking takes a forced call; a budget does not, and some models take none at all."""
     chosen = request.body.get("tool_choice")
     if chosen is None or chosen["type"] not in ("any", "tool"):
@@ -71,19 +71,19 @@ def forced(request: Request) -> Broken:
 # --- calls -----------------------------------------------------------------------------------------
 
 
-def call_ids(request: Request) -> Broken:
+def call_ids(request: CheckedRequest) -> Broken:
     for placed in request.kind("tool_use", "server_tool_use"):
         if ID.fullmatch(placed.block["id"]) is None:
             yield placed.at("id"), f"String should match pattern '^{ID.pattern}$'"
 
 
-def call_names(request: Request) -> Broken:
+def call_names(request: CheckedRequest) -> Broken:
     for placed in request.kind("tool_use"):
         if NAME.fullmatch(placed.block["name"]) is None:
             yield placed.at("name"), f"String should match pattern '^{NAME.pattern}$'"
 
 
-def unique_calls(request: Request) -> Broken:
+def unique_calls(request: CheckedRequest) -> Broken:
     seen: set[str] = set()
     for placed in request.kind("tool_use", "server_tool_use"):
         if placed.block["id"] in seen:
@@ -91,7 +91,7 @@ def unique_calls(request: Request) -> Broken:
         seen.add(placed.block["id"])
 
 
-def answered(request: Request) -> Broken:
+def check_results_follow(request: CheckedRequest) -> Broken:
     """In the very next message."""
     for turn, after in zip_longest(request.turns, request.turns[1:]):
         results: set[str] = {placed.block["tool_use_id"] for placed in after.results} if after else set()
@@ -102,7 +102,7 @@ def answered(request: Request) -> Broken:
             yield turn.path, f"{said} {needs}"
 
 
-def known_results(request: Request) -> Broken:
+def known_results(request: CheckedRequest) -> Broken:
     for before, turn in zip([None, *request.turns], request.turns, strict=False):
         calls: set[str] = {placed.block["id"] for placed in before.calls} if before else set()
         for placed in turn.results:
@@ -113,7 +113,7 @@ def known_results(request: Request) -> Broken:
                 yield placed.path, f"{said} {needs}"
 
 
-def single_results(request: Request) -> Broken:
+def single_results(request: CheckedRequest) -> Broken:
     for turn in request.turns:
         seen: set[str] = set()
         for placed in turn.results:
@@ -124,20 +124,20 @@ def single_results(request: Request) -> Broken:
             seen.add(call)
 
 
-def results_first(request: Request) -> Broken:
+def results_first(request: CheckedRequest) -> Broken:
     for turn in request.turns:
         for placed in turn.blocks[len(turn.results) :]:
             if placed.kind == "tool_result":
                 yield placed.path, "`tool_result` blocks must come first in the content of a message"
 
 
-def error_content(request: Request) -> Broken:
+def error_content(request: CheckedRequest) -> Broken:
     for placed in request.kind("tool_result"):
         if placed.block.get("is_error") and not placed.block.get("content"):
             yield f"{placed.path}.tool_result", "content cannot be empty if `is_error` is true"
 
 
-def error_text(request: Request) -> Broken:
+def error_text(request: CheckedRequest) -> Broken:
     for placed in request.kind("tool_result"):
         parts: list[Json] | str = placed.block.get("content", "")
         texts = isinstance(parts, str) or all(part["type"] == "text" for part in parts)
@@ -158,14 +158,14 @@ RESULT_OF = {
 }
 
 
-def server_names(request: Request) -> Broken:
+def server_names(request: CheckedRequest) -> Broken:
     for placed in request.kind("server_tool_use"):
         if placed.block["name"] not in RESULT_OF:
             expected = ", ".join([f"'{name}'" for name in RESULT_OF])
             yield placed.at("name"), f"Input should be one of {expected}"
 
 
-def server_results(request: Request) -> Broken:
+def server_results(request: CheckedRequest) -> Broken:
     """A result needs its call before it in the same message, and of its own kind."""
     if SERVER_RESULTS.keys().isdisjoint(request.by_kind):
         return
@@ -183,7 +183,7 @@ def server_results(request: Request) -> Broken:
                 )
 
 
-def server_calls(request: Request) -> Broken:
+def server_calls(request: CheckedRequest) -> Broken:
     """A call needs its result in the same message. Only a turn that was paused may end without."""
     if "server_tool_use" not in request.by_kind:
         return

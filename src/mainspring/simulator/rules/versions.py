@@ -5,17 +5,17 @@ The third of its changes, no documents in what an assistant says, we hold every 
 
 from __future__ import annotations
 
-from mainspring.simulator.request import Request
+from mainspring.simulator.request import CheckedRequest
 from mainspring.simulator.rules.parameters import Broken
 
 NEWEST = "2026-10-21"
 
 
-def is_newest(request: Request) -> bool:
+def is_newest(request: CheckedRequest) -> bool:
     return request.headers.get("anthropic-version") == NEWEST
 
 
-def no_sampling(request: Request) -> Broken:
+def no_sampling(request: CheckedRequest) -> Broken:
     """Not even at its default value."""
     if is_newest(request):
         for name in ("temperature", "top_p", "top_k"):
@@ -23,7 +23,7 @@ def no_sampling(request: Request) -> Broken:
                 yield name, "Extra inputs are not permitted"
 
 
-def no_citations_by_users(request: Request) -> Broken:
+def no_citations_by_users(request: CheckedRequest) -> Broken:
     """What the model cited may come back; a user cites nothing."""
     if is_newest(request):
         for placed in (*request.kind("text"), *request.inner):
