@@ -20,7 +20,7 @@ from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.processes.output import DISK
 from mainspring.testing.calling import Called
-from mainspring.tools.background import Background
+from mainspring.tools.background import BackgroundCommands
 from mainspring.tools.bash import bash_tool
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
@@ -39,7 +39,7 @@ class Hands(Called):
         self.place.spill = f"{folder}/spill"
         children = Children(adopt=adopt)
         self.children = children
-        self.tool = bash_tool(children, Background(children), child_environment(os.environ))
+        self.tool = bash_tool(children, BackgroundCommands(children), child_environment(os.environ))
 
     async def bash(self, command: str) -> str:
         return (await self.use(self.tool, command=command, timeout=600_000)).text

@@ -34,16 +34,16 @@ from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.calling import Called
 from mainspring.tools import _newlines, line_index
-from mainspring.tools.base import Answer, Place
+from mainspring.tools.base import ToolAnswer, Workspace
 from mainspring.tools.edit import EDIT
-from mainspring.tools.gate import Gate
+from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
-from mainspring.tools.hands import Hands
-from mainspring.tools.kit import Kit
+from mainspring.tools.hands import Toolset
+from mainspring.tools.kit import BuiltinTools
 from mainspring.tools.line_index import SETTLED
 from mainspring.tools.read import READ
-from mainspring.tools.search_child import ripgrep
+from mainspring.tools.search_child import find_ripgrep
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, best_speed, import_figures, scaled, show
@@ -95,7 +95,7 @@ async def best_of(works: dict[str, Work], repeats: int) -> dict[str, float]:
 
 def bare(root: Path, *arguments: str) -> Work:
     """ripgrep as a shell would start it, its output read and dropped."""
-    program = ripgrep(Called(str(root)).place)
+    program = find_ripgrep(Called(str(root)).place)
     assert program is not None, "there is no ripgrep: install the development packages"
 
     async def work() -> None:
@@ -108,7 +108,7 @@ def bare(root: Path, *arguments: str) -> Work:
 def ours(root: Path, tool: Any, **input: Any) -> Work:
     calling = Called(str(root))
 
-    async def work() -> Answer:
+    async def work() -> ToolAnswer:
         return await calling.use(tool, **input)
 
     return work
@@ -311,8 +311,10 @@ async def turn_figures(root: Path) -> list[Figure]:
 
 async def one_turn(root: Path, provider: Timed, asked: list[int]) -> float:
     with TemporaryDirectory() as kept:
-        place = Place(str(root))
-        hands = Hands(Kit(place, {}).offers(["Read"]), place=place, gate=Gate(folders=(str(root),)))
+        place = Workspace(str(root))
+        hands = Toolset(
+            BuiltinTools(place, {}).offers(["Read"]), place=place, gate=PermissionChecker(folders=(str(root),))
+        )
         name = new_id()
         journal = FileJournal.create(f"{kept}/{name}.jsonl", Envelope(name, str(root), "0"))
         deps = Equipped(provider, hands, journal=journal)
@@ -344,7 +346,7 @@ async def edit_figures(root: Path) -> list[Figure]:
     await calling.use(READ, file_path=str(file))
     count = iter(range(10_000))
 
-    async def edit() -> Answer:
+    async def edit() -> ToolAnswer:
         number = next(count)
         old, new = f"unique = {number}\n", f"unique = {number + 1}\n"
         return await calling.use(EDIT, file_path=str(file), old_string=old, new_string=new)

@@ -34,10 +34,10 @@ def page() -> str:
     blank = types.ModuleType("mainspring.tools.catalog")
     blank.SPECS = {}  # type: ignore[attr-defined]
     sys.modules.setdefault("mainspring.tools.catalog", blank)
-    from mainspring.tools.base import Place
-    from mainspring.tools.kit import Kit
+    from mainspring.tools.base import Workspace
+    from mainspring.tools.kit import BuiltinTools
 
-    kit = Kit(Place("/"), {})
+    kit = BuiltinTools(Workspace("/"), {})
     rows = [(spec.name, (spec.description, spec.schema)) for spec in (kit.tool(name).spec for name in NAMES)]
     text = HEAD + "".join([f"    {name!r}: {value!r},\n" for name, value in rows]) + "}\n"
     formatted = subprocess.run(

@@ -54,7 +54,7 @@ def waits():
 
 assert "mainspring.permissions" not in sys.modules
 sys.meta_path.insert(0, Late)
-from mainspring.tools.steps import walk
+from mainspring.tools.steps import run_pipeline
 assert "mainspring.permissions" in sys.modules
 """
 

@@ -26,7 +26,7 @@ from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.simulator.replies import Say
-from mainspring.tools.gate import Gate, Written
+from mainspring.tools.gate import PermissionChecker, RuleText
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:
@@ -157,8 +157,8 @@ def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path
     (work / "deep").mkdir(parents=True)
     for name in (".env", "deep/secret.key", "open.txt"):
         (work / name).write_text("swordfish")
-    rules = (Written("deny", "Read(./.env)", "user"), Written("deny", "Read(**/*.key)", "user"))
-    gate = Gate(rules, folders=(str(work),))
+    rules = (RuleText("deny", "Read(./.env)", "user"), RuleText("deny", "Read(**/*.key)", "user"))
+    gate = PermissionChecker(rules, folders=(str(work),))
     sandboxing = Sandboxing(
         Ground(
             Wanted(),

@@ -32,9 +32,9 @@ from mainspring.sessions.records import MemoryJournal
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 
 # What it is believed to take; nothing is cleared for money's sake.
 FREE = replace(MODELS["claude-sonnet-4-5"], window=200_000, price=Price())
@@ -65,7 +65,7 @@ def played(
             patience = replace(PATIENCE[RetryProfile.FOREGROUND], tries=1)
             provider = Anthropic(base_url=server.url, transport=transport, patience=patience)
             config = Config(model=model, thinking=False, auto_compact=auto, advise_after=10**6, end_after=10**7)
-            hands = Hands([LOOK], place=Place(str(folder)), gate=Open())
+            hands = Toolset([LOOK], place=Workspace(str(folder)), gate=AllowAll())
 
             def questions() -> SideQuestions:
                 return SideQuestions(

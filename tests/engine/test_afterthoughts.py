@@ -37,9 +37,9 @@ from mainspring.providers.transport import Transport
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 
 MODEL, SMALL = MODELS["claude-sonnet-4-5"], MODELS["claude-haiku-4-5"]
 FILLED_IN = """\
@@ -350,7 +350,7 @@ class Scene:
         self.warned: list[str] = []
         self.ledger = Ledger(money)
         runner = HookRunner(tuple(hooks), common=dict, warn=self.warned.append, say=print)
-        hands = Hands([], place=Place(str(folder)), gate=Open(), hooks=runner)
+        hands = Toolset([], place=Workspace(str(folder)), gate=AllowAll(), hooks=runner)
         sight = Sight(
             config,
             new_id,

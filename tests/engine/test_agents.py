@@ -28,9 +28,9 @@ from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import MemoryJournal
 from mainspring.testing import VirtualLoop, call, says, virtually
 from mainspring.tools.agent import agent_tool
-from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer
-from mainspring.tools.gate import Gate, Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
+from mainspring.tools.gate import AllowAll, PermissionChecker
+from mainspring.tools.hands import Toolset
 
 ABORTS = (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
 
@@ -39,9 +39,9 @@ class LookInput(Input, frozen=True):
     ms: int = 5
 
 
-async def look(given: LookInput, calling: Calling) -> Answer:
+async def look(given: LookInput, calling: ToolContext) -> ToolAnswer:
     await asyncio.sleep(given.ms / 1_000)
-    return answer(f"looked for {given.ms} ms")
+    return make_answer(f"looked for {given.ms} ms")
 
 
 LOOK = Tool(name="Look", about="Looks.", input=LookInput, run=look, read_only=True)
@@ -66,11 +66,13 @@ class Theatre:
 class Troupe:
     """A session with agents, all of it in memory."""
 
-    def __init__(self, provider: Theatre, *, answers: Iterable[str] = (), gate: Gate | None = None) -> None:
+    def __init__(
+        self, provider: Theatre, *, answers: Iterable[str] = (), gate: PermissionChecker | None = None
+    ) -> None:
         self.answers, self.asked = list(answers), list[Question]()
         self.journals: list[MemoryJournal] = []
         tool = agent_tool("any", lambda: self.agents.send)
-        self.hands = Hands([LOOK, tool], place=Place("/"), gate=gate or Open(), attended=bool(self.answers))
+        self.hands = Toolset([LOOK, tool], place=Workspace("/"), gate=gate or AllowAll(), attended=bool(self.answers))
         self.ledger = Ledger()
         deps = Equipped(provider, self.hands, answer=self.answer, journal=MemoryJournal())
         self.session = Session(deps, CONFIG, ledger=self.ledger, side_jobs=deps.side_jobs, describe=deps.describe)
@@ -203,12 +205,12 @@ def test_an_agents_question_is_asked_by_its_session() -> None:
         [says(call("Agent", "a1", description="one", prompt="do one")), says("Back.")],
         [says(call("Edit", "e1")), says("It may not.")],
     )
-    troupe = Troupe(provider, answers=['{"behavior": "deny", "message": "not now"}'], gate=Gate())
+    troupe = Troupe(provider, answers=['{"behavior": "deny", "message": "not now"}'], gate=PermissionChecker())
 
     class EditInput(Input, frozen=True):
         pass
 
-    async def edit(given: EditInput, calling: Calling) -> Answer:
+    async def edit(given: EditInput, calling: ToolContext) -> ToolAnswer:
         raise AssertionError("nobody allowed it")
 
     troupe.hands.add([Tool(name="Change", about="Changes.", input=EditInput, run=edit)])

@@ -36,9 +36,9 @@ from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.clock import VirtualLoop, virtually
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 
 MODEL = MODELS["claude-sonnet-4-5"]
 CONFIG = Config(model=MODEL, thinking=False)
@@ -73,7 +73,7 @@ def interrupted(fault: str, folder: Path, limit: int | None) -> tuple[Result, Le
         ledger = Ledger(limit)
         async with serving(fault) as server, Transport(deadlines=PATIENT) as transport:
             provider = Anthropic(base_url=server.url, transport=transport)
-            deps = Equipped(provider, Hands([], place=Place(str(folder)), gate=Open()))
+            deps = Equipped(provider, Toolset([], place=Workspace(str(folder)), gate=AllowAll()))
             session = Session(deps, CONFIG, ledger=ledger)
             async with session.run("go") as run:
                 async for update in run:
@@ -113,7 +113,7 @@ def test_a_port_where_nobody_listens_costs_nothing(tmp_path: Path) -> None:
             url = server.url
         async with Transport(deadlines=PATIENT) as transport:
             provider = Anthropic(base_url=url, transport=transport)
-            session = Session(Equipped(provider, Hands([], place=Place(str(tmp_path)), gate=Open())), CONFIG)
+            session = Session(Equipped(provider, Toolset([], place=Workspace(str(tmp_path)), gate=AllowAll())), CONFIG)
             async with session.run("go") as run:
                 async for update in run:
                     if isinstance(update, Retrying):
@@ -218,7 +218,7 @@ def test_a_compaction_that_somebody_interrupts(tmp_path: Path, fault: str, limit
         talk = [Say.of("Yes. " * 2_000, usage=USED), Say.of(WORDS, usage=USED)]
         async with ModelServer(talk, faults=planned) as server, Transport(deadlines=PATIENT) as transport:
             heard = Heard(Anthropic(base_url=server.url, transport=transport))
-            hands = Hands([], place=Place(str(tmp_path)), gate=Open())
+            hands = Toolset([], place=Workspace(str(tmp_path)), gate=AllowAll())
             sight = Sight(CONFIG, new_id, ask=lambda: SideQuestions(heard, CONFIG, small=MODEL, ledger=lambda: ledger))
             deps = Equipped(heard, hands, mind=Mind(sight))
             session = Session(deps, CONFIG, ledger=ledger, side_jobs=deps.side_jobs)

@@ -31,9 +31,9 @@ from mainspring.providers.transport import Transport
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
-from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 
 MODEL = replace(MODELS["claude-sonnet-4-5"], window=40_000)
 SMALL = MODELS["claude-haiku-4-5"]
@@ -45,8 +45,8 @@ class LookInput(Input, frozen=True):
     size: int
 
 
-async def look(given: LookInput, calling: Calling) -> Answer:
-    return answer("some code here\n" * (given.size // 15))
+async def look(given: LookInput, calling: ToolContext) -> ToolAnswer:
+    return make_answer("some code here\n" * (given.size // 15))
 
 
 LOOK = Tool(name="Look", about="Looks.", input=LookInput, run=look, read_only=True)
@@ -117,7 +117,7 @@ def played(
             config = Config(model=window, thinking=False, advise_after=10**6, end_after=10**7)
             ledger = Ledger(money)
             runner = HookRunner(tuple(hooks), common=dict, warn=print, say=print)
-            hands = Hands([LOOK], place=Place(str(tmp_path)), gate=Open(), hooks=runner)
+            hands = Toolset([LOOK], place=Workspace(str(tmp_path)), gate=AllowAll(), hooks=runner)
             sight = Sight(
                 config,
                 new_id,

@@ -40,10 +40,10 @@ from mainspring.providers.scripted import ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal
 from mainspring.testing import Scripted, World, call, fails, says, virtually
 from mainspring.testing.conformance import ProviderConformance
-from mainspring.tools.base import Place
+from mainspring.tools.base import Workspace
 from mainspring.tools.custom import tool
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 
 
 class TestScripted(ProviderConformance):
@@ -369,7 +369,7 @@ def fail(tool: str) -> None:
 
 
 def test_an_agent_session_has_the_side_jobs_of_its_mind() -> None:
-    hands = Hands([], place=Place("/"), gate=Open())
+    hands = Toolset([], place=Workspace("/"), gate=AllowAll())
     alone = Equipped(Scripted([]), hands).side_jobs
     assert (alone.expect_tool is not None, alone.recall, alone.stage, alone.summarize_tools) == (True, None, None, None)
     mind = Mind(Sight(CONFIG, lambda: "id"))

@@ -19,9 +19,9 @@ from mainspring.providers.transport import Transport
 from mainspring.sessions.records import MemoryJournal, NoteRecord
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
-from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 
 CONFIG = Config(model=MODELS["claude-sonnet-4-5"], thinking=False)
 CLEARING = ServerSideClearing(trigger=1_000, keep=1, at_least=100)
@@ -32,8 +32,8 @@ class LookInput(Input, frozen=True):
     at: int
 
 
-async def look(given: LookInput, calling: Calling) -> Answer:
-    return answer(f"{given.at}: some code here\n" * 300)
+async def look(given: LookInput, calling: ToolContext) -> ToolAnswer:
+    return make_answer(f"{given.at}: some code here\n" * 300)
 
 
 LOOK = Tool(name="Look", about="Looks.", input=LookInput, run=look, read_only=True)
@@ -67,7 +67,7 @@ class Told:
     async def _play(self, folder: Path, clearing: ServerSideClearing | None) -> None:
         async with self.server as server, Transport() as transport:
             provider = Anthropic(base_url=server.url, transport=transport, clearing=clearing)
-            hands = Hands([LOOK], place=Place(str(folder)), gate=Open())
+            hands = Toolset([LOOK], place=Workspace(str(folder)), gate=AllowAll())
             self.session = Session(Equipped(provider, hands, journal=self.journal), CONFIG)
             for prompt in self.prompts:
                 async with self.session.run(prompt) as run:

@@ -30,10 +30,10 @@ from mainspring.sessions.records import (
     RetryRecord,
     StepsRecord,
 )
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate
-from mainspring.tools.hands import Hands
-from mainspring.tools.kit import Kit
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import PermissionChecker
+from mainspring.tools.hands import Toolset
+from mainspring.tools.kit import BuiltinTools
 
 FULL = 990_000
 
@@ -74,8 +74,8 @@ def test_the_eleven_steps_of_a_turn(tmp_path: Path) -> None:
     journal = MemoryJournal()
 
     async def main() -> str:
-        kit = Kit(Place(str(tmp_path)), {})
-        hands = Hands(kit.offers(["Read"]), place=kit.place, gate=Gate(folders=(str(tmp_path),)))
+        kit = BuiltinTools(Workspace(str(tmp_path)), {})
+        hands = Toolset(kit.offers(["Read"]), place=kit.place, gate=PermissionChecker(folders=(str(tmp_path),)))
         deps = Filling(model, hands, journal=journal)
         session = Session(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
         session.shared.policy = Policy()

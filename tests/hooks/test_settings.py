@@ -17,8 +17,8 @@ from mainspring.hooks.points import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
 from mainspring.settings.values import HookSetting, SettingOrigin, Settings, SettingsSource
-from mainspring.tools.base import Place
-from mainspring.tools.kit import Kit
+from mainspring.tools.base import Workspace
+from mainspring.tools.kit import BuiltinTools
 
 ORIGIN = SettingOrigin(SettingsSource.USER, "settings.json")
 ID = "11111111-1111-4111-8111-111111111111"
@@ -29,7 +29,7 @@ TOLD = SessionOptions(notice=tell, remark=say)
 
 def ask(folder: Path, point: HookPoint, *entries: tuple[str, str, dict[str, object]]) -> HookResult:
     settings = Settings(hooks=tuple(HookSetting(event, matcher, entry, ORIGIN) for event, matcher, entry in entries))
-    kit = Kit(Place(str(folder)), ENV)
+    kit = BuiltinTools(Workspace(str(folder)), ENV)
     (folder / "sub").mkdir(exist_ok=True)
 
     async def main() -> HookResult:
@@ -93,7 +93,7 @@ def test_a_guard_of_a_kind_that_is_not_there_refuses(tmp_path: Path, capsys: pyt
 
 def test_a_guard_with_a_broken_entry_refuses_and_names_it(tmp_path: Path) -> None:
     broken = HookSetting("PreToolUse", "Bash", {}, ORIGIN, "hooks.PreToolUse[0].hooks[1]", "it needs a text 'command'")
-    kit = Kit(Place(str(tmp_path)), ENV)
+    kit = BuiltinTools(Workspace(str(tmp_path)), ENV)
 
     async def main() -> list[HookResult]:
         runner = hooks_of(
@@ -112,7 +112,7 @@ def test_a_guard_with_a_broken_entry_refuses_and_names_it(tmp_path: Path) -> Non
 def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:
     journal = FileJournal.create(tmp_path / f"{ID}.jsonl", Envelope(ID, str(tmp_path), "0"))
     settings = Settings(hooks=(HookSetting("Stop", "", command("cat > told"), ORIGIN),))
-    kit = Kit(Place(str(tmp_path)), ENV)
+    kit = BuiltinTools(Workspace(str(tmp_path)), ENV)
 
     async def main() -> None:
         await hooks_of(settings, kit, Opened(ID, journal), lambda: "default", (), Said(TOLD.tell, TOLD.say)).ask(

@@ -18,13 +18,13 @@ from mainspring.engine.shared import Policy
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.settings.values import McpServer, SettingOrigin, SettingsSource
-from mainspring.tools.base import Place
-from mainspring.tools.hands import Hands
-from mainspring.tools.mcp.ground import Ground
-from mainspring.tools.mcp.host import Host
+from mainspring.tools.base import Workspace
+from mainspring.tools.hands import Toolset
+from mainspring.tools.mcp.ground import ServerDirectory
+from mainspring.tools.mcp.host import McpServerDefaults
 from mainspring.tools.mcp.relayed import Send
-from mainspring.tools.mcp.servers import Servers
-from mainspring.tools.mcp.values import Limits
+from mainspring.tools.mcp.servers import McpServers
+from mainspring.tools.mcp.values import McpTimeouts
 
 SHOP = str(Path(__file__).with_name("shop.py"))
 LIBRARY = str(Path(__file__).with_name("library.py"))
@@ -60,10 +60,10 @@ def within_driver(*names: str) -> list[McpServer]:
 class Counter(Desk):
     """Servers, hands that hold their tools, and the engine's side of a call. Who is asked says no."""
 
-    def __init__(self, servers: Servers, folder: str, rules: tuple[str, ...]) -> None:
+    def __init__(self, servers: McpServers, folder: str, rules: tuple[str, ...]) -> None:
         super().__init__([], answers=('{"behavior": "deny", "message": "no"}',) * 10)
         self.servers = servers
-        self.hands = Hands([], place=Place(folder, spill=f"{folder}/spill"), attended=True)
+        self.hands = Toolset([], place=Workspace(folder, spill=f"{folder}/spill"), attended=True)
         self.policy = Policy(rules=rules)
         self.warned: list[str] = []
 
@@ -83,7 +83,7 @@ async def counter(
     folder: Path,
     wanted: Sequence[McpServer],
     *,
-    limits: Limits = Limits(first_turn=PATIENCE),  # noqa: B008  # a frozen value
+    limits: McpTimeouts = McpTimeouts(first_turn=PATIENCE),  # noqa: B008  # a frozen value
     rules: tuple[str, ...] = ("allow mcp__shop",),
     window: int = 200_000,
     is_away: Callable[[str], bool] = lambda _: False,
@@ -92,10 +92,12 @@ async def counter(
 ) -> AsyncGenerator[Counter, None]:
     """Started and ended. All that the servers were is gone afterwards."""
     children = Children()
-    host = Host(lambda: children, lambda: child_environment(os.environ), Ground(str(folder), trusted=True), relay)
+    host = McpServerDefaults(
+        lambda: children, lambda: child_environment(os.environ), ServerDirectory(str(folder), trusted=True), relay
+    )
     host.limits = limits
     warned: list[str] = []
-    servers = Servers([start(one) for one in wanted], host, window=window, is_away=is_away, warn=warned.append)
+    servers = McpServers([start(one) for one in wanted], host, window=window, is_away=is_away, warn=warned.append)
     made = Counter(servers, str(folder), rules)
     made.warned = warned
     servers.start()

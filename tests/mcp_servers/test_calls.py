@@ -11,7 +11,7 @@ import pytest
 from mainspring.agent.mcp import taken_away
 from mainspring.core.messages import Image, ToolCall
 from mainspring.engine.shared import Policy
-from mainspring.tools.mcp.values import Limits
+from mainspring.tools.mcp.values import McpTimeouts
 from mcp_servers.shop import PIXEL
 from mcp_servers.stage import as_users_do, counter, stdio, until
 
@@ -111,7 +111,7 @@ def test_a_call_without_an_end_is_left(tmp_path: Path) -> None:
     async def main() -> None:
         async with counter(tmp_path, [stdio()]) as shop:
             await shop.settle()
-            shop.servers.host.limits = Limits(call=0.2)
+            shop.servers.host.limits = McpTimeouts(call=0.2)
             late = await shop.call("mcp__shop__hang", folder=str(tmp_path))
             assert late.answer.is_error
             assert "did not answer within 0.2 s" in late.answer.text

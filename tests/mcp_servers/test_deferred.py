@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.tools.mcp.values import Limits, Status
+from mainspring.tools.mcp.values import McpStatus, McpTimeouts
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import SHOP, Counter, counter, program, stdio, until
 
@@ -62,13 +62,13 @@ def test_what_comes_later_is_told_by_name_when_the_room_is_full(tmp_path: Path) 
 
     async def main() -> None:
         async with counter(tmp_path, [stdio(), program("odd", slow)], rules=RULES) as shop:
-            shop.servers.host.limits = Limits(first_turn=0.01)
-            await until(lambda: shop.servers.servers["shop"].status is Status.CONNECTED)
+            shop.servers.host.limits = McpTimeouts(first_turn=0.01)
+            await until(lambda: shop.servers.servers["shop"].status is McpStatus.CONNECTED)
             first = await shop.settle()
             assert specs(shop) == list(first)
             assert len(first) == 13
             go.touch()
-            await until(lambda: shop.servers.servers["odd"].status is Status.CONNECTED)
+            await until(lambda: shop.servers.servers["odd"].status is McpStatus.CONNECTED)
             assert len(await shop.settle()) == 20
             assert specs(shop) == [*first, "ToolSearch"]
 

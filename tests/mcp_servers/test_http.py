@@ -18,7 +18,7 @@ from cli.nursery import begun
 from cli.stage import until as wait_until
 
 from mainspring.settings.values import McpServer
-from mainspring.tools.mcp.values import Status
+from mainspring.tools.mcp.values import McpStatus
 from mcp_servers.stage import HERE, LIBRARY, SHOP, counter, until
 
 PATHS = {"http": "/mcp", "sse": "/sse"}
@@ -192,7 +192,7 @@ def test_one_that_wants_to_know_who_we_are(tmp_path: Path, kind: str) -> None:
         async with counter(tmp_path, [at(guarded.server_port, kind, Authorization="Bearer mine")]) as shop:
             assert await shop.settle() == ()
             server = shop.servers.servers["shop"]
-            assert server.status is Status.NEEDS_AUTH
+            assert server.status is McpStatus.NEEDS_AUTH
             assert server.error.startswith("it wants to know who you are (HTTP 401 or 403)")
             assert set(HEARD) == {"Bearer mine"}
 

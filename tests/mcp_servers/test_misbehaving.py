@@ -16,9 +16,9 @@ from processes.traces import new_nap, with_word
 from mainspring.core.errors import UsageError
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
-from mainspring.tools.mcp.ground import Ground
-from mainspring.tools.mcp.program import Program
-from mainspring.tools.mcp.values import Limits, Status
+from mainspring.tools.mcp.ground import ServerDirectory
+from mainspring.tools.mcp.program import McpServerProcess
+from mainspring.tools.mcp.values import McpStatus, McpTimeouts
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import PATIENCE, counter, program, stdio, until
 
@@ -26,14 +26,14 @@ RULES = ("allow mcp__shop", "allow mcp__odd", "allow mcp__good")
 GOOD = program("good", by_hand("serve()"))
 
 
-def failed(folder: Path, code: str, *, limits: Limits = Limits(first_turn=PATIENCE)) -> str:  # noqa: B008  # frozen
+def failed(folder: Path, code: str, *, limits: McpTimeouts = McpTimeouts(first_turn=PATIENCE)) -> str:  # noqa: B008  # frozen
     """Why a server failed; another one beside it is there all the same."""
 
     async def main() -> str:
         async with counter(folder, [program("odd", code), GOOD], limits=limits) as both:
             assert await both.settle() == ("mcp__good__hello",)
             odd = both.servers.servers["odd"]
-            assert odd.status is Status.FAILED
+            assert odd.status is McpStatus.FAILED
             assert both.warned == [f"the MCP server 'odd' cannot be used: {odd.error}"]
             return odd.error
 
@@ -50,7 +50,7 @@ def test_one_that_never_answers(tmp_path: Path) -> None:
     said = failed(
         tmp_path,
         "import sys; sys.stderr.write('thinking\\n'); sys.stdin.read()",
-        limits=Limits(start=1.5, first_turn=PATIENCE),
+        limits=McpTimeouts(start=1.5, first_turn=PATIENCE),
     )
     assert said.startswith("it did not answer within 1.5 s (MCP_TIMEOUT, in milliseconds, sets another limit)")
     assert said.endswith("its last words: thinking")
@@ -171,7 +171,7 @@ def test_a_death_between_calls_is_mended_by_the_next_one(tmp_path: Path) -> None
                 assert await good.text("mcp__good__hello") == "hello {}"
                 (pid,) = server_pids(os.getpid())
                 os.kill(pid, signal.SIGKILL)
-                await until(lambda: server.status is Status.FAILED)
+                await until(lambda: server.status is McpStatus.FAILED)
                 assert server.error == "it was ended by signal 9"
             assert await good.text("mcp__good__hello") == "hello {}"
 
@@ -233,7 +233,7 @@ def test_the_first_turn_does_not_wait_for_ever(tmp_path: Path) -> None:
     code = by_hand(f"while not os.path.exists({str(go)!r}): time.sleep(0.01)\nserve()")
 
     async def main() -> None:
-        limits = Limits(first_turn=1.0)
+        limits = McpTimeouts(first_turn=1.0)
         async with counter(tmp_path, [program("odd", code)], limits=limits, rules=RULES) as odd:
             began = time.monotonic()
             assert await odd.settle() == ()
@@ -243,7 +243,7 @@ def test_the_first_turn_does_not_wait_for_ever(tmp_path: Path) -> None:
             (told,) = odd.warned
             assert told.startswith("the MCP server 'odd' is not there after 1 s: the run goes on without it")
             go.touch()
-            await until(lambda: odd.servers.servers["odd"].status is Status.CONNECTED)
+            await until(lambda: odd.servers.servers["odd"].status is McpStatus.CONNECTED)
             assert await odd.settle() == ("mcp__odd__hello",)
 
     asyncio.run(main())
@@ -380,7 +380,9 @@ serve()
 def test_who_stops_waiting_for_servers_leaves_nothing_behind(tmp_path: Path) -> None:
     def waits() -> list[asyncio.Task[object]]:
         all_tasks = [task for task in asyncio.all_tasks() if not task.cancelling()]
-        return [task for task in all_tasks if getattr(task.get_coro(), "__qualname__", "") == "Server.settled"]
+        return [
+            task for task in all_tasks if getattr(task.get_coro(), "__qualname__", "") == "McpServerConnection.settled"
+        ]
 
     async def main() -> None:
         async with counter(tmp_path, [program("slow", "import time; time.sleep(1000)")]) as slow:
@@ -402,8 +404,8 @@ def test_a_start_that_is_cancelled_closes_each_pipe_once(tmp_path: Path) -> None
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: wrong.append(context))
         children = Children()
-        ground = Ground(str(tmp_path), trusted=True)
-        slow = Program(
+        ground = ServerDirectory(str(tmp_path), trusted=True)
+        slow = McpServerProcess(
             children, program("slow", "import time; time.sleep(1000)"), child_environment(os.environ), ground
         )
         opening = asyncio.create_task(slow.pipes())

@@ -11,7 +11,7 @@ from mainspring.core.errors import UsageError
 from mainspring.permissions.rules import names_tool, parse_rule
 from mainspring.settings.keys import InvalidSetting
 from mainspring.settings.mcp import LONGEST_NAME, check_mcp_entries, check_mcp_entry
-from mainspring.tools.mcp.naming import LONGEST, of_server, of_tool
+from mainspring.tools.mcp.naming import LONGEST, make_tool_name, normalize_server_name
 
 ODD = "ab_-.é" * 2 + " /"  # few, so that names meet
 SERVERS = st.text(ODD, max_size=70) | st.text("ab", min_size=30, max_size=64) | st.text(max_size=70)
@@ -22,7 +22,7 @@ def accepted(server: str) -> str | None:
     """Its plain name, if it may have one."""
     try:
         check_mcp_entry(server, {"command": "x"})
-        return of_server(server)
+        return normalize_server_name(server)
     except (UsageError, InvalidSetting):
         return None
 
@@ -33,7 +33,7 @@ def test_rules_about_a_server_cover_all_its_tools(server: str, tool: str) -> Non
     name = accepted(server)
     if name is None:
         return
-    full = of_tool(name, tool)
+    full = make_tool_name(name, tool)
     assert len(full) <= LONGEST
     for rule in (f"mcp__{name}", f"mcp__{name}__*"):
         assert names_tool(parse_rule(rule, "deny"), full)
@@ -46,14 +46,14 @@ def test_two_servers_never_share_a_name(server: str, tool: str, other: str, its:
     one, two = accepted(server), accepted(other)
     if one is None or two is None or one == two:
         return
-    assert of_tool(one, tool) != of_tool(two, its)
-    assert not names_tool(parse_rule(f"mcp__{one}", "deny"), of_tool(two, its))
+    assert make_tool_name(one, tool) != make_tool_name(two, its)
+    assert not names_tool(parse_rule(f"mcp__{one}", "deny"), make_tool_name(two, its))
 
 
 def test_a_long_name_is_refused_with_words() -> None:
     longest = "s" * LONGEST_NAME
-    assert names_tool(parse_rule(f"mcp__{longest}", "deny"), of_tool(of_server(longest), "t" * 90))
+    assert names_tool(parse_rule(f"mcp__{longest}", "deny"), make_tool_name(normalize_server_name(longest), "t" * 90))
     with pytest.raises(UsageError, match="has 41 characters; 40 is the most"):
-        of_server(longest + "s")
+        normalize_server_name(longest + "s")
     (wrong,) = check_mcp_entries({longest + "s": {"command": "x"}}).wrong
     assert "1 to 40 characters" in wrong.says

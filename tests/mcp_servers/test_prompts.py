@@ -10,9 +10,9 @@ import pytest
 
 from mainspring.agent.mcp import Wired
 from mainspring.core.errors import ToolError
-from mainspring.tools.mcp.prompts import Argument, Prompt, filled
+from mainspring.tools.mcp.prompts import McpPrompt, PromptArgument, fill_prompt_arguments
 from mainspring.tools.mcp.resources import LIST
-from mainspring.tools.mcp.values import Limits, Status
+from mainspring.tools.mcp.values import McpStatus, McpTimeouts
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import LIBRARY, PATIENCE, Counter, counter, program, stdio, until
 
@@ -92,9 +92,9 @@ def test_what_they_say(tmp_path: Path) -> None:
     ],
 )
 def test_arguments_are_positional(words: str, found: dict[str, str]) -> None:
-    prompt = Prompt("p", "", (Argument("a"), Argument("b")))
-    assert filled(prompt, "mcp__x__p", words) == found
-    assert filled(Prompt("p", ""), "mcp__x__p", words) == {}
+    prompt = McpPrompt("p", "", (PromptArgument("a"), PromptArgument("b")))
+    assert fill_prompt_arguments(prompt, "mcp__x__p", words) == found
+    assert fill_prompt_arguments(McpPrompt("p", ""), "mcp__x__p", words) == {}
 
 
 def test_a_word_for_a_server_that_is_not_there_yet(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_one_that_does_not_tell_what_has_changed(tmp_path: Path, again: str, why
         code = by_hand(ONCE.replace("AGAIN", again))
         async with counter(tmp_path, [program("odd", code)], rules=RULES) as desk:
             await desk.settle()
-            desk.servers.host.limits = Limits(lists=0.5)
+            desk.servers.host.limits = McpTimeouts(lists=0.5)
             assert await desk.text("mcp__odd__hello") == "1"
             began = time.monotonic()
             assert await desk.settle() == ()
@@ -235,13 +235,13 @@ PROMPTS = {
 @pytest.mark.parametrize("answer", PROMPTS)
 def test_without_prompts_the_tools_are_there(tmp_path: Path, answer: str) -> None:
     async def main() -> None:
-        limits = Limits(first_turn=PATIENCE, lists=1)
+        limits = McpTimeouts(first_turn=PATIENCE, lists=1)
         async with counter(tmp_path, [program("odd", odd_prompts(answer))], limits=limits, rules=RULES) as desk:
             assert await desk.settle() == ("mcp__odd__hello",)
             (told,) = desk.warned
             assert PROMPTS[answer] in told
             assert wired(desk).words() == ()
-            assert desk.servers.servers["odd"].status is Status.CONNECTED
+            assert desk.servers.servers["odd"].status is McpStatus.CONNECTED
 
     asyncio.run(main())
 
@@ -263,7 +263,7 @@ def test_prompts_that_are_none(tmp_path: Path, answer: str) -> None:
     async def main() -> None:
         async with counter(tmp_path, [program("odd", code)]) as desk:
             await desk.settle()
-            desk.servers.host.limits = Limits(start=1.5)
+            desk.servers.host.limits = McpTimeouts(start=1.5)
             if not GOT[answer]:
                 text = await said(desk, "/mcp__odd__hi")
                 assert 100_000 < len(text) < 101_000

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.agent.mcp import Found, new_servers
-from mainspring.tools.base import Place
-from mainspring.tools.kit import Kit
-from mainspring.tools.mcp.form import put
-from mainspring.tools.mcp.host import Host
-from mainspring.tools.mcp.values import Limits
+from mainspring.tools.base import Workspace
+from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.mcp.form import ask_form
+from mainspring.tools.mcp.host import McpServerDefaults
+from mainspring.tools.mcp.values import McpTimeouts
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import LIBRARY, Counter, counter, program, stdio, until
 
@@ -117,7 +117,7 @@ def test_the_clock_of_a_call_stands_still_meanwhile(tmp_path: Path) -> None:
     async def main() -> None:
         async with counter(tmp_path, [HERE], rules=RULES) as desk:
             await desk.settle()
-            desk.servers.host.limits = Limits(call=1.0)
+            desk.servers.host.limits = McpTimeouts(call=1.0)
             slow = Slow(desk)
             calling = asyncio.create_task(slow.text("mcp__library__confirm"))
             await until(lambda: bool(slow.asked))
@@ -266,7 +266,7 @@ def test_whatever_a_server_asks_has_an_answer(fields: Any, required: Any, odd: A
             assert len(text) < 50_000
             return next(answers, "")
 
-        answer = await put("odd", wish, ask)
+        answer = await ask_form("odd", wish, ask)
         assert answer["action"] in ("accept", "decline", "cancel")
         json.dumps(answer, allow_nan=False)
 
@@ -297,10 +297,12 @@ def test_a_session_tells_the_folders_that_it_has_then() -> None:
     async def relay(name: str, message: dict[str, Any]) -> dict[str, Any]:
         raise AssertionError(name, message)
 
-    def made(relay: Any) -> Host:
-        return new_servers(Found(), Kit(place, {}), {}, window=1, is_away=lambda _: False, warn=print, relay=relay).host
+    def made(relay: Any) -> McpServerDefaults:
+        return new_servers(
+            Found(), BuiltinTools(place, {}), {}, window=1, is_away=lambda _: False, warn=print, relay=relay
+        ).host
 
-    place = Place("/work", folders=("/more",))
+    place = Workspace("/work", folders=("/more",))
     alone, driven = made(None), made(relay)
     assert alone.folders() == ("/work", "/more")
     place.folders = ("/other",)

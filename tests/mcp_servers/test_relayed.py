@@ -16,7 +16,7 @@ from mcp_types import ListToolsResult, ToolAnnotations
 
 from mainspring.agent.mcp import Wired
 from mainspring.core.messages import Image, Text, ToolCall
-from mainspring.tools.mcp.values import Limits, Status
+from mainspring.tools.mcp.values import McpStatus, McpTimeouts
 from mainspring.version import __version__
 from mcp_servers.by_hand import by_hand
 from mcp_servers.driver import Driver, driving
@@ -241,7 +241,7 @@ def test_a_call_without_an_end_is_left(tmp_path: Path) -> None:
             counter(tmp_path, within_driver("calc"), rules=RULES, relay=driver.send) as calc,
         ):
             await calc.settle()
-            calc.servers.host.limits = Limits(call=0.2)
+            calc.servers.host.limits = McpTimeouts(call=0.2)
             late = (await calc.call("mcp__calc__wait")).answer
             assert late.is_error
             assert "did not answer within 0.2 s" in late.text
@@ -398,12 +398,12 @@ def test_the_first_turn_waits_for_them(tmp_path: Path) -> None:
                 await go.wait()
                 return await driver.send(name, message)
 
-            limits = Limits(first_turn=0.2)
+            limits = McpTimeouts(first_turn=0.2)
             async with counter(tmp_path, within_driver("calc"), limits=limits, rules=RULES, relay=slow) as calc:
                 assert await calc.settle() == ()
                 assert calc.servers.status()[0]["status"] == "pending"
                 go.set()
-                await until(lambda: calc.servers.servers["calc"].status is Status.CONNECTED, seconds=PATIENCE)
+                await until(lambda: calc.servers.servers["calc"].status is McpStatus.CONNECTED, seconds=PATIENCE)
                 assert await calc.settle() == ("mcp__calc__add",)
 
     asyncio.run(main())

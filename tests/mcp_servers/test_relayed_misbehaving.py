@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.tools.mcp.prompts import contents, hint, prompted
-from mainspring.tools.mcp.relayed import RelayError, relayed
+from mainspring.tools.mcp.prompts import build_prompt_content, format_prompt_hint, parse_prompt
+from mainspring.tools.mcp.relayed import RelayError, open_host_session
 from mainspring.tools.mcp.resources import read_answer
-from mainspring.tools.mcp.values import DamagedError, Limits, RefusedError, Sort, Status
+from mainspring.tools.mcp.values import McpInvalidReplyError, McpListKind, McpRefusedError, McpStatus, McpTimeouts
 from mcp_servers.driver import GOOD, GREETING, TOOL, ByHand, never
 from mcp_servers.stage import PATIENCE, counter, until, within_driver
 
@@ -56,7 +56,7 @@ def beside(odd: ByHand) -> Callable[[str, dict[str, Any]], Any]:
     return send
 
 
-def failed(folder: Path, odd: ByHand, limits: Limits = Limits(first_turn=PATIENCE)) -> str:  # noqa: B008  # frozen
+def failed(folder: Path, odd: ByHand, limits: McpTimeouts = McpTimeouts(first_turn=PATIENCE)) -> str:  # noqa: B008  # frozen
     """Why it failed; the other one is there all the same."""
 
     async def main() -> str:
@@ -64,7 +64,7 @@ def failed(folder: Path, odd: ByHand, limits: Limits = Limits(first_turn=PATIENC
         async with counter(folder, both, limits=limits, rules=RULES, relay=beside(odd)) as desk:
             assert await desk.settle() == ("mcp__good__hello",)
             why = desk.servers.servers["odd"].error
-            assert desk.servers.servers["odd"].status is Status.FAILED
+            assert desk.servers.servers["odd"].status is McpStatus.FAILED
             assert desk.warned == [f"the MCP server 'odd' cannot be used: {why}"]
             assert await desk.text("mcp__good__hello") == "hello"
             return why
@@ -103,7 +103,7 @@ def test_one_that_never_answers(tmp_path: Path, method: str) -> None:
     """A list that nobody waits for is taken back; a greeting cannot be."""
     odd = ByHand(**{method: never})
     began = time.monotonic()
-    why = failed(tmp_path, odd, Limits(start=0.5, first_turn=PATIENCE))
+    why = failed(tmp_path, odd, McpTimeouts(start=0.5, first_turn=PATIENCE))
     assert why == "it did not answer within 0.5 s (MCP_TIMEOUT, in milliseconds, sets another limit)"
     assert 0.5 <= time.monotonic() - began < 8
     assert len(odd.said("notifications/cancelled")) == (1 if method == "tools_list" else 0)
@@ -113,7 +113,7 @@ def test_one_that_was_late_is_greeted_under_another_number(tmp_path: Path) -> No
     odd = ByHand(initialize=never)
 
     async def main() -> None:
-        limits = Limits(start=0.2, first_turn=PATIENCE)
+        limits = McpTimeouts(start=0.2, first_turn=PATIENCE)
         async with counter(tmp_path, within_driver("odd"), limits=limits, relay=odd.send) as desk:
             await desk.settle()
             with pytest.raises(UsageError, match="'odd' cannot be used: it did not answer within"):
@@ -249,7 +249,7 @@ def test_one_without_tools_is_not_asked_for_them(tmp_path: Path) -> None:
     async def main() -> None:
         async with counter(tmp_path, within_driver("odd"), relay=one.send) as desk:
             assert await desk.settle() == ()
-            assert desk.servers.servers["odd"].status is Status.CONNECTED
+            assert desk.servers.servers["odd"].status is McpStatus.CONNECTED
             assert '<mcp-server name="odd">\nBe kind.\n</mcp-server>' in desk.servers.instructions()
             assert one.said("tools/list") == []
 
@@ -288,17 +288,17 @@ def test_whatever_comes_is_an_answer_or_a_trouble_of_ours(method: str, odd: Any,
 
     async def main() -> None:
         try:
-            async with relayed("odd", one.send, count(1), lambda: None) as link:
-                for sort in Sort:
+            async with open_host_session("odd", one.send, count(1), lambda: None) as link:
+                for sort in McpListKind:
                     found, _ = await link.listed(sort)
-                    for prompt in found if sort is Sort.PROMPTS else ():
-                        hint(prompted(prompt))
+                    for prompt in found if sort is McpListKind.PROMPTS else ():
+                        format_prompt_hint(parse_prompt(prompt))
                 assert isinstance(await link.call("hello", {}, no_progress), dict)
                 with suppress(ToolError):  # it is empty
                     read_answer(await link.read("odd://one"), "")
                 with suppress(ToolError):
-                    contents("mcp__odd__greet", "odd", await link.prompt("greet", {}))
-        except (DamagedError, RefusedError):
+                    build_prompt_content("mcp__odd__greet", "odd", await link.prompt("greet", {}))
+        except (McpInvalidReplyError, McpRefusedError):
             pass
 
     asyncio.run(main())
@@ -320,9 +320,9 @@ if "hide" in sys.argv:
 from mainspring.cli.flags import parse
 from mainspring.agent.mcp import Place, Wired, configured, new_servers
 from mainspring.settings.values import Settings
-from mainspring.tools.base import Place as Site
-from mainspring.tools.hands import Hands
-from mainspring.tools.kit import Kit
+from mainspring.tools.base import Workspace as Site
+from mainspring.tools.hands import Toolset
+from mainspring.tools.kit import BuiltinTools
 
 RESULTS = json.loads(sys.argv[2])
 
@@ -332,9 +332,9 @@ async def send(name, message):
 async def main():
     cwd = sys.argv[1]
     found = configured(Place(parse(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd, lambda: True))
-    kit = Kit(Site(cwd), {"PATH": "/usr/bin:/bin"})
+    kit = BuiltinTools(Site(cwd), {"PATH": "/usr/bin:/bin"})
     servers = new_servers(found, kit, {}, window=200_000, is_away=lambda _: False, warn=lambda _: None, relay=send)
-    wired = Wired(servers, Hands([], place=Site(cwd)))
+    wired = Wired(servers, Toolset([], place=Site(cwd)))
     await wired.open(wait=True)
     answers = [await server.call("hello", {}, None) for server in servers.servers.values() if server.tools]
     told = {"states": wired.states(), "tools": wired.tools, "answers": answers, "status": servers.status()}

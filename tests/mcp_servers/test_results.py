@@ -8,12 +8,12 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Content, Document, Image, Text
-from mainspring.tools.mcp.naming import of_server, of_tool
+from mainspring.tools.mcp.naming import make_tool_name, normalize_server_name
 from mainspring.tools.mcp.remote import most_shown
-from mainspring.tools.mcp.results import answered
-from mainspring.tools.mcp.schemas import understood
-from mainspring.tools.mcp.values import Listed
-from mainspring.tools.mcp.words import instructed
+from mainspring.tools.mcp.results import build_mcp_answer
+from mainspring.tools.mcp.schemas import compile_input_schema
+from mainspring.tools.mcp.values import ListedTool
+from mainspring.tools.mcp.words import clip_instructions
 
 
 def text(words: str) -> dict[str, str]:
@@ -63,21 +63,21 @@ CONTENT: list[tuple[dict[str, Any], tuple[Content, ...]]] = [
 
 @pytest.mark.parametrize(("result", "content"), CONTENT)
 def test_content(result: dict[str, Any], content: tuple[Content, ...]) -> None:
-    made = answered(result, "a call")
+    made = build_mcp_answer(result, "a call")
     assert made.content == content
     assert not made.is_error
 
 
 def test_errors_and_data() -> None:
-    made = answered({"content": [text("no")], "isError": True, "structuredContent": {"why": 1}}, "a call")
+    made = build_mcp_answer({"content": [text("no")], "isError": True, "structuredContent": {"why": 1}}, "a call")
     assert (made.is_error, made.data) == (True, {"why": 1})
-    assert answered({"content": [], "structuredContent": {"a": "x" * 200_000}}, "a call").data is None
+    assert build_mcp_answer({"content": [], "structuredContent": {"a": "x" * 200_000}}, "a call").data is None
 
 
 def test_there_is_an_end_to_images() -> None:
     image = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
     many = [{**image, "data": f"AAA{n:05d}AAAA"} for n in range(30)]
-    made = answered({"content": many}, "a call").content
+    made = build_mcp_answer({"content": many}, "a call").content
     assert [type(part) for part in made] == [Image] * 20 + [Text]
     assert made[-1] == Text("[10 more images and documents were left out.]")
 
@@ -85,7 +85,7 @@ def test_there_is_an_end_to_images() -> None:
 def test_a_server_may_ask_for_more_room_but_not_for_all() -> None:
     asked = {"none": None, "little": 5, "more": 300_000, "too much": 10**9, "yes": True, "text": "300000"}
     got = {
-        name: most_shown(Listed("t", "", {}, {}, {"anthropic/maxResultSizeChars": value}))
+        name: most_shown(ListedTool("t", "", {}, {}, {"anthropic/maxResultSizeChars": value}))
         for name, value in asked.items()
     }
     assert got == {
@@ -94,8 +94,8 @@ def test_a_server_may_ask_for_more_room_but_not_for_all() -> None:
 
 
 def test_instructions_have_an_end() -> None:
-    assert instructed(" short ") == "short"
-    assert len(instructed("x" * 10_000)) == 2_000 + len("\n[the rest was left out]")
+    assert clip_instructions(" short ") == "short"
+    assert len(clip_instructions("x" * 10_000)) == 2_000 + len("\n[the rest was left out]")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_instructions_have_an_end() -> None:
 )
 def test_schemas_that_are_refused(schema: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        understood(schema)
+        compile_input_schema(schema)
 
 
 def test_regular_expressions_are_left_to_the_server() -> None:
@@ -120,17 +120,17 @@ def test_regular_expressions_are_left_to_the_server() -> None:
         "patternProperties": {"^x-": {"type": "integer"}},
         "additionalProperties": False,
     }
-    checked = understood(schema)
+    checked = compile_input_schema(schema)
     assert checked.violations({"pattern": "anything", "b": ["c"], "x-1": 1}) == []
     assert checked.violations({"pattern": 1}) == ["`$.pattern` must be of type string, not integer"]
 
 
 def test_names() -> None:
-    assert of_tool("shop", "a.b c/d") == "mcp__shop__a_b_c_d"
-    long = [of_tool("shop", "x" * 80 + end) for end in "ab"]
+    assert make_tool_name("shop", "a.b c/d") == "mcp__shop__a_b_c_d"
+    long = [make_tool_name("shop", "x" * 80 + end) for end in "ab"]
     assert [len(name) for name in long] == [64, 64]
     assert long[0] != long[1]
-    assert of_server("my server") == "my_server"
+    assert normalize_server_name("my server") == "my_server"
     for name in ("a__b", "a_", "_a", "", "é", "a..b"):
         with pytest.raises(UsageError, match="could be mistaken"):
-            of_server(name)
+            normalize_server_name(name)

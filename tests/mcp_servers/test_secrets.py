@@ -20,7 +20,7 @@ from cli.nursery import begun
 from cli.stage import Serve
 
 from mainspring.simulator.replies import Say
-from mainspring.tools.mcp.words import public
+from mainspring.tools.mcp.words import redact_urls
 from mcp_servers.by_hand import by_hand
 
 TICKET = "tkt.9f2c-77aa"
@@ -150,7 +150,7 @@ def test_half_a_secret_is_not_told_either(tmp_path: Path, stream: str, filler: i
     ],
 )
 def test_addresses_for_everybody(said: str, shown: str) -> None:
-    assert public(said) == shown
+    assert redact_urls(said) == shown
 
 
 # --- keys of ours ---------------------------------------------------------------------------------------------------

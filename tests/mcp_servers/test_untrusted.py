@@ -16,7 +16,7 @@ from cli.stage import Serve
 
 from mainspring.core.errors import UsageError
 from mainspring.simulator.replies import Say
-from mainspring.tools.mcp.ground import Ground
+from mainspring.tools.mcp.ground import ServerDirectory
 from mcp_servers.by_hand import by_hand
 
 SEEN = "open({where!r}, 'w').write(json.dumps([os.getcwd(), os.environ['CLAUDE_PROJECT_DIR']]))\nserve()"
@@ -170,7 +170,7 @@ def test_a_session_starts_them_there_too(serve: Serve) -> None:  # noqa: F811
 
 def test_a_folder_that_others_can_write_to_is_none_of_ours(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    ground = Ground(str(tmp_path / "repo"), home=str(home))
+    ground = ServerDirectory(str(tmp_path / "repo"), home=str(home))
     assert ground.folder() == f"{home}/mcp"
     (home / "mcp").chmod(0o770)
     with pytest.raises(UsageError, match="can be written by others"):
@@ -179,13 +179,13 @@ def test_a_folder_that_others_can_write_to_is_none_of_ours(tmp_path: Path) -> No
     (home / "mcp").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="is no folder of ours"):
         ground.folder()
-    assert Ground("/repo", home=None).folder() == "/"  # where nobody but the administrator writes
-    assert Ground("/repo", home="/proc/none").folder() == "/"
-    assert Ground("/repo", trusted=True, home=str(home)).folder() == "/repo"
+    assert ServerDirectory("/repo", home=None).folder() == "/"  # where nobody but the administrator writes
+    assert ServerDirectory("/repo", home="/proc/none").folder() == "/"
+    assert ServerDirectory("/repo", trusted=True, home=str(home)).folder() == "/repo"
 
 
 def test_what_lies_in_a_working_folder() -> None:
-    ground = Ground("/work/repo", folders=("/work/more",))
+    ground = ServerDirectory("/work/repo", folders=("/work/more",))
     env = {
         "PATH": "/usr/bin:/work/repo/bin:bin::/work/more:/work/repository/bin",
         "PYTHONPATH": "/work/repo/lib",
@@ -193,5 +193,5 @@ def test_what_lies_in_a_working_folder() -> None:
         "LANG": "C",
     }
     assert ground.safe(env) == {"PATH": "/usr/bin:/work/repository/bin", "HOME": "/work/repo", "LANG": "C"}
-    assert Ground("/work/repo", trusted=True).safe(env) == env
-    assert not Ground("/").is_theirs("/usr/bin/env")  # who works in '/' has only programs in it
+    assert ServerDirectory("/work/repo", trusted=True).safe(env) == env
+    assert not ServerDirectory("/").is_theirs("/usr/bin/env")  # who works in '/' has only programs in it

@@ -23,7 +23,7 @@ from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
-from mainspring.tools.gate import Gate, Written
+from mainspring.tools.gate import PermissionChecker, RuleText
 from permissions.deciding import bash, verdict
 from permissions.reading_commands import DENIED, RULES, families, make_project, shows
 
@@ -148,8 +148,8 @@ class Walled:
 
     def __init__(self, field: Field, rules: tuple[str, ...] = RULES) -> None:
         self.field = field
-        written = (*[Written("deny", rule, "user") for rule in rules], Written("allow", "Bash", "user"))
-        self.gate = Gate(written, folders=(str(field.project),), home=str(field.home))
+        written = (*[RuleText("deny", rule, "user") for rule in rules], RuleText("allow", "Bash", "user"))
+        self.gate = PermissionChecker(written, folders=(str(field.project),), home=str(field.home))
         ground = Ground(
             Wanted(), (str(field.project),), str(field.home), os.environ["PATH"],
             policy=lambda: self.gate.policy(Standing()),

@@ -24,7 +24,7 @@ from mainspring.settings import trust
 from mainspring.settings.values import SettingsSource
 from mainspring.settings.writing import ListChange
 from mainspring.simulator.replies import Say
-from mainspring.tools.base import Place
+from mainspring.tools.base import Workspace
 from pipe.raw import prompt
 from pipe.stage import Serve, Stage, Told, bash, call, exchange, words
 
@@ -413,11 +413,11 @@ def test_what_no_answer_makes_of_a_file() -> None:
     """Everything goes, a deny rule goes: that is for whoever opens the file."""
     for source in (SettingsSource.USER, SettingsSource.PROJECT, SettingsSource.LOCAL):
         with pytest.raises(UsageError, match="no answer makes 'bypassPermissions' a default"):
-            lasting({"type": "setMode", "mode": "bypassPermissions"}, source, Place("/work"))
+            lasting({"type": "setMode", "mode": "bypassPermissions"}, source, Workspace("/work"))
         rules: dict[str, Any] = {"rules": [{"toolName": "Bash", "ruleContent": None}], "behavior": "deny"}
         with pytest.raises(UsageError, match="no answer takes a deny rule out of a file"):
-            lasting({"type": "removeRules", **rules}, source, Place("/work"))
-        assert lasting({"type": "replaceRules", **rules}, source, Place("/work")) == ListChange("deny", ("Bash",))
+            lasting({"type": "removeRules", **rules}, source, Workspace("/work"))
+        assert lasting({"type": "replaceRules", **rules}, source, Workspace("/work")) == ListChange("deny", ("Bash",))
 
 
 # --- many questions ----------------------------------------------------------------------------------

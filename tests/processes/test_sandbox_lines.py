@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.tools.shell_walls import Excluded, walls_of
+from mainspring.tools.shell_walls import SandboxExclusions, walls_of
 
 SED = "GIT_SEQUENCE_EDITOR="
 LINES = {
@@ -75,4 +75,4 @@ EACH = [(walls, line) for walls, lines in LINES.items() for line in lines]
 
 @pytest.mark.parametrize(("walls", "line"), EACH, ids=[line for _, line in EACH])
 def test_which_walls(walls: SandboxAccess, line: str) -> None:
-    assert walls_of(Excluded())(line, False) is walls
+    assert walls_of(SandboxExclusions())(line, False) is walls

@@ -14,7 +14,7 @@ from mainspring.engine.shared import Policy
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
-from mainspring.tools.gate import Gate
+from mainspring.tools.gate import PermissionChecker
 from processes.test_sandbox_git import NAMES, TREE, git
 from processes.traces import until
 from processes.walls import ENV, LINUX, Box, seen_folder
@@ -53,7 +53,7 @@ def test_notes_of_commands_that_run_beside_each_other(box: Box) -> None:
 
 def test_a_session_tells_each_call_its_own(box: Box) -> None:
     """As `Bash` asks, when a command has ended: those of this one, and only what is new."""
-    gate = Gate((), folders=(str(box.work),))
+    gate = PermissionChecker((), folders=(str(box.work),))
     sandboxing = Sandboxing(
         Ground(
             Wanted(),

@@ -25,7 +25,7 @@ from mainspring.core.updates import (
     RequestStarted,
     Update,
 )
-from mainspring.tools.base import Answer
+from mainspring.tools.base import ToolAnswer
 
 WIDTH = 60
 ROOT = "/home/me/work"
@@ -105,7 +105,7 @@ class Watching:
     ) -> Watching:
         return self.see(CallDone(result(id, text, is_error=wrong), data, shown, denied))
 
-    def tells(self, answer: Answer, id: str = "c") -> Watching:
+    def tells(self, answer: ToolAnswer, id: str = "c") -> Watching:
         """What a tool has made of a call."""
         return self.see(
             CallDone(ToolResult(id, answer.content, answer.is_error), answer.data, answer.shown, denied=False)

@@ -15,7 +15,7 @@ from mainspring.tools import patch
 
 def diff_of(old: str, new: str) -> str:
     a, b = patch.lines_of(old), patch.lines_of(new)
-    return patch.diff(patch.hunks(a, b, patch.ranges_between(a, b)), "name", 400)
+    return patch.format_patch(patch.make_hunks(a, b, patch.ranges_between(a, b)), "name", 400)
 
 
 def test_lines_have_their_numbers_and_signs() -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tools.searching import without_ripgrep
 
 from mainspring.cli.repl.files_index import FRESH, FilesIndex, Paths, prepared, typable
-from mainspring.tools.base import Place
-from mainspring.tools.search_child import ripgrep
+from mainspring.tools.base import Workspace
+from mainspring.tools.search_child import find_ripgrep
 
 PROJECT = (
     "README.md",
@@ -182,11 +182,11 @@ class Clock:
         return self.now
 
 
-def project(folder: Path) -> Place:
+def project(folder: Path) -> Workspace:
     for name in PROJECT:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    return Place(str(folder), environ={"PATH": os.environ["PATH"]})
+    return Workspace(str(folder), environ={"PATH": os.environ["PATH"]})
 
 
 @pytest.fixture(params=["ripgrep", "our own walk"])
@@ -195,15 +195,15 @@ def place(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
-) -> Place:
+) -> Workspace:
     if request.param == "our own walk":
         without_ripgrep(tmp_path_factory.mktemp("bin"), monkeypatch)
     made = project(tmp_path)
-    assert (ripgrep(made) is None) == (request.param == "our own walk")
+    assert (find_ripgrep(made) is None) == (request.param == "our own walk")
     return made
 
 
-def test_the_files_of_the_project_are_found_but_for_what_is_ignored(place: Place, tmp_path: Path) -> None:
+def test_the_files_of_the_project_are_found_but_for_what_is_ignored(place: Workspace, tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.log\n")
     for name in ("debug.log", ".env", "a\nb", "my notes.md"):
         (tmp_path / name).touch()
@@ -297,8 +297,8 @@ def test_closing_ends_the_child_and_nothing_begins_any_more(tmp_path: Path) -> N
     folder.mkdir()
     (programs / "rg").write_text(SLEEPER)
     (programs / "rg").chmod(0o700)
-    place = Place(str(folder), home=str(tmp_path), environ={"PATH": str(programs)})
-    if ripgrep(place) != str(programs / "rg"):
+    place = Workspace(str(folder), home=str(tmp_path), environ={"PATH": str(programs)})
+    if find_ripgrep(place) != str(programs / "rg"):
         pytest.skip("the system's own ripgrep comes first")
     index = FilesIndex(place)
     index.refresh()
@@ -322,8 +322,8 @@ def test_a_child_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytes
     folder.mkdir()
     (programs / "rg").write_text(SLEEPER.replace("exec", "printf './half.py\\000'; exec"))
     (programs / "rg").chmod(0o700)
-    place = Place(str(folder), home=str(tmp_path), environ={"PATH": str(programs)})
-    if ripgrep(place) != str(programs / "rg"):
+    place = Workspace(str(folder), home=str(tmp_path), environ={"PATH": str(programs)})
+    if find_ripgrep(place) != str(programs / "rg"):
         pytest.skip("the system's own ripgrep comes first")
     index = FilesIndex(place)
     index.refresh()

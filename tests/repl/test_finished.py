@@ -15,7 +15,7 @@ from mainspring.core.updates import CallProgress, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
 from mainspring.testing.calling import Called
 from mainspring.tools.approval import DENIED
-from mainspring.tools.base import INTERRUPTED, Answer
+from mainspring.tools.base import INTERRUPTED, ToolAnswer
 from mainspring.tools.edit import EDIT
 from mainspring.tools.plan import plan_tools
 from mainspring.tools.read import READ
@@ -186,7 +186,7 @@ def test_looks_are_one_line_each_however_many_there_are(count: int) -> None:
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
-def planned(said: str, plan: str) -> Answer:
+def planned(said: str, plan: str) -> ToolAnswer:
     mode = ["plan"]
 
     async def change(new: str) -> None:

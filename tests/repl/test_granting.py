@@ -15,7 +15,7 @@ from mainspring.cli.repl.choosing import trust
 from mainspring.cli.repl.permission import Said, Scope, permission
 from mainspring.cli.repl.sheet import BURST, Sheet
 from mainspring.permissions.policy import Mode
-from mainspring.tools.plan import asked
+from mainspring.tools.plan import format_plan_question
 from repl.hands import Clock, few, plain, press, read
 from repl.test_permission import EDIT
 
@@ -32,7 +32,7 @@ def of_call(clock: Clock) -> Sheet[Any]:
 
 def plan_in(mode: str) -> Made:
     def made(clock: Clock) -> Sheet[Any]:
-        sheet = of_plan(asked("# Do it", mode), clock)
+        sheet = of_plan(format_plan_question("# Do it", mode), clock)
         assert sheet is not None
         return sheet
 

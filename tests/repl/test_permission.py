@@ -24,8 +24,8 @@ from mainspring.settings import trust
 from mainspring.settings.keeping import SettingsWriter
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import PermissionChecker
 from repl.hands import Clock, Key, few, fits, harmless_keys, heights, keys, marked, press, read, widths, words
 
 RULE = {"rule": "Bash(touch a)", "covers": "exactly this command: touch a"}
@@ -317,7 +317,9 @@ class Granted:
         self.warned: list[str] = []
         session = Session(World([]), Config(model=DEFAULT_MODEL))
         keeper = SettingsWriter(str(project), os.environ)
-        updates = PermissionUpdates(session, Gate(()), Place(str(project)), may_bypass=False, keeper=keeper)
+        updates = PermissionUpdates(
+            session, PermissionChecker(()), Workspace(str(project)), may_bypass=False, keeper=keeper
+        )
         granting = Granting(lambda: updates)
         self.approval = asyncio.run(
             granted(said, about(suggestions=rules), granting, self.told.append, self.warned.append)

@@ -29,12 +29,12 @@ from mainspring.engine.session import Session
 from mainspring.permissions.shown import format_call_input
 from mainspring.testing.calling import Called
 from mainspring.testing.world import World
-from mainspring.tools.approval import Approval, approval
-from mainspring.tools.base import Answer, Place
-from mainspring.tools.gate import Gate
-from mainspring.tools.mcp.form import put
+from mainspring.tools.approval import Approval, parse_approval
+from mainspring.tools.base import ToolAnswer, Workspace
+from mainspring.tools.gate import PermissionChecker
+from mainspring.tools.mcp.form import ask_form
 from mainspring.tools.plan import plan_tools
-from mainspring.tools.question import ASK_USER_QUESTION, Option, Question, meant
+from mainspring.tools.question import ASK_USER_QUESTION, QuestionOption, UserQuestion, match_answer
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, widths, words
 
 
@@ -58,7 +58,7 @@ class Person:
         self.interrupts = 0
         self.unheard = ""
         self.session = Session(World([]), Config(model=DEFAULT_MODEL))
-        updates = PermissionUpdates(self.session, Gate(()), Place("/"), may_bypass=False)
+        updates = PermissionUpdates(self.session, PermissionChecker(()), Workspace("/"), may_bypass=False)
         self.questions = Questions(
             Outside(
                 place=self,
@@ -131,12 +131,12 @@ SIZES = {
 }
 
 
-def asked(person: Person, *questions: dict[str, Any]) -> Answer:
+def asked(person: Person, *questions: dict[str, Any]) -> ToolAnswer:
     person.call = ToolCall("toolu_1", "AskUserQuestion", {"questions": list(questions)})
     return asyncio.run(Calling(person).use(ASK_USER_QUESTION, questions=list(questions)))
 
 
-def answers(found: Answer) -> dict[str, str]:
+def answers(found: ToolAnswer) -> dict[str, str]:
     assert isinstance(found.data, dict)
     return dict[str, str](found.data["answers"])
 
@@ -173,7 +173,7 @@ def test_what_a_form_does_not_hear_is_kept_for_the_input_line() -> None:
     person = Person(["x", "1", "y", "space", "2", "enter", "z", "1"])
     assert answers(asked(person, COLOUR, SIZES)) == {"Which colour?": "red", "Which sizes?": "S, small, M"}
     assert person.unheard == "xyz"
-    form = Form([Question(**_of(COLOUR))], Clock())
+    form = Form([UserQuestion(**_of(COLOUR))], Clock())
     form.press("escape")
     form.press("text", "late")
     assert form.unheard == "late"
@@ -244,34 +244,34 @@ labels = st.lists(
 
 @pytest.mark.parametrize("names", [["2", "1"], ["2.", "1", "2"], ["a", "1"], ["1.", "3", "2"]])
 def test_labels_that_look_like_numbers(names: list[str]) -> None:
-    one = Question("Q?", [Option(name) for name in names])
-    assert [meant(one, spoken(one, Picked((place,)))) for place in range(len(names))] == names
+    one = UserQuestion("Q?", [QuestionOption(name) for name in names])
+    assert [match_answer(one, spoken(one, Picked((place,)))) for place in range(len(names))] == names
 
 
 @few
 @given(labels, st.booleans(), st.data())
 def test_what_is_chosen_is_what_the_tool_understands(names: list[str], many: bool, data: st.DataObject) -> None:
-    one = Question("Q?", [Option(name) for name in names], multi_select=many)
+    one = UserQuestion("Q?", [QuestionOption(name) for name in names], multi_select=many)
     plain_names = [" ".join(name.split()).casefold() for name in names]
     if len(set(plain_names)) < len(names):
         return  # the tool does not ask that
     places = data.draw(st.sets(st.integers(0, len(names) - 1), min_size=1, max_size=len(names) if many else 1))
-    said = meant(one, spoken(one, Picked(tuple(sorted(places)))))
+    said = match_answer(one, spoken(one, Picked(tuple(sorted(places)))))
     assert said.strip() == ", ".join(names[place] for place in sorted(places)).strip()
 
 
 @few
 @given(labels, st.booleans(), words.map(str.strip).filter(bool))
 def test_words_are_never_taken_for_an_option(names: list[str], many: bool, said: str) -> None:
-    one = Question("Q?", [Option(name) for name in names], multi_select=many)
-    assert meant(one, spoken(one, Picked((len(names),), said))) in (said, f'"{said}"')
+    one = UserQuestion("Q?", [QuestionOption(name) for name in names], multi_select=many)
+    assert match_answer(one, spoken(one, Picked((len(names),), said))) in (said, f'"{said}"')
 
 
 @few
 @given(st.lists(keys, max_size=10), widths, heights)
 def test_a_form_never_fails_and_one_choice_is_marked(pressed: list[Key], width: int, height: int) -> None:
     clock = Clock()
-    form = Form([Question(**_of(COLOUR)), Question(**_of(SIZES))], clock)
+    form = Form([UserQuestion(**_of(COLOUR)), UserQuestion(**_of(SIZES))], clock)
     for key in pressed:
         lines = form.draw(width, height)
         fits(lines, width, height)
@@ -284,7 +284,7 @@ def test_a_form_never_fails_and_one_choice_is_marked(pressed: list[Key], width: 
 def _of(question: dict[str, Any]) -> dict[str, Any]:
     return {
         "question": question["question"],
-        "options": [Option(**option) for option in question["options"]],
+        "options": [QuestionOption(**option) for option in question["options"]],
         "multi_select": question.get("multiSelect", False),
     }
 
@@ -300,7 +300,7 @@ def planned(*pressed: str, plan: str = "# Do it\n\n1. first\n2. then", before: s
     async def change(mode: str) -> None:
         await session.change(replace(session.shared.policy, mode=mode))
 
-    async def main() -> Answer:
+    async def main() -> ToolAnswer:
         await change(before)
         enter, leave = plan_tools(lambda: session.shared.policy.mode, change)
         await Calling(person).use(enter)
@@ -372,7 +372,7 @@ def test_a_long_plan_is_scrolled() -> None:
 
 def elicited(person: Person, **properties: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "object", "properties": properties}
-    return asyncio.run(put("files", {"message": "Tell me.", "requestedSchema": schema}, person.ask))
+    return asyncio.run(ask_form("files", {"message": "Tell me.", "requestedSchema": schema}, person.ask))
 
 
 def test_a_server_is_answered_field_by_field() -> None:
@@ -446,7 +446,7 @@ def test_any_text_can_be_asked(text: str, pressed: list[Key], width: int, height
 @pytest.mark.covers("O-11")
 def test_a_permission_is_answered_as_the_gate_reads_it() -> None:
     for pressed, said in ((["1"], Approval("allow")), (["escape"], refused())):
-        assert approval(asyncio.run(Person(pressed).ask("Bash: r", permit("Bash", command="ls")))) == said
+        assert parse_approval(asyncio.run(Person(pressed).ask("Bash: r", permit("Bash", command="ls")))) == said
 
 
 @pytest.mark.covers("N-12")
@@ -454,7 +454,7 @@ def test_a_yes_to_all_edits_holds_for_the_session_and_is_offered_once() -> None:
     person = Person(["s-tab"], ["1"])
     edit = permit("Edit", file_path="a", old_string="b", new_string="c")
     for _ in range(2):
-        assert approval(asyncio.run(person.ask("Edit: r", edit))) == Approval("allow")
+        assert parse_approval(asyncio.run(person.ask("Edit: r", edit))) == Approval("allow")
         assert person.session.shared.policy.mode == "acceptEdits"
     assert any("all edits" in line for line in person.seen[0])
     assert not any("all edits" in line for line in person.seen[-1])

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.cli.repl.tasks import TaskList
-from mainspring.tools.tasks import CreateInput, Status, Tasks, UpdateInput, create, update
+from mainspring.tools.tasks import SessionTasks, Status, TaskCreateInput, TaskUpdateInput, create_task, update_task
 
 
 def drawn(states: list[Status], height: int = 20) -> list[str]:
-    tasks, shown = Tasks(), TaskList()
+    tasks, shown = SessionTasks(), TaskList()
     for at, state in enumerate(states, 1):
-        create(tasks, CreateInput(f"Task {at}", active_form=f"Doing {at}"))
-        shown.see("TaskUpdate", update(tasks, UpdateInput(str(at), state)).data)
+        create_task(tasks, TaskCreateInput(f"Task {at}", active_form=f"Doing {at}"))
+        shown.see("TaskUpdate", update_task(tasks, TaskUpdateInput(str(at), state)).data)
     return [line.plain for line in shown.draw(40, height)]
 
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.testing.calling import Called
-from mainspring.tools.background import Background, Running, kill_tool, output_tool
-from mainspring.tools.base import Answer, Tool
+from mainspring.tools.background import BackgroundCommand, BackgroundCommands, kill_tool, output_tool
+from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.bash import bash_tool
 
 Result = TypeVar("Result")
@@ -24,21 +24,21 @@ class Hands(Called):
         self.place.spill = str(folder.parent / f"{folder.name}-spill")
         self.changes: list[tuple[str, str]] = []
         self.children = Children()
-        self.background = Background(self.children, changed=self._note)
+        self.background = BackgroundCommands(self.children, changed=self._note)
         self.tool: Tool = bash_tool(self.children, self.background, child_environment(os.environ), **settings)
         self.output_tool = output_tool(self.background, self.children)
         self.kill_tool = kill_tool(self.background)
 
-    def _note(self, running: Running) -> None:
+    def _note(self, running: BackgroundCommand) -> None:
         self.changes.append((running.id, running.status))
 
-    async def bash(self, command: str, **more: Any) -> Answer:
+    async def bash(self, command: str, **more: Any) -> ToolAnswer:
         return await self.use(self.tool, command=command, **more)
 
-    async def output(self, id: str, **more: Any) -> Answer:
+    async def output(self, id: str, **more: Any) -> ToolAnswer:
         return await self.use(self.output_tool, bash_id=id, **more)
 
-    async def kill(self, id: str) -> Answer:
+    async def kill(self, id: str) -> ToolAnswer:
         return await self.use(self.kill_tool, shell_id=id)
 
 
@@ -54,5 +54,5 @@ def play(folder: Path, scene: Callable[[Hands], Awaitable[Result]], **settings: 
     return asyncio.run(main())
 
 
-def bash(folder: Path, command: str, **more: Any) -> Answer:
+def bash(folder: Path, command: str, **more: Any) -> ToolAnswer:
     return play(folder, lambda hands: hands.bash(command, **more))

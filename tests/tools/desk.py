@@ -9,17 +9,17 @@ from typing import Any
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
 from mainspring.engine.shared import Policy
-from mainspring.tools.base import Place, Tool
-from mainspring.tools.hands import Hands
-from mainspring.tools.passage import Done
+from mainspring.tools.base import Tool, Workspace
+from mainspring.tools.hands import Toolset
+from mainspring.tools.passage import InvocationResult
 
 
 class Desk:
-    """An `Asking` that keeps what it hears; `answers` are given in their order."""
+    """A `CallContext` that keeps what it hears; `answers` are given in their order."""
 
     def __init__(self, tools: Iterable[Tool], *, answers: tuple[str, ...] = (), cwd: str = "/") -> None:
         given = tuple(tools)
-        self.hands = Hands(given, place=Place(cwd), attended=True)
+        self.hands = Toolset(given, place=Workspace(cwd), attended=True)
         self.policy = Policy(rules=tuple(f"allow {tool.name}" for tool in given))
         self.answers = list(answers)
         self.asked: list[str] = []
@@ -30,7 +30,7 @@ class Desk:
         self.asked.append(text)
         return self.answers.pop(0)
 
-    async def decided(self, decision: str, reason: str) -> None:
+    async def note_decision(self, decision: str, reason: str) -> None:
         self.decisions.append(decision)
 
     def progress(self, text: str) -> None:
@@ -42,9 +42,9 @@ class Desk:
     async def room(self) -> None:
         pass
 
-    async def call(self, name: str, /, **input: Any) -> Done:
+    async def call(self, name: str, /, **input: Any) -> InvocationResult:
         return await self.hands.run(ToolCall("call-1", name, input), self)
 
-    def now(self, name: str, /, **input: Any) -> Done:
+    def now(self, name: str, /, **input: Any) -> InvocationResult:
         """Where no event loop runs."""
         return asyncio.run(self.call(name, **input))

@@ -27,9 +27,9 @@ from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import SaidRecord
 from mainspring.tools.edit import EDIT
-from mainspring.tools.gate import Gate
+from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.notebook import NOTEBOOK_EDIT
-from mainspring.tools.passage import Done
+from mainspring.tools.passage import InvocationResult
 from mainspring.tools.read import READ
 from mainspring.tools.write import WRITE
 from tools.desk import Desk
@@ -50,7 +50,7 @@ class Bench:
         else:
             self.journal = FileJournal.create(self.file, envelope, options)
         self.desk = Desk((READ, WRITE, EDIT, NOTEBOOK_EDIT), cwd=str(self.work))
-        self.desk.hands.gate = Gate(folders=(str(self.work),))
+        self.desk.hands.gate = PermissionChecker(folders=(str(self.work),))
         gate, policy = self.desk.hands.gate, Policy(rules=rules)
         self.rewinding = Rewinding(self.journal, gate, str(self.work), lambda: policy, limits)
         self.desk.hands.place.keep = self.rewinding.keep
@@ -58,7 +58,7 @@ class Bench:
     async def prompt(self, id: str) -> None:
         await self.journal.append(SaidRecord(User((Text(id),), id=id, at=1)))
 
-    async def call(self, name: str, **input: Any) -> Done:
+    async def call(self, name: str, **input: Any) -> InvocationResult:
         done = await self.desk.call(name, **input)
         assert not done.answer.is_error, done.answer.text
         return done

@@ -37,12 +37,12 @@ from mainspring.processes.child import SandboxAccess
 from mainspring.processes.environment import child_environment
 from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 from mainspring.providers.scripted import Scripted
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate, Written
-from mainspring.tools.hands import Hands
-from mainspring.tools.kit import Kit
-from mainspring.tools.passage import Done
-from mainspring.tools.search_child import ripgrep
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import PermissionChecker, RuleText
+from mainspring.tools.hands import Toolset
+from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.passage import InvocationResult
+from mainspring.tools.search_child import find_ripgrep
 from tools.rewind_stage import Bench
 from tools.swapping import CALLS, PNG, SECRET, notebook, told
 
@@ -127,14 +127,14 @@ class Play:
         rooms = SandboxLayout((work,), str(base / "temp"), str(base / "state"), denied=(f"{work}/closed",))
         program = python if walls == "landlock" else bubblewrap(base / "state")
         self.sandbox = build_sandbox(ProbeResult(program, kind=SandboxBackend(walls)), rooms)
-        place = Place(work, home=str(base / "user"), spill=str(base / "spill"))
+        place = Workspace(work, home=str(base / "user"), spill=str(base / "spill"))
         self.swapper = f"{shlex.quote(python)} -I swapper.py {field.at}"
-        rules = (Written("deny", "Read(./closed/**)", "project"), Written("allow", f"Bash({self.swapper})", "user"))
-        self.gate = Gate(rules, folders=(work,), home=place.home)
-        self.kit = Kit(
+        rules = (RuleText("deny", "Read(./closed/**)", "project"), RuleText("allow", f"Bash({self.swapper})", "user"))
+        self.gate = PermissionChecker(rules, folders=(work,), home=place.home)
+        self.kit = BuiltinTools(
             place, child_environment(os.environ), around=self.sandbox.around, walls=lambda *_: SandboxAccess.USUAL
         )
-        self.hands = Hands(self.kit.offers(NAMES), place=place, gate=self.gate)
+        self.hands = Toolset(self.kit.offers(NAMES), place=place, gate=self.gate)
         self.policy = Policy("acceptEdits")
         self.session = Session(Equipped(Scripted([]), self.hands), Config())
         self.session.shared.policy = self.policy
@@ -147,7 +147,7 @@ class Play:
 
     # --- the engine's side of a call; nobody can be asked ---
 
-    async def decided(self, decision: str, reason: str) -> None: ...
+    async def note_decision(self, decision: str, reason: str) -> None: ...
 
     def progress(self, text: str) -> None: ...
 
@@ -158,7 +158,7 @@ class Play:
     async def ask(self, text: str, about: Any = None) -> str:
         raise AssertionError(text)
 
-    async def call(self, name: str, **input: Any) -> Done:
+    async def call(self, name: str, **input: Any) -> InvocationResult:
         return await self.hands.run(ToolCall("call-1", name, input), self)
 
     # --- operations: what anybody gets to see, and whether it was refused ---
@@ -295,13 +295,13 @@ def search_by(search: str, bin: Path) -> None:
     if search == "ripgrep":
         return
     bin.mkdir()
-    start, name = (sys.executable, "python") if search == "python" else (str(ripgrep(Place(str(bin)))), "rg")
+    start, name = (sys.executable, "python") if search == "python" else (str(find_ripgrep(Workspace(str(bin)))), "rg")
     (bin / name).write_text(f'#!/bin/sh\nexec {shlex.quote(start)} "$@"\n')
     (bin / name).chmod(0o755)
     if search == "python":
         sys.executable = str(bin / name)
     os.environ["PATH"] = "" if search == "python" else f"{bin}:{os.environ['PATH']}"
-    found = ripgrep(Place(str(bin / "none")))
+    found = find_ripgrep(Workspace(str(bin / "none")))
     assert found == (None if search == "python" else str(bin / name)), found
 
 

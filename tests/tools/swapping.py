@@ -13,14 +13,14 @@ from processes.steps import snapshot
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
 from mainspring.engine.shared import Policy
-from mainspring.tools.base import Place
+from mainspring.tools.base import Workspace
 from mainspring.tools.edit import EDIT
-from mainspring.tools.gate import Gate
+from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
-from mainspring.tools.hands import Hands
+from mainspring.tools.hands import Toolset
 from mainspring.tools.notebook import NOTEBOOK_EDIT
-from mainspring.tools.passage import Done
+from mainspring.tools.passage import InvocationResult
 from mainspring.tools.read import READ
 from mainspring.tools.write import WRITE
 
@@ -96,12 +96,12 @@ class Swapped:
         return snapshot(self.out) == self.before
 
 
-def told(done: Done) -> str:
+def told(done: InvocationResult) -> str:
     """Everything that anybody gets to see of an answer."""
     return f"{done.answer.content} {done.answer.data} {done.answer.shown}"
 
 
-def leaks(done: Done) -> bool:
+def leaks(done: InvocationResult) -> bool:
     return leaks_in(told(done))
 
 
@@ -113,7 +113,9 @@ class Pipeline:
     """The file tools, with an answer for each question. `meanwhile` happens before the answer."""
 
     def __init__(self, work: Path, meanwhile: Callable[[], object] = lambda: None, *rules: str, mode: str = "default"):
-        self.hands = Hands(TOOLS, place=Place(str(work)), gate=Gate(folders=(str(work),)), attended=True)
+        self.hands = Toolset(
+            TOOLS, place=Workspace(str(work)), gate=PermissionChecker(folders=(str(work),)), attended=True
+        )
         self.policy = Policy(mode, rules=rules)
         self.meanwhile = meanwhile
 
@@ -121,7 +123,7 @@ class Pipeline:
         self.meanwhile()
         return "allow"
 
-    async def decided(self, decision: str, reason: str) -> None: ...
+    async def note_decision(self, decision: str, reason: str) -> None: ...
 
     def progress(self, text: str) -> None: ...
 
@@ -129,5 +131,5 @@ class Pipeline:
 
     async def room(self) -> None: ...
 
-    async def call(self, name: str, input: dict[str, Any]) -> Done:
+    async def call(self, name: str, input: dict[str, Any]) -> InvocationResult:
         return await self.hands.run(ToolCall("call-1", name, input), self)

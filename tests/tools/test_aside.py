@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.aside import Halt, aside, settled
+from mainspring.tools.aside import HaltSignal, run_in_thread, run_in_thread_to_end
 
 
 def test_a_write_has_ended_when_its_cancellation_has() -> None:
@@ -21,7 +21,7 @@ def test_a_write_has_ended_when_its_cancellation_has() -> None:
         done.append("written")
 
     async def main() -> None:
-        task = asyncio.create_task(settled(work))
+        task = asyncio.create_task(run_in_thread_to_end(work))
         while not begun.is_set():  # noqa: ASYNC110  # a thread tells it
             await asyncio.sleep(0.001)
         task.cancel()
@@ -46,7 +46,7 @@ def test_a_write_that_fails_after_a_cancellation_disturbs_nobody() -> None:
         raise ToolError("no room")
 
     async def main() -> None:
-        task = asyncio.create_task(settled(work))
+        task = asyncio.create_task(run_in_thread_to_end(work))
         while not begun.is_set():  # noqa: ASYNC110  # a thread tells it
             await asyncio.sleep(0.001)
         task.cancel()
@@ -60,14 +60,14 @@ def test_a_write_that_fails_after_a_cancellation_disturbs_nobody() -> None:
 def test_a_search_hears_of_its_cancellation() -> None:
     begun, ended = threading.Event(), threading.Event()
 
-    def work(halt: Halt) -> None:
+    def work(halt: HaltSignal) -> None:
         halt.also(ended.set)
         begun.set()
         ended.wait()
         halt.check()
 
     async def main() -> None:
-        task = asyncio.create_task(aside(work))
+        task = asyncio.create_task(run_in_thread(work))
         while not begun.is_set():  # noqa: ASYNC110  # a thread tells it
             await asyncio.sleep(0.001)
         task.cancel()
@@ -79,7 +79,7 @@ def test_a_search_hears_of_its_cancellation() -> None:
 
 
 def test_what_is_to_end_ends_at_once_if_it_comes_too_late() -> None:
-    halt = Halt()
+    halt = HaltSignal()
     halt.now()
     ended: list[int] = []
     halt.also(lambda: ended.append(1))
@@ -90,5 +90,5 @@ def test_what_is_to_end_ends_at_once_if_it_comes_too_late() -> None:
 
 def test_time_is_limited() -> None:
     with pytest.raises(ToolError, match="longer than 0 seconds"):
-        Halt(0).check()
-    assert Halt(None).left is None
+        HaltSignal(0).check()
+    assert HaltSignal(None).left is None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from mainspring.processes.marks import new_mark
-from mainspring.tools.shell_script import answer_pair, answered, arguments
+from mainspring.tools.shell_script import answer_pair, bash_arguments, read_final_directory
 from tools.bash_hands import bash
 
 BASH = ("bash", "--noprofile", "--norc", "-c")
@@ -89,8 +89,8 @@ def told(argv: tuple[str, ...], work: Path, place: int = -1, end: int = -1) -> T
 def test_a_command_prints_what_it_prints_without_us(tmp_path: Path, command: str, place: int) -> None:
     ours, its = answer_pair()
     try:
-        asked = told(("bash", *arguments(command, new_mark(), place)), tmp_path / "ours", place, its)
-        assert answered(ours) in {"", str(tmp_path / "ours"), str(tmp_path / "ours" / "sub"), "faked"}
+        asked = told(("bash", *bash_arguments(command, new_mark(), place)), tmp_path / "ours", place, its)
+        assert read_final_directory(ours) in {"", str(tmp_path / "ours"), str(tmp_path / "ours" / "sub"), "faked"}
     finally:
         os.close(ours)
         os.close(its)
@@ -102,8 +102,8 @@ def test_a_command_prints_what_it_prints_without_us(tmp_path: Path, command: str
 def test_the_folder_is_told_wherever_the_pipe_is(tmp_path: Path, command: str, place: int) -> None:
     ours, its = answer_pair()
     try:
-        told(("bash", *arguments(command, new_mark(), place)), tmp_path / "work", place, its)
-        assert answered(ours) == str(tmp_path / "work" / "sub")
+        told(("bash", *bash_arguments(command, new_mark(), place)), tmp_path / "work", place, its)
+        assert read_final_directory(ours) == str(tmp_path / "work" / "sub")
     finally:
         os.close(ours)
         os.close(its)
@@ -114,7 +114,9 @@ def test_a_trace_of_the_command_does_not_show_our_own_lines(tmp_path: Path, fd: 
     ours, its = answer_pair()
     try:
         command = f"exec 5>&1; BASH_XTRACEFD={fd}; set -x; cd sub"
-        assert told(("bash", *arguments(command, new_mark(), 11)), tmp_path / "work", 11, its).output == "++ cd sub\n"
+        assert (
+            told(("bash", *bash_arguments(command, new_mark(), 11)), tmp_path / "work", 11, its).output == "++ cd sub\n"
+        )
     finally:
         os.close(ours)
         os.close(its)

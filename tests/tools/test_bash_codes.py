@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.tools.shell_codes import meaning, named
+from mainspring.tools.shell_codes import describe_exit_code, explain_harmless_code
 from tools.bash_hands import bash
 
 FOUND_NOTHING = (
@@ -38,19 +38,19 @@ FAILURES = (
 
 @pytest.mark.parametrize("command", FOUND_NOTHING)
 def test_finding_nothing_is_no_failure(command: str) -> None:
-    assert meaning(command, 1) == "nothing was found"
-    assert meaning(command, 2) == ""
+    assert explain_harmless_code(command, 1) == "nothing was found"
+    assert explain_harmless_code(command, 2) == ""
 
 
 @pytest.mark.parametrize("command", FAILURES)
 def test_what_is_not_known_is_a_failure(command: str) -> None:
-    assert meaning(command, 1) == ""
+    assert explain_harmless_code(command, 1) == ""
 
 
 @given(st.text(max_size=60), st.integers(-64, 255))
 def test_any_text_is_read_without_harm(command: str, code: int) -> None:
-    assert isinstance(meaning(command, code), str)
-    assert named(code)
+    assert isinstance(explain_harmless_code(command, code), str)
+    assert describe_exit_code(code)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Image, Text, ToolCall
 from mainspring.core.updates import CallStarted
 from mainspring.testing.calling import Called
-from mainspring.tools.base import Answer, Calling, Tool, answer
-from mainspring.tools.custom import FromThread, FunctionTool, documented, tool
+from mainspring.tools.base import Tool, ToolAnswer, ToolContext, make_answer
+from mainspring.tools.custom import FunctionTool, ThreadToolContext, parse_docstring, tool
 from tools.desk import Desk
 
 
@@ -129,7 +129,7 @@ def test_a_bound_method() -> None:
     made = tool(Shelf().find)
     assert (made.name, made.about, list(made.spec.schema["properties"])) == ("find", "Find books.", ["letter"])
     assert made("a") == ["a"]
-    assert Desk([made]).now("find", letter="b").answer == answer('["b"]', ["b"])
+    assert Desk([made]).now("find", letter="b").answer == make_answer('["b"]', ["b"])
 
 
 def test_an_object_that_holds_its_own_method_as_a_tool_is_collected() -> None:
@@ -184,7 +184,7 @@ def test_defaults_are_the_very_objects_that_the_function_names() -> None:
     ],
 )
 def test_words_of_a_docstring(doc: str, found: tuple[str, dict[str, str]]) -> None:
-    assert documented(doc) == found
+    assert parse_docstring(doc) == found
 
 
 # --- what is refused when it is decorated ---------------------------------------------------------------------------
@@ -315,10 +315,10 @@ def test_wrong_inputs(input: dict[str, Any], message: str) -> None:
     assert (ran, desk.decisions) == ([], [])
 
 
-def _never(ran: list[object]) -> Callable[[Any, Calling], Awaitable[Answer]]:
-    async def run(given: Any, calling: Calling) -> Answer:
+def _never(ran: list[object]) -> Callable[[Any, ToolContext], Awaitable[ToolAnswer]]:
+    async def run(given: Any, calling: ToolContext) -> ToolAnswer:
         ran.append(given)
-        return answer("")
+        return make_answer("")
 
     return run
 
@@ -349,33 +349,33 @@ def test_an_enormous_value_is_taken_and_its_result_is_cut() -> None:
 # --- every kind of return, async and in a thread --------------------------------------------------------------------
 
 PIXEL = Image("image/png", "aGk=")
-WHOLE = Answer((Text("w"), PIXEL), {"a": 1}, is_error=True, failed=True)
+WHOLE = ToolAnswer((Text("w"), PIXEL), {"a": 1}, is_error=True, failed=True)
 
 
 class Shade(str):
     pass
 
 
-RETURNS: dict[str, tuple[object, Answer]] = {
-    "text": ("words", answer("words")),
-    "text of another type": (Shade("words"), answer("words")),
-    "empty text": ("", answer("")),
-    "None": (None, answer("(nothing)")),
+RETURNS: dict[str, tuple[object, ToolAnswer]] = {
+    "text": ("words", make_answer("words")),
+    "text of another type": (Shade("words"), make_answer("words")),
+    "empty text": ("", make_answer("")),
+    "None": (None, make_answer("(nothing)")),
     "an answer": (WHOLE, WHOLE),
-    "a number": (7, answer("7", 7)),
-    "a large number": (2**60, answer(str(2**60), 2**60)),
-    "true": (True, answer("true", True)),
-    "a float": (0.5, answer("0.5", 0.5)),
-    "a list": ([1, "a", None], answer('[1,"a",null]', [1, "a", None])),
-    "an empty list": ([], answer("[]", [])),
-    "an object": ({"a": {"b": [1]}}, answer('{"a":{"b":[1]}}', {"a": {"b": [1]}})),
-    "keys that are numbers": ({1: "a"}, answer('{"1":"a"}', {"1": "a"})),
-    "a tuple": ((1, 2), answer("[1,2]", [1, 2])),
-    "a struct": (Point(1, 2), answer('{"x":1,"y":2}', {"x": 1, "y": 2})),
-    "a date": (dt.date(2024, 2, 29), answer('"2024-02-29"', "2024-02-29")),
-    "content": (PIXEL, Answer((PIXEL,))),
-    "a list of content": ([Text("a"), PIXEL], Answer((Text("a"), PIXEL))),
-    "a tuple of content": ((PIXEL, PIXEL), Answer((PIXEL, PIXEL))),
+    "a number": (7, make_answer("7", 7)),
+    "a large number": (2**60, make_answer(str(2**60), 2**60)),
+    "true": (True, make_answer("true", True)),
+    "a float": (0.5, make_answer("0.5", 0.5)),
+    "a list": ([1, "a", None], make_answer('[1,"a",null]', [1, "a", None])),
+    "an empty list": ([], make_answer("[]", [])),
+    "an object": ({"a": {"b": [1]}}, make_answer('{"a":{"b":[1]}}', {"a": {"b": [1]}})),
+    "keys that are numbers": ({1: "a"}, make_answer('{"1":"a"}', {"1": "a"})),
+    "a tuple": ((1, 2), make_answer("[1,2]", [1, 2])),
+    "a struct": (Point(1, 2), make_answer('{"x":1,"y":2}', {"x": 1, "y": 2})),
+    "a date": (dt.date(2024, 2, 29), make_answer('"2024-02-29"', "2024-02-29")),
+    "content": (PIXEL, ToolAnswer((PIXEL,))),
+    "a list of content": ([Text("a"), PIXEL], ToolAnswer((Text("a"), PIXEL))),
+    "a tuple of content": ((PIXEL, PIXEL), ToolAnswer((PIXEL, PIXEL))),
 }
 
 
@@ -398,7 +398,7 @@ def test_what_a_function_may_return(kind: str) -> None:
     desk = Desk(both(returned))
     for name in ("late", "aside"):
         found = desk.now(name).answer
-        if isinstance(returned, Answer):
+        if isinstance(returned, ToolAnswer):
             assert found == returned
         assert (found.content, found.data, found.is_error) == (expected.content, expected.data, expected.is_error)
 
@@ -419,13 +419,13 @@ NO_PARTS = "returned content that is no 'Text', 'Image' or 'Document'"
         (LOOPED, "returned list, which is no JSON ("),
         (len, "which is no JSON ("),
         (b"bytes", "returned bytes: mend the tool, decode them or return an 'Image'."),
-        (Answer("text"), NO_PARTS),  # type: ignore[arg-type]  # what people write
-        (Answer(("text",)), NO_PARTS),  # type: ignore[arg-type]
-        (Answer((Text(5),)), NO_PARTS),  # type: ignore[arg-type]
-        (Answer(None), NO_PARTS),  # type: ignore[arg-type]
+        (ToolAnswer("text"), NO_PARTS),  # type: ignore[arg-type]  # what people write
+        (ToolAnswer(("text",)), NO_PARTS),  # type: ignore[arg-type]
+        (ToolAnswer((Text(5),)), NO_PARTS),  # type: ignore[arg-type]
+        (ToolAnswer(None), NO_PARTS),  # type: ignore[arg-type]
         ([Text("a"), Text(None)], NO_PARTS),  # type: ignore[arg-type]
-        (Answer((Text("a"),), data=object()), "returned an 'Answer' whose data is no JSON ("),
-        (Answer((Text("a"),), data=["\ud800"]), "returned an 'Answer' whose data is no JSON ("),
+        (ToolAnswer((Text("a"),), data=object()), "returned a 'ToolAnswer' whose data is no JSON ("),
+        (ToolAnswer((Text("a"),), data=["\ud800"]), "returned a 'ToolAnswer' whose data is no JSON ("),
     ],
 )
 def test_what_a_function_may_not_return(returned: object, message: str) -> None:
@@ -586,7 +586,7 @@ def test_a_plain_function_around_an_async_one() -> None:
 @pytest.mark.covers("N-09")
 def test_progress_and_questions() -> None:
     @tool
-    async def wizard(thing: str, calling: Calling) -> str:
+    async def wizard(thing: str, calling: ToolContext) -> str:
         calling.progress("half of it")
         said = await calling.ask(f"Which {thing}?")
         return f"{calling.id} {calling.place.cwd} {said}"
@@ -599,7 +599,7 @@ def test_progress_and_questions() -> None:
 
 def test_the_call_may_be_left_out_by_whoever_calls_the_function() -> None:
     @tool
-    def count(most: int, calling: Calling | None = None) -> int:
+    def count(most: int, calling: ToolContext | None = None) -> int:
         if calling is not None:
             calling.progress("counting")
         return most
@@ -617,7 +617,7 @@ def test_progress_from_a_thread_comes_in_its_order_and_in_the_loop() -> None:
             super().progress(text)
 
     @tool
-    def work(calling: Calling) -> str:
+    def work(calling: ToolContext) -> str:
         for number in range(100):
             calling.progress(str(number))
         return f"{calling.id} {calling.place.cwd} {calling.may_read('/etc/hosts')}"
@@ -630,7 +630,7 @@ def test_progress_from_a_thread_comes_in_its_order_and_in_the_loop() -> None:
 
 def test_a_thread_cannot_ask() -> None:
     @tool
-    def work(calling: Calling) -> Any:
+    def work(calling: ToolContext) -> Any:
         return calling.ask("May I?")
 
     desk = Desk([work], answers=("yes",))
@@ -645,16 +645,16 @@ def test_from_a_thread_there_is_all_that_a_call_offers() -> None:
     update = CallStarted(ToolCall("call-2", "inner", {}))
 
     @tool
-    def work(calling: Calling) -> str:
+    def work(calling: ToolContext) -> str:
         calling.show(update)
         return f"{calling.id} {calling.place.cwd} {calling.approved} {calling.may_read('/x')}"
 
     @tool
-    def waits(calling: Calling) -> Any:
+    def waits(calling: ToolContext) -> Any:
         return calling.room()
 
     @tool
-    def asks(calling: Calling) -> Any:
+    def asks(calling: ToolContext) -> Any:
         return calling.ask("May I?", about={"a": 1})
 
     called = Called("/")
@@ -662,8 +662,8 @@ def test_from_a_thread_there_is_all_that_a_call_offers() -> None:
     for made, verb in ((waits, "wait"), (asks, "ask")):
         with pytest.raises(ToolError, match=f"'{made.name}' cannot {verb} from a thread: mend the tool"):
             called.now(made)
-    offered = {name for name in vars(Calling) if not name.startswith("_")}
-    assert {name for name in offered if not hasattr(FromThread, name)} == set()
+    offered = {name for name in vars(ToolContext) if not name.startswith("_")}
+    assert {name for name in offered if not hasattr(ThreadToolContext, name)} == set()
 
 
 # --- cancellation ---------------------------------------------------------------------------------------------------
@@ -702,7 +702,7 @@ def test_cancelling_a_plain_function_leaves_its_thread_alone() -> None:
         go_on, over = threading.Event(), asyncio.Event()
 
         @tool
-        def work(calling: Calling) -> str:
+        def work(calling: ToolContext) -> str:
             loop.call_soon_threadsafe(entered.set)
             assert go_on.wait(60)
             try:
@@ -733,7 +733,7 @@ def test_cancelling_a_plain_function_leaves_its_thread_alone() -> None:
 
 def test_progress_may_be_tested_without_the_pipeline() -> None:
     @tool
-    async def work(calling: Calling) -> str:
+    async def work(calling: ToolContext) -> str:
         calling.progress("a")
         return await calling.ask("b?")
 

@@ -21,10 +21,10 @@ from mainspring.providers.scripted import Scripted, call, says
 from mainspring.providers.transport import Transport
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
-from mainspring.tools.base import Place, Tool
+from mainspring.tools.base import Tool, Workspace
 from mainspring.tools.custom import tool
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 
 
 @tool(read_only=True, deferred=True)
@@ -63,8 +63,8 @@ async def bells() -> str:
     return "eight"
 
 
-def new_hands() -> Hands:
-    return Hands([weather, clock], place=Place("/"), gate=Open())
+def new_hands() -> Toolset:
+    return Toolset([weather, clock], place=Workspace("/"), gate=AllowAll())
 
 
 @pytest.mark.covers("F-26", "N-05")
@@ -108,7 +108,7 @@ def test_what_was_seen_before_is_still_known_when_the_session_is_taken_up() -> N
 
 
 def test_without_deferred_tools_there_is_no_search() -> None:
-    hands = Hands([clock], place=Place("/"), gate=Open())
+    hands = Toolset([clock], place=Workspace("/"), gate=AllowAll())
     assert [spec.name for spec in hands.specs] == ["clock"]
     assert hands.is_concurrent(ToolCall("c", "clock", {}))
     assert hands.is_repeatable(ToolCall("c", "clock", {}))
@@ -118,7 +118,7 @@ def test_without_deferred_tools_there_is_no_search() -> None:
 # --- tools that come later ------------------------------------------------------------------------------------------
 
 
-def told(hands: Hands) -> list[str]:
+def told(hands: Toolset) -> list[str]:
     return [spec.name for spec in hands.specs]
 
 
@@ -144,7 +144,7 @@ def test_what_comes_later_goes_to_the_end_and_takes_no_name_that_is_in_use() -> 
 
 
 def test_a_search_comes_with_the_first_deferred_tool() -> None:
-    hands = Hands([clock], place=Place("/"), gate=Open())
+    hands = Toolset([clock], place=Workspace("/"), gate=AllowAll())
     assert hands.add([weather]) == ("weather",)
     assert told(hands) == ["clock", "ToolSearch"]
     assert "They are: weather." in hands.specs[1].description

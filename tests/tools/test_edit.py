@@ -14,11 +14,11 @@ from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
 from mainspring.testing.calling import Called
-from mainspring.tools.coding import decode, encode, plain
+from mainspring.tools.coding import decode_text, encode_text, normalize_newlines
 from mainspring.tools.edit import EDIT
 from mainspring.tools.files import WHOLE
 from mainspring.tools.read import READ
-from mainspring.tools.replacing import found_in, replace
+from mainspring.tools.replacing import found_in, replace_text
 from tools.patching import applied
 
 
@@ -117,22 +117,22 @@ def test_of_any_bytes_only_those_asked_for_change(
 ) -> None:
     """Some part of the file, as a model would see it, becomes something else."""
     data = mark + b"".join(pieces)
-    text, coding = decode(data, "f")
-    assert encode(text, coding) == data
-    seen = plain(text)
+    text, coding = decode_text(data, "f")
+    assert encode_text(text, coding) == data
+    seen = normalize_newlines(text)
     old = seen[start : start + length]
     assume(old and not any("\ud800" <= sign <= "\udfff" for sign in old) and "\r" not in old)
     spans = found_in(text, old, 100)
     assert spans
-    made = replace(text, old, spans[:1], new)
+    made = replace_text(text, old, spans[:1], new)
     first = spans[0]
-    assert plain(text[first.start : first.end]) == old
-    before, after = encode(text[: first.start], coding), text[first.end :].encode("utf-8", "surrogateescape")
-    result = encode(made.text, coding)
+    assert normalize_newlines(text[first.start : first.end]) == old
+    before, after = encode_text(text[: first.start], coding), text[first.end :].encode("utf-8", "surrogateescape")
+    result = encode_text(made.text, coding)
     assert result.startswith(before)
     assert result.endswith(after)
     middle = result[len(before) : len(result) - len(after)].decode()
-    assert plain(middle) == new
+    assert normalize_newlines(middle) == new
     assert "\r\n" in text or "\r" not in middle
 
 
@@ -149,10 +149,10 @@ def test_the_patch_of_an_edit_leads_to_the_new_text(
     try:
         answer = calling.now(EDIT, file_path="patched", old_string=old, new_string=new, replace_all=True)
     except ToolError:
-        assert old not in plain(text) or old == new
+        assert old not in normalize_newlines(text) or old == new
         return
-    after = plain((folder / "patched").read_bytes().decode())
-    assert applied(plain(text), answer.data["structuredPatch"]) == after
+    after = normalize_newlines((folder / "patched").read_bytes().decode())
+    assert applied(normalize_newlines(text), answer.data["structuredPatch"]) == after
 
 
 # --- only what was read -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from mainspring.engine.shared import Policy
 from mainspring.permissions.policy import Decision, PermissionRequest
-from mainspring.tools.gate import LEAVES, Gate, Written
+from mainspring.tools.gate import LEAVES, PermissionChecker, RuleText
 
 
 class Walls:
@@ -31,8 +31,8 @@ def verdict(
     *,
     leaves: bool = False,
 ) -> str:
-    written = [Written(kind, text, "user") for kind, _, text in [rule.partition(" ") for rule in rules]]
-    gate = Gate(tuple(written), folders=("/work",))
+    written = [RuleText(kind, text, "user") for kind, _, text in [rule.partition(" ") for rule in rules]]
+    gate = PermissionChecker(tuple(written), folders=("/work",))
     gate.sandbox = sandbox
     asked = PermissionRequest("Bash", {"command": command, LEAVES: leaves}, "/work", hook=hook)
     return asyncio.run(gate.verdict(asked, Policy(mode))).decision
@@ -88,7 +88,7 @@ def test_without_that_wish_or_without_walls_nothing_is_allowed_by_itself() -> No
 
 
 def test_who_is_asked_is_told_that_it_is_about_leaving() -> None:
-    gate = Gate((), folders=("/work",))
+    gate = PermissionChecker((), folders=("/work",))
     gate.sandbox = Walls()
     asked = PermissionRequest("Bash", {"command": "make install", LEAVES: True}, "/work")
     verdict = asyncio.run(gate.verdict(asked, Policy("default")))

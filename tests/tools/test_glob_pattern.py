@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.glob_pattern import Split, chooser, compiled, expanded, split
+from mainspring.tools.glob_pattern import SplitPattern, compile_glob, expand_braces, make_chooser, split_pattern
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,10 @@ from mainspring.tools.glob_pattern import Split, chooser, compiled, expanded, sp
     ],
 )
 def test_patterns(pattern: str, fits: list[str], misses: list[str]) -> None:
-    matches = compiled(pattern, whole="/" in pattern).match
+    matches = compile_glob(pattern, whole="/" in pattern).match
     assert [name for name in fits if not matches(name)] == []
     assert [name for name in misses if matches(name)] == []
-    assert chooser(pattern, whole="/" in pattern)([name for name in fits + misses if name]) == fits
+    assert make_chooser(pattern, whole="/" in pattern)([name for name in fits + misses if name]) == fits
 
 
 def slowly(pattern: str, name: str) -> bool:
@@ -57,7 +57,7 @@ def slowly(pattern: str, name: str) -> bool:
 @given(st.text("ab*?", min_size=1, max_size=7), st.text("ab", min_size=1, max_size=7))
 def test_stars_fit_as_they_do_by_the_book(pattern: str, name: str) -> None:
     if "**" not in pattern:
-        assert bool(compiled(pattern, whole=True).match(name)) == slowly(pattern, name)
+        assert bool(compile_glob(pattern, whole=True).match(name)) == slowly(pattern, name)
 
 
 def folders_slowly(parts: list[str], names: list[str]) -> bool:
@@ -74,13 +74,13 @@ def folders_slowly(parts: list[str], names: list[str]) -> bool:
 )
 def test_folders_fit_as_they_do_by_the_book(parts: list[str], names: list[str]) -> None:
     if parts[-1] != "**":
-        matches = compiled("/".join(parts), whole=True).match
+        matches = compile_glob("/".join(parts), whole=True).match
         assert bool(matches("/".join(names))) == folders_slowly(parts, names)
 
 
 @pytest.mark.parametrize("pattern", ["*a" * 400 + "b", "**/a*/" * 100 + "b", "{a,b}*" * 7, "?*" * 300, "[a-z]*" * 150])
 def test_no_pattern_takes_for_ever(pattern: str) -> None:
-    matches = compiled(pattern).match
+    matches = compile_glob(pattern).match
     start = time.process_time()
     for name in ("a" * 255, "/".join(["a" * 50] * 40), "ab" * 120):
         matches(name)
@@ -89,13 +89,13 @@ def test_no_pattern_takes_for_ever(pattern: str) -> None:
 
 def test_what_is_refused() -> None:
     with pytest.raises(ToolError, match="stand for more than 200 patterns"):
-        compiled("{a,b}" * 20)
+        compile_glob("{a,b}" * 20)
     with pytest.raises(ToolError, match="1,000 is the most"):
-        compiled("x" * 1_001)
+        compile_glob("x" * 1_001)
 
 
 def test_parts() -> None:
-    assert expanded("a{b,c}d{e,f}") == ["abde", "abdf", "acde", "acdf"]
-    assert split("src/lib/*.py") == Split("src/lib", "*.py")
-    assert split("src/lib.py") == Split("src", "lib.py")
-    assert split("**/x") == Split("", "**/x")
+    assert expand_braces("a{b,c}d{e,f}") == ["abde", "abdf", "acde", "acdf"]
+    assert split_pattern("src/lib/*.py") == SplitPattern("src/lib", "*.py")
+    assert split_pattern("src/lib.py") == SplitPattern("src", "lib.py")
+    assert split_pattern("**/x") == SplitPattern("", "**/x")

@@ -14,13 +14,13 @@ from processes.steps import names_in
 from mainspring.core.errors import ToolError
 from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import Called
-from mainspring.tools.aside import Halt
+from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.grep import GREP
-from mainspring.tools.search import answered, begun
-from mainspring.tools.search_child import PIPE, Job, Where, output_of
+from mainspring.tools.search import open_search_root, run_search
+from mainspring.tools.search_child import PIPE, SearchJob, SearchLocation, output_of
 from mainspring.tools.search_confirm import AT_ONCE
-from mainspring.tools.search_request import Request
+from mainspring.tools.search_request import FileSearchRequest
 from tools.searching import children, fake_ripgrep, manner, without_ripgrep
 
 __all__ = ["manner"]
@@ -161,10 +161,10 @@ def test_the_search_stays_where_it_was_decided(tmp_path: Path, manner: str) -> N
         (tmp_path / root / "f").write_text(text)
     calling = Called(str(tmp_path))
     for name in ("ws", "ws/f"):
-        with begun(resolve_path(name, str(tmp_path)), calling) as where:
+        with open_search_root(resolve_path(name, str(tmp_path)), calling) as where:
             (tmp_path / "ws").rename(tmp_path / "aside")
             (tmp_path / "ws").symlink_to("out")
-            output = answered(Request("content", "one"), where, calling.place, Halt(20))
+            output = run_search(FileSearchRequest("content", "one"), where, calling.place, HaltSignal(20))
         assert b"inside" in output.data
         assert b"secret" not in output.data
         (tmp_path / "ws").unlink()
@@ -298,7 +298,7 @@ def test_time_is_limited(tmp_path: Path) -> None:
     before = set(children())
     try:
         command = ["/bin/sh", "-c", "echo found; exec sleep 1000"]
-        output = output_of(Job(command, {}, 1_000), Where(fd, str(tmp_path)), Halt(0.3))
+        output = output_of(SearchJob(command, {}, 1_000), SearchLocation(fd, str(tmp_path)), HaltSignal(0.3))
     finally:
         os.close(fd)
     assert (output.data, output.late) == (b"found\n", True)
@@ -308,12 +308,14 @@ def test_time_is_limited(tmp_path: Path) -> None:
 def test_output_and_memory_are_limited(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
-        where = Where(fd, str(tmp_path))
-        output = output_of(Job(["/bin/sh", "-c", "yes; exit"], {"PATH": "/usr/bin:/bin"}, 100_000), where, Halt(30))
+        where = SearchLocation(fd, str(tmp_path))
+        output = output_of(
+            SearchJob(["/bin/sh", "-c", "yes; exit"], {"PATH": "/usr/bin:/bin"}, 100_000), where, HaltSignal(30)
+        )
         assert output.cut
         assert 100_000 <= len(output.data) < 100_000 + PIPE
         greedy = "x=yyyyyyyyyyyyyyyy; while :; do x=$x$x; done"
-        output = output_of(Job(["/bin/sh", "-c", greedy], {}, 1_000), where, Halt(60))
+        output = output_of(SearchJob(["/bin/sh", "-c", greedy], {}, 1_000), where, HaltSignal(60))
         assert output.code != 0
         assert not output.late
     finally:

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from mainspring.core.errors import UsageError
-from mainspring.tools.base import Place
+from mainspring.tools.base import Workspace
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.kit import FOR_PEOPLE, Kit
+from mainspring.tools.kit import FOR_PEOPLE, BuiltinTools
 
 ROOT = Path(__file__).parents[2]
 MOST_TOKENS = 4_000
@@ -30,7 +30,7 @@ def test_the_catalog_says_what_the_tools_say() -> None:
 
 
 def test_every_tool_can_be_had_under_its_name() -> None:
-    kit = Kit(Place("/"), {})
+    kit = BuiltinTools(Workspace("/"), {})
     for name, (about, schema) in SPECS.items():
         tool = kit.tool(name)
         assert (tool.name, tool.spec.description, tool.spec.schema) == (name, about, schema)
@@ -48,7 +48,7 @@ def test_what_the_model_is_told_is_short() -> None:
 
 
 def test_offers_keep_our_order_and_name_what_there_is_not() -> None:
-    kit = Kit(Place("/"), {})
+    kit = BuiltinTools(Workspace("/"), {})
     assert [offer.spec.name for offer in kit.offers(["Read", "Bash"])] == ["Bash", "Read"]
     assert set(SPECS) >= FOR_PEOPLE
     with pytest.raises(UsageError, match="there is no tool 'Reed'"):
@@ -56,8 +56,8 @@ def test_offers_keep_our_order_and_name_what_there_is_not() -> None:
 
 
 def test_nothing_is_loaded_for_an_offer() -> None:
-    code = "import sys; from mainspring.tools.kit import Kit; from mainspring.tools.base import Place; "
-    code += "Kit(Place('/'), {}).offers(['Read', 'Bash']); print(*sys.modules)"
+    code = "import sys; from mainspring.tools.kit import BuiltinTools; from mainspring.tools.base import Workspace; "
+    code += "BuiltinTools(Workspace('/'), {}).offers(['Read', 'Bash']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not {"mainspring.tools.read", "mainspring.tools.bash", "mainspring.processes.children"} & loaded

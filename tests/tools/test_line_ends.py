@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from mainspring import tools
 from mainspring.core.errors import ToolError
 from mainspring.tools import _newlines
-from mainspring.tools.aside import Halt
-from mainspring.tools.line_ends import Descriptor, Ends, Memory, counted_in_python, native_count
-from mainspring.tools.line_index import AHEAD, ALONE, NATIVE_BLOCK, PIECE, Index
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.line_ends import DescriptorBytes, LineEnds, MemoryBytes, counted_in_python, native_count
+from mainspring.tools.line_index import AHEAD, ALONE, NATIVE_BLOCK, PIECE, LineIndex
 
 ROOT = Path(__file__).parents[2]
 
@@ -63,7 +63,7 @@ def test_it_counts_what_python_counts(parts: list[bytes], start: int, blocks: in
         counts, size = _newlines.count(file, start, blocks, block)
     finally:
         os.close(file)
-    expected = counted_in_python(Memory(data), start, blocks, block)
+    expected = counted_in_python(MemoryBytes(data), start, blocks, block)
     assert list(memoryview(counts).cast("Q")) == list(expected.counts)
     assert size == expected.size
 
@@ -131,8 +131,8 @@ def test_one_who_waits_gets_help_and_the_same_numbers(
         monkeypatch.delattr(tools, "_newlines")
     data = rows(ALONE * 2 + rest)
     os.write(fd, data)
-    index = Index()
-    index.count_at_once(Descriptor(fd), None, Halt())
+    index = LineIndex()
+    index.count_at_once(DescriptorBytes(fd), None, HaltSignal())
     assert index.whole
     assert list(index.ends) == plain(data, index.block)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("count-lines")]
@@ -141,39 +141,39 @@ def test_one_who_waits_gets_help_and_the_same_numbers(
 def test_it_goes_no_farther_than_it_must(fd: int) -> None:
     data = rows(ALONE * 4)
     os.write(fd, data)
-    index = Index()
-    index.count_at_once(Descriptor(fd), data[: NATIVE_BLOCK * PIECE * 2].count(b"\n"), Halt())
+    index = LineIndex()
+    index.count_at_once(DescriptorBytes(fd), data[: NATIVE_BLOCK * PIECE * 2].count(b"\n"), HaltSignal())
     assert 2 * PIECE <= len(index.ends) <= (2 + AHEAD) * PIECE
     assert list(index.ends) == plain(data, index.block)[: len(index.ends)]
-    index.count_until(Descriptor(fd), None, Halt())
+    index.count_until(DescriptorBytes(fd), None, HaltSignal())
     assert list(index.ends) == plain(data, index.block)
 
 
 def test_a_mark_at_the_beginning_is_not_counted(fd: int) -> None:
     os.write(fd, b"\n\n\n" + rows(ALONE))
-    index = Index()
-    index.count_at_once(Descriptor(fd, skip=3), None, Halt())
+    index = LineIndex()
+    index.count_at_once(DescriptorBytes(fd, skip=3), None, HaltSignal())
     assert index.ends[-1] == rows(ALONE).count(b"\n")
 
 
 def test_a_file_that_is_cut_short_meanwhile_ends_there(fd: int) -> None:
     os.write(fd, rows(ALONE * 2))
-    source = Descriptor(fd)
+    source = DescriptorBytes(fd)
     os.ftruncate(fd, NATIVE_BLOCK * 3 + 100)
-    index = Index()
-    index.count_at_once(source, None, Halt())
+    index = LineIndex()
+    index.count_at_once(source, None, HaltSignal())
     assert index.whole
     assert index.ends[-1] == rows(ALONE)[: NATIVE_BLOCK * 3 + 100].count(b"\n")
 
 
-class Failing(Memory):
+class Failing(MemoryBytes):
     """Fails once, in the piece that comes as this one."""
 
     def __init__(self, data: bytes, piece: int) -> None:
         super().__init__(data)
         self.left = piece
 
-    def ends(self, start: int, blocks: int, block: int) -> Ends:
+    def ends(self, start: int, blocks: int, block: int) -> LineEnds:
         self.left -= 1
         if self.left == -1:
             raise OSError(5, "Input/output error")
@@ -183,21 +183,21 @@ class Failing(Memory):
 @pytest.mark.parametrize("piece", range(5))
 def test_what_failed_is_counted_by_the_next_one(piece: int) -> None:
     data = rows(10 * PIECE * 4 * 4 + 3)
-    index, source = Index(block=10), Failing(data, piece)
+    index, source = LineIndex(block=10), Failing(data, piece)
     with pytest.raises(OSError, match="Input/output error"):
-        index.count_until(source, None, Halt())
-    index.count_until(source, None, Halt())
+        index.count_until(source, None, HaltSignal())
+    index.count_until(source, None, HaltSignal())
     assert list(index.ends) == plain(data, 10)
 
 
-class Stuck(Memory):
+class Stuck(MemoryBytes):
     """The first piece takes until it is told to go on."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
         self.began, self.go_on = threading.Event(), threading.Event()
 
-    def ends(self, start: int, blocks: int, block: int) -> Ends:
+    def ends(self, start: int, blocks: int, block: int) -> LineEnds:
         if start == 0:
             self.began.set()
             assert self.go_on.wait(30)
@@ -205,8 +205,8 @@ class Stuck(Memory):
 
 
 def test_one_who_waits_for_another_can_be_stopped() -> None:
-    index, source, halt = Index(block=10), Stuck(b"x\n" * 10), Halt()
-    other = threading.Thread(target=index.count_until, args=(source, None, Halt()))
+    index, source, halt = LineIndex(block=10), Stuck(b"x\n" * 10), HaltSignal()
+    other = threading.Thread(target=index.count_until, args=(source, None, HaltSignal()))
     other.start()
     assert source.began.wait(30)
     waiting = threading.Timer(0.01, halt.now)

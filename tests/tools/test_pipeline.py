@@ -19,12 +19,12 @@ from mainspring.engine.shared import Policy
 from mainspring.hooks.points import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.tools.approval import DENIED
-from mainspring.tools.base import INTERRUPTED, Answer, Calling, Input, Offer, Place, Tool, answer
-from mainspring.tools.gate import Gate
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import INTERRUPTED, Input, Tool, ToolAnswer, ToolContext, ToolHandle, Workspace, make_answer
+from mainspring.tools.gate import PermissionChecker
+from mainspring.tools.hands import Toolset
 from mainspring.tools.inputs import MOST_DEEP, whole_path
-from mainspring.tools.kit import Kit
-from mainspring.tools.passage import Done
+from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.passage import InvocationResult
 from mainspring.tools.steps import STEPS
 
 PRE, POST, FAILED, ASKED = (
@@ -50,7 +50,7 @@ class Scene:
         self.warnings: list[str] = []
         self._answers = list(answers)
         self.hooks: list[Hook] = []
-        self.kit = Kit(Place(str(folder), home=str(folder / "home"), spill=str(folder / "spill")), ENV)
+        self.kit = BuiltinTools(Workspace(str(folder), home=str(folder / "home"), spill=str(folder / "spill")), ENV)
         self.more: list[Tool] = []
         self.agent: tuple[str, str] | None = None
 
@@ -62,12 +62,12 @@ class Scene:
         self.hooks.append(Hook(point, ask, matcher, name="mine"))
         return self
 
-    def hands(self) -> Hands:
+    def hands(self) -> Toolset:
         attended = bool(self._answers)
-        tools: list[Tool | Offer] = [*self.kit.offers(["Read", "Edit", "Bash"]), *self.more]
+        tools: list[Tool | ToolHandle] = [*self.kit.offers(["Read", "Edit", "Bash"]), *self.more]
         hooks = HookRunner(self.hooks, warn=self.warnings.append)
-        gate = Gate(home=self.kit.place.home)
-        return Hands(tools, place=self.kit.place, gate=gate, hooks=hooks, attended=attended, agent=self.agent)
+        gate = PermissionChecker(home=self.kit.place.home)
+        return Toolset(tools, place=self.kit.place, gate=gate, hooks=hooks, attended=attended, agent=self.agent)
 
     # --- the engine's side ---
 
@@ -76,7 +76,7 @@ class Scene:
         self.about.append(about)
         return self._answers.pop(0)
 
-    async def decided(self, decision: str, reason: str) -> None:
+    async def note_decision(self, decision: str, reason: str) -> None:
         self.log.append((decision, reason))
 
     def progress(self, text: str) -> None:
@@ -90,13 +90,13 @@ class Scene:
 
     # --- a call ---
 
-    async def call(self, name: str, /, **input: Any) -> Done:
+    async def call(self, name: str, /, **input: Any) -> InvocationResult:
         return await self.hands().run(ToolCall("call-1", name, input), self)
 
-    def now(self, name: str, /, **input: Any) -> Done:
+    def now(self, name: str, /, **input: Any) -> InvocationResult:
         return self.play(lambda: self.call(name, **input))
 
-    def bash(self, command: str) -> Done:
+    def bash(self, command: str) -> InvocationResult:
         return self.now("Bash", command=command)
 
     def play(self, main: Callable[[], Awaitable[Result]]) -> Result:
@@ -124,7 +124,7 @@ def rewritten(**input: Any) -> dict[str, Any]:
     return own(updatedInput=input)
 
 
-def steps(done: Done) -> list[str]:
+def steps(done: InvocationResult) -> list[str]:
     return [name for name, _ in done.steps]
 
 
@@ -145,7 +145,7 @@ def test_the_steps_in_their_order(tmp_path: Path) -> None:
         scene.hook(point, look, matcher="Edit")
     hands = scene.hands()
 
-    async def main() -> Done:
+    async def main() -> InvocationResult:
         await hands.run(ToolCall("call-0", "Read", {"file_path": "a.txt"}), scene)
         scene.log.clear()
         given = {"file_path": "a.txt", "old_string": "one", "new_string": "two"}
@@ -197,7 +197,7 @@ def test_an_unknown_tool_is_told_which_there_are(tmp_path: Path) -> None:
     assert done.answer.text == "There is no tool 'Grepp'. There are: Bash, Read, Edit."
     assert not done.denied
     assert scene.log == []
-    nobody = asyncio.run(Hands([], place=Place("/")).run(ToolCall("c", "X", {}), scene))
+    nobody = asyncio.run(Toolset([], place=Workspace("/")).run(ToolCall("c", "X", {}), scene))
     assert nobody.answer.text == "There is no tool 'X'. There are: none."
 
 
@@ -455,7 +455,7 @@ def test_the_policy_is_read_at_each_call(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "allow Bash")
     hands = scene.hands()
 
-    async def main() -> tuple[Done, Done]:
+    async def main() -> tuple[InvocationResult, InvocationResult]:
         first = await hands.run(ToolCall("1", "Bash", {"command": "touch one"}), scene)
         scene.policy = Policy(rules=("deny Bash",))
         return first, await hands.run(ToolCall("2", "Bash", {"command": "touch two"}), scene)
@@ -522,7 +522,7 @@ def test_after_a_failure_the_other_hook_is_told(tmp_path: Path) -> None:
 
 
 def test_hooks_hear_of_a_tool_that_crashes(tmp_path: Path) -> None:
-    async def crash(_: Input, __: Calling) -> Answer:
+    async def crash(_: Input, __: ToolContext) -> ToolAnswer:
         raise ZeroDivisionError("by zero")
 
     scene = Scene(tmp_path, "allow Crash").hook(FAILED, own(additionalContext="known: use the other one"))
@@ -533,22 +533,25 @@ def test_hooks_hear_of_a_tool_that_crashes(tmp_path: Path) -> None:
     assert scene.log[-1][1]["error"] == done.answer.text
 
 
-@pytest.mark.parametrize("made", [None, "text", Answer("text"), Answer((Text("a"), "b")), Answer((Text(7),))])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "made",
+    [None, "text", ToolAnswer("text"), ToolAnswer((Text("a"), "b")), ToolAnswer((Text(7),))],  # type: ignore[arg-type]
+)
 def test_what_is_no_answer_is_the_tools_failure_and_not_the_runs(tmp_path: Path, made: Any) -> None:
-    async def run(given: Any, calling: Calling) -> Any:
+    async def run(given: Any, calling: ToolContext) -> Any:
         return made
 
     scene = Scene(tmp_path, "allow Own").hook(FAILED)
     scene.more.append(Tool(name="Own", about="", input=Input, run=run))
     done = scene.now("Own")
     assert (done.answer.is_error, done.answer.text) == (
-        True, "The tool itself failed: it returned no 'Answer' of 'Text', 'Image' and 'Document'",
+        True, "The tool itself failed: it returned no 'ToolAnswer' of 'Text', 'Image' and 'Document'",
     )  # fmt: skip
     assert scene.names == ["allow", "PostToolUseFailure"]
 
 
 def test_a_person_who_declines_what_a_tool_asks_ends_the_run(tmp_path: Path) -> None:
-    async def run(given: Any, calling: Calling) -> Any:
+    async def run(given: Any, calling: ToolContext) -> Any:
         raise DeclinedError("The user does not want to answer.")
 
     scene = Scene(tmp_path, "allow Own")
@@ -599,17 +602,17 @@ class Wanted(Input, frozen=True):
     size: int = 0
 
 
-async def write(given: Wanted, calling: Calling) -> Answer:
+async def write(given: Wanted, calling: ToolContext) -> ToolAnswer:
     calling.progress("writing")
     if given.size < 0:
         raise ToolError("x" * -given.size)
-    return answer("".join(chr(ord("a") + at * 26 // max(given.size, 1)) for at in range(given.size)))
+    return make_answer("".join(chr(ord("a") + at * 26 // max(given.size, 1)) for at in range(given.size)))
 
 
 LONG = Tool(name="Long", about="Writes.", input=Wanted, run=write, read_only=True, most_shown=3_000)
 
 
-def long(folder: Path, size: int, *, spill: bool = True) -> tuple[Scene, Done]:
+def long(folder: Path, size: int, *, spill: bool = True) -> tuple[Scene, InvocationResult]:
     scene = Scene(folder, "allow Long")
     scene.more = [LONG]
     if not spill:
@@ -656,8 +659,8 @@ def test_errors_and_replaced_outputs_are_cut_too(tmp_path: Path) -> None:
 # --- cancellation -------------------------------------------------------------------------------------------------
 
 
-def cancelled(scene: Scene, when: Callable[[], object], name: str, /, **input: Any) -> Done:
-    async def main() -> Done:
+def cancelled(scene: Scene, when: Callable[[], object], name: str, /, **input: Any) -> InvocationResult:
+    async def main() -> InvocationResult:
         task = asyncio.ensure_future(scene.call(name, **input))
         await until(when)
         task.cancel()
@@ -702,7 +705,7 @@ def test_cancelled_while_it_runs_nobody_knows_and_nothing_is_left(tmp_path: Path
 
 def test_which_calls_may_run_beside_others_and_which_again(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
-    scene.kit = Kit(scene.kit.place, ENV, only_reads=lambda command: command == "ls")
+    scene.kit = BuiltinTools(scene.kit.place, ENV, only_reads=lambda command: command == "ls")
     hands = scene.hands()
 
     def known(name: str, **input: Any) -> tuple[bool, bool]:
@@ -752,8 +755,8 @@ def test_a_call_in_one_line_whatever_it_is(tmp_path: Path) -> None:
     assert [hands.line(ToolCall("c", name, input)) for name, input, _ in calls] == [line for _, _, line in calls]
 
 
-async def _nothing(given: Any, calling: Calling) -> Answer:
-    return answer("")
+async def _nothing(given: Any, calling: ToolContext) -> ToolAnswer:
+    return make_answer("")
 
 
 def test_tools_are_loaded_at_their_first_call(tmp_path: Path) -> None:

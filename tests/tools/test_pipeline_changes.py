@@ -10,9 +10,9 @@ import pytest
 
 from mainspring.core.messages import ToolCall
 from mainspring.hooks.points import HookResult
-from mainspring.tools.gate import Gate
-from mainspring.tools.hands import Hands
-from mainspring.tools.passage import Done
+from mainspring.tools.gate import PermissionChecker
+from mainspring.tools.hands import Toolset
+from mainspring.tools.passage import InvocationResult
 from tools.test_pipeline import ASKED, POST, PRE, Scene, cancelled, own
 
 
@@ -84,13 +84,13 @@ def test_a_deny_rule_holds_wherever_the_shell_has_gone(tmp_path: Path, rule: str
     (tmp_path / ".env").write_text("secret\n")
     (tmp_path / "sub").mkdir()
     scene = Scene(tmp_path, f"deny {rule}", "allow Bash")
-    hands = Hands(
+    hands = Toolset(
         scene.kit.offers(["Read", "Bash"]),
         place=scene.kit.place,
-        gate=Gate(folders=(str(tmp_path),)),
+        gate=PermissionChecker(folders=(str(tmp_path),)),
     )
 
-    async def main() -> tuple[Done, Done]:
+    async def main() -> tuple[InvocationResult, InvocationResult]:
         await hands.run(ToolCall("1", "Bash", {"command": "cd sub"}), scene)
         assert scene.kit.place.cwd == str(tmp_path / "sub")
         read = await hands.run(ToolCall("2", "Read", {"file_path": "../.env"}), scene)

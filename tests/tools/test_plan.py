@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.tools.plan import approved, plan_tools
+from mainspring.tools.plan import is_approved, plan_tools
 from tools.desk import Desk
 
 
@@ -66,12 +66,12 @@ def test_anything_else_is_a_no(said: str, words: str) -> None:
 
 @pytest.mark.parametrize("said", ["yes", " Y ", "ok", "OK!", "allow", "approve", "Go ahead."])
 def test_yes(said: str) -> None:
-    assert approved(said)
+    assert is_approved(said)
 
 
 @pytest.mark.parametrize("said", ["", "n", "yes and no", "okay?", "y e s", "{}", "allowed if"])
 def test_no(said: str) -> None:
-    assert not approved(said)
+    assert not is_approved(said)
 
 
 def test_a_session_that_began_in_plan_mode_goes_to_the_default() -> None:

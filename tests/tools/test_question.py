@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mainspring.testing.calling import Called
-from mainspring.tools.question import ASK_USER_QUESTION, Option, Question, meant, rendered
+from mainspring.tools.question import ASK_USER_QUESTION, QuestionOption, UserQuestion, match_answer, render_question
 from tools.desk import Desk
 
 NAME = "AskUserQuestion"
@@ -56,11 +56,11 @@ def test_questions_are_asked_one_after_another() -> None:
 
 
 def test_one_question_has_no_number() -> None:
-    plain = Question("Go?", [Option("Yes"), Option("No")])
-    assert rendered(plain) == "Go?\n  1. Yes\n  2. No\nA number, or words of your own."
+    plain = UserQuestion("Go?", [QuestionOption("Yes"), QuestionOption("No")])
+    assert render_question(plain) == "Go?\n  1. Yes\n  2. No\nA number, or words of your own."
 
 
-ONE = Question("?", [Option("Red"), Option("Dark  Green"), Option("3")])
+ONE = UserQuestion("?", [QuestionOption("Red"), QuestionOption("Dark  Green"), QuestionOption("3")])
 MANY = msgspec.structs.replace(ONE, multi_select=True)
 
 
@@ -85,8 +85,8 @@ MANY = msgspec.structs.replace(ONE, multi_select=True)
         (MANY, "", "(no answer)"),
     ],
 )
-def test_what_an_answer_means(question: Question, said: str, means: str) -> None:
-    assert meant(question, said) == means
+def test_what_an_answer_means(question: UserQuestion, said: str, means: str) -> None:
+    assert match_answer(question, said) == means
 
 
 def nested(depth: int) -> Any:

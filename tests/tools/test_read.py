@@ -24,12 +24,12 @@ from mainspring.processes.atomic import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import Called
 from mainspring.tools import lines
-from mainspring.tools.aside import Halt
+from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.files import WHOLE
-from mainspring.tools.line_ends import Descriptor, Memory
-from mainspring.tools.line_index import SETTLED, Index, index_of
-from mainspring.tools.lines import Wanted, window
+from mainspring.tools.line_ends import DescriptorBytes, MemoryBytes
+from mainspring.tools.line_index import SETTLED, LineIndex, index_of
+from mainspring.tools.lines import LineRequest, read_line_window
 from mainspring.tools.read import MOST_LINES, READ
 
 
@@ -134,7 +134,9 @@ def test_any_window_of_any_bytes(data: bytes, first: int, limit: int, block: int
         plain.pop()
     step, lines._STEP = lines._STEP, block
     try:
-        seen = window(Memory(data), Index(block), Wanted(first, limit, longest=5, most=1_000_000), Halt())
+        seen = read_line_window(
+            MemoryBytes(data), LineIndex(block), LineRequest(first, limit, longest=5, most=1_000_000), HaltSignal()
+        )
     finally:
         lines._STEP = step
     assert [line.data for line in seen.lines] == [line[:5] for line in plain[first : first + limit]]
@@ -193,7 +195,7 @@ def test_an_index_is_kept_for_as_long_as_the_file_is_the_same(tmp_path: Path) ->
         os.utime(file, ns=(0, 0))
         past = time.time_ns() - os.fstat(fd).st_ctime_ns
         with index_of(fd) as index:
-            index.count_until(Descriptor(fd), None, Halt())
+            index.count_until(DescriptorBytes(fd), None, HaltSignal())
         with index_of(fd) as again:
             assert (again is index) == (past > SETTLED), "one that changed just now may change again unseen"
         deadline = time.monotonic() + 10
@@ -201,7 +203,7 @@ def test_an_index_is_kept_for_as_long_as_the_file_is_the_same(tmp_path: Path) ->
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with index_of(fd) as index:
-            index.count_until(Descriptor(fd), None, Halt())
+            index.count_until(DescriptorBytes(fd), None, HaltSignal())
         with index_of(fd) as again:
             assert again is index
         file.write_bytes(b"b\n" * 5)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from mainspring.testing.calling import Called
-from mainspring.tools.aside import Halt
-from mainspring.tools.base import Place
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.base import Workspace
 from mainspring.tools.counting import LARGEST, MOST_AT_ONCE, count_ahead
 from mainspring.tools.grep import GREP
-from mainspring.tools.line_ends import Descriptor, Memory
-from mainspring.tools.line_index import PIECE, SETTLED, Index, index_of
+from mainspring.tools.line_ends import DescriptorBytes, MemoryBytes
+from mainspring.tools.line_index import PIECE, SETTLED, LineIndex, index_of
 from mainspring.tools.lines import COUNTED
 from mainspring.tools.read import READ
 
@@ -86,12 +86,12 @@ def test_a_file_that_changes_is_counted_again(tmp_path: Path) -> None:
 
 def test_a_session_that_ends_ends_the_count(tmp_path: Path) -> None:
     file = big(tmp_path / "f")
-    place = Place(str(tmp_path))
+    place = Workspace(str(tmp_path))
     fd = os.open(file, os.O_RDONLY)
     try:
         with index_of(fd) as index:
             with index._changed:  # so that it cannot get far before the session is gone
-                thread = count_ahead(Descriptor(fd), place)
+                thread = count_ahead(DescriptorBytes(fd), place)
                 assert thread is not None
                 del place
                 gc.collect()
@@ -105,11 +105,11 @@ def test_a_session_that_ends_ends_the_count(tmp_path: Path) -> None:
 
 def test_only_few_are_counted_at_once_and_each_only_by_one(tmp_path: Path) -> None:
     files = [big(tmp_path / str(number)) for number in range(MOST_AT_ONCE + 1)]
-    place = Place(str(tmp_path))
+    place = Workspace(str(tmp_path))
     fds = [os.open(file, os.O_RDONLY) for file in files]
     try:
         with index_of(fds[0]) as first, index_of(fds[1]) as second, first._changed, second._changed:
-            begun = [count_ahead(Descriptor(fd), place) for fd in (fds[0], *fds)]
+            begun = [count_ahead(DescriptorBytes(fd), place) for fd in (fds[0], *fds)]
             assert [thread is not None for thread in begun] == [True, False, True, False]
         wait_until(lambda: not any(thread.is_alive() for thread in begun if thread is not None))
         assert [counted(file) for file in files] == [True, True, False]
@@ -122,7 +122,7 @@ def test_only_few_are_counted_at_once_and_each_only_by_one(tmp_path: Path) -> No
 def test_what_is_small_or_huge_is_not_counted_ahead(tmp_path: Path, size: int) -> None:
     with (tmp_path / "f").open("w+b") as file:
         file.truncate(size)
-        assert count_ahead(Descriptor(file.fileno()), Place(str(tmp_path))) is None
+        assert count_ahead(DescriptorBytes(file.fileno()), Workspace(str(tmp_path))) is None
 
 
 def test_a_look_does_not_fail_for_want_of_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,8 +153,8 @@ def test_a_look_does_not_fail_for_want_of_a_thread(tmp_path: Path, monkeypatch: 
 
 def test_threads_that_count_together_count_right() -> None:
     data = b"one\ntwo\n\nfour five six\n" * 2_000
-    index, source = Index(block=7), Memory(data)
-    threads = [threading.Thread(target=index.count_until, args=(source, None, Halt())) for _ in range(4)]
+    index, source = LineIndex(block=7), MemoryBytes(data)
+    threads = [threading.Thread(target=index.count_until, args=(source, None, HaltSignal())) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -17,8 +17,8 @@ from tiers import parametrize_few
 from mainspring.agent.rewinding import Limits
 from mainspring.core.errors import UsageError
 from mainspring.secrets import held
-from mainspring.tools.keeping import look
-from mainspring.tools.putting_back import Counted, counted
+from mainspring.tools.keeping import read_file_state
+from mainspring.tools.putting_back import LineCounts, count_changed_lines
 from tools.rewind_stage import OLD, Bench
 
 NOTEBOOK = (
@@ -333,12 +333,12 @@ def test_no_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_large_files_are_seen_whole_and_kept_out(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"x" * 3_000_000)
-    seen, bounded = look(str(file), 3_000_000), look(str(file), 2_999_999)
+    seen, bounded = read_file_state(str(file), 3_000_000), read_file_state(str(file), 2_999_999)
     assert (seen.size, seen.digest) == (bounded.size, bounded.digest)
     assert seen.data == file.read_bytes()
     assert bounded.data is None
-    assert counted(look(str(tmp_path / "no"), 1), seen) == Counted(plus=1)
-    assert counted(bounded, seen) == Counted()  # too large to be compared
+    assert count_changed_lines(read_file_state(str(tmp_path / "no"), 1), seen) == LineCounts(plus=1)
+    assert count_changed_lines(bounded, seen) == LineCounts()  # too large to be compared
 
 
 # --- killed -----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.child import SandboxAccess
-from mainspring.tools.shell_walls import Excluded, walls_of
+from mainspring.tools.shell_walls import SandboxExclusions, walls_of
 
 GIT = [
     "git commit -m 'mend it'",
@@ -64,12 +64,12 @@ USUAL = [
 
 @pytest.mark.parametrize("command", GIT)
 def test_nothing_but_git(command: str) -> None:
-    assert walls_of(Excluded())(command, False) is SandboxAccess.GIT
+    assert walls_of(SandboxExclusions())(command, False) is SandboxAccess.GIT
 
 
 @pytest.mark.parametrize("command", USUAL)
 def test_anything_else(command: str) -> None:
-    assert walls_of(Excluded())(command, False) is SandboxAccess.USUAL
+    assert walls_of(SandboxExclusions())(command, False) is SandboxAccess.USUAL
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_anything_else(command: str) -> None:
     ],
 )
 def test_what_the_user_excluded(command: str, walls: SandboxAccess) -> None:
-    assert walls_of(Excluded(("docker:*", "npm test")))(command, False) is walls
+    assert walls_of(SandboxExclusions(("docker:*", "npm test")))(command, False) is walls
 
 
 def test_on_request() -> None:
-    assert walls_of(Excluded())("make", True) is SandboxAccess.NONE
+    assert walls_of(SandboxExclusions())("make", True) is SandboxAccess.NONE
     with pytest.raises(ToolError, match="cannot be left"):
-        walls_of(Excluded(on_request=False))("make", True)
+        walls_of(SandboxExclusions(on_request=False))("make", True)

@@ -17,9 +17,9 @@ from mainspring.engine.equipped import Equipped
 from mainspring.engine.session import Session
 from mainspring.providers.scripted import Scripted, call, says
 from mainspring.testing.calling import Called
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate, Written
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import PermissionChecker, RuleText
+from mainspring.tools.hands import Toolset
 from mainspring.tools.json_keywords import KEYWORDS
 from mainspring.tools.json_schema import MOST_SAID, Schema
 from mainspring.tools.structured import NAME, structured_tool
@@ -358,8 +358,8 @@ def test_a_run_ends_with_the_output() -> None:
     model = Scripted([says(call(NAME, title=7)), says(call(NAME, **FINE))])
 
     async def main() -> Session:
-        gate = Gate((Written("allow", NAME, "session"),))
-        hands = Hands([structured_tool(BUG)], place=Place("/"), gate=gate)
+        gate = PermissionChecker((RuleText("allow", NAME, "session"),))
+        hands = Toolset([structured_tool(BUG)], place=Workspace("/"), gate=gate)
         session = Session(Equipped(model, hands), Config(structured_output=True))
         async with session.run("What is the bug?") as run:
             async for _ in run:

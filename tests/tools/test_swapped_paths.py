@@ -29,10 +29,10 @@ from mainspring.processes.output import create_spill_file
 from mainspring.processes.paths import PathRefused, resolve_path
 from mainspring.processes.spill import SpillFolder
 from mainspring.tools import putting_back
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate
-from mainspring.tools.keeping import Look, look
-from mainspring.tools.shell_script import move
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import PermissionChecker
+from mainspring.tools.keeping import FileState, read_file_state
+from mainspring.tools.shell_script import change_directory
 from tools.swap_runs import AS, LANDLOCK, Search, check, run
 from tools.swapping import CALLS, Pipeline, Swapped, leaks, leaks_in, told
 
@@ -137,14 +137,14 @@ def test_a_working_folder_that_is_swapped_grants_nothing_where_it_leads_now(
 
 def test_a_shell_does_not_move_to_where_a_swapped_folder_leads(tmp_path: Path) -> None:
     stage = Swapped(tmp_path / "stage")
-    place = Place(str(stage.work), folders=(str(stage.work / "d"),))
-    first = Place(str(stage.work / "d"))
-    assert move(place, str(stage.work / "d")) == ""
+    place = Workspace(str(stage.work), folders=(str(stage.work / "d"),))
+    first = Workspace(str(stage.work / "d"))
+    assert change_directory(place, str(stage.work / "d")) == ""
     (stage.out / "g").mkdir()
     stage.swap()
-    assert "was reset" in move(place, str(stage.out / "g"))
+    assert "was reset" in change_directory(place, str(stage.out / "g"))
     assert place.cwd == str(stage.work)
-    assert "was reset" in move(first, str(stage.out / "g"))
+    assert "was reset" in change_directory(first, str(stage.out / "g"))
 
 
 # --- a command in the sandbox that never stops swapping; tests/long has more of it -----------------------------------
@@ -178,7 +178,7 @@ def surroundings(work: Path) -> ContextSources:
 
 
 def mention(work: Path) -> object:
-    gate, policy = Gate(folders=(str(work),)), Policy()
+    gate, policy = PermissionChecker(folders=(str(work),)), Policy()
 
     async def may(path: str) -> Verdict:
         return (await gate.verdict(PermissionRequest("Read", {"file_path": path}, str(work)), policy)).decision
@@ -217,9 +217,9 @@ def changed(work: Path) -> object:
 def put_back(work: Path) -> object:
     """What going back does to a file, when all is decided."""
     real = f"{work}/d/f"
-    now = look(real, 100)
-    putting_back.put_back(putting_back.found(real), now, Look(True, 0o644, "", 5, b"older"))
-    return putting_back.counted(now, look(real, 100))
+    now = read_file_state(real, 100)
+    putting_back.put_back(putting_back.resolve_for_restore(real), now, FileState(True, 0o644, "", 5, b"older"))
+    return putting_back.count_changed_lines(now, read_file_state(real, 100))
 
 
 def spill(work: Path) -> object:

@@ -18,12 +18,12 @@ from mainspring.core.view import Drop, Fold, view
 from mainspring.engine.equipped import Equipped
 from mainspring.engine.tool_words import ToolWords
 from mainspring.providers.scripted import Scripted
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Open
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import AllowAll
+from mainspring.tools.hands import Toolset
 from mainspring.tools.past import TASKS_BEGIN, TASKS_END, has_tasks
-from mainspring.tools.task_memory import MOST_TOLD, TaskMemory, found_in, told_in
-from mainspring.tools.tasks import LONGEST_DESCRIPTION, LONGEST_SUBJECT, MOST_TASKS, Task, Tasks, task_tools
+from mainspring.tools.task_memory import MOST_TOLD, TaskListMemory, found_in, told_in
+from mainspring.tools.tasks import LONGEST_DESCRIPTION, LONGEST_SUBJECT, MOST_TASKS, SessionTasks, Task, task_tools
 from tools.desk import Desk
 
 
@@ -36,9 +36,9 @@ class Talk:
     """A session's tasks, and the conversation that made them."""
 
     def __init__(self) -> None:
-        self.tasks = Tasks()
+        self.tasks = SessionTasks()
         self.desk = Desk(task_tools(self.tasks))
-        self.memory = TaskMemory(self.tasks)
+        self.memory = TaskListMemory(self.tasks)
         self.seen: list[Message] = [user("Go.")]
 
     def call(self, name: str, **input: Any) -> ToolResult:
@@ -54,7 +54,7 @@ class Talk:
     def update(self, id: str, **more: Any) -> None:
         assert not self.call("TaskUpdate", taskId=id, **more).is_error
 
-    def stands(self, found: Tasks) -> bool:
+    def stands(self, found: SessionTasks) -> bool:
         return (found.given, list(found)) == (self.tasks.given, list(self.tasks))
 
 
@@ -137,13 +137,13 @@ def test_a_task_cannot_end_the_list() -> None:
     ids=["long descriptions", "all done", "too many"],
 )
 def test_a_list_that_is_too_long_is_told_in_part(status: Any, description: str, kept: int) -> None:
-    tasks = Tasks()
+    tasks = SessionTasks()
     count = 20 if description else MOST_TASKS
     for number in range(count):
         subject = f"Task {number} " + "s" * (0 if description else LONGEST_SUBJECT - 20)
         made = tasks.add(subject, description * LONGEST_DESCRIPTION)
         tasks.put(msgspec.structs.replace(made, status=status))
-    words = TaskMemory(tasks).unsaid([])
+    words = TaskListMemory(tasks).unsaid([])
     assert len(words) <= MOST_TOLD + 100
     found = found_in([as_kept(words)])
     assert found.given == count
@@ -156,8 +156,8 @@ def test_a_list_that_is_too_long_is_told_in_part(status: Any, description: str, 
 
 
 def test_hands_recall_only_what_is_there() -> None:
-    talk, tasks = busy(), Tasks()
-    hands = Hands(task_tools(tasks), place=Place("/"), gate=Open())
+    talk, tasks = busy(), SessionTasks()
+    hands = Toolset(task_tools(tasks), place=Workspace("/"), gate=AllowAll())
     hands.remember([user("Go."), Assistant((ToolCall("c", "Bash", {}),)), result("c", "ok")])
     assert hands.unsaid([]) == ""
     hands.remember(talk.seen)
@@ -182,7 +182,7 @@ def test_what_leaves_the_conversation_is_told_once_more_before_the_next_request(
     """Whatever took it out. If that request was never made, it is told before the one after it."""
     talk = busy()
     history = History([replace(message, id=f"m{number}") for number, message in enumerate(talk.seen)])
-    deps = Equipped(Scripted([]), Hands(task_tools(talk.tasks), place=Place("/"), gate=Open()))
+    deps = Equipped(Scripted([]), Toolset(task_tools(talk.tasks), place=Workspace("/"), gate=AllowAll()))
     deps.hands.tool("TaskList")  # a call was made in this process
 
     def shrunk(state: State) -> PreparedContext:
@@ -206,7 +206,7 @@ def test_what_leaves_the_conversation_is_told_once_more_before_the_next_request(
 def test_a_summary_carries_what_tools_keep_and_only_if_it_does_not_tell_it() -> None:
     talk = busy()
     history = History([replace(message, id=f"m{number}") for number, message in enumerate(talk.seen)])
-    hands = Hands(task_tools(talk.tasks), place=Place("/"), gate=Open())
+    hands = Toolset(task_tools(talk.tasks), place=Workspace("/"), gate=AllowAll())
     hands.tool("TaskList")
     words = ToolWords(hands)
     fold = Fold("m0", history[-1].id, replace(user("They talked.", Origin.SUMMARY), id="s1"))

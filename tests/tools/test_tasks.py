@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.tools.tasks import MOST_TASKS, Tasks, task_tools
+from mainspring.tools.tasks import MOST_TASKS, SessionTasks, task_tools
 from tools.desk import Desk
 
 
-def desk() -> tuple[Tasks, Desk]:
-    tasks = Tasks()
+def desk() -> tuple[SessionTasks, Desk]:
+    tasks = SessionTasks()
     return tasks, Desk(task_tools(tasks))
 
 
@@ -128,7 +128,7 @@ def test_wrong_inputs(name: str, input: dict[str, Any], message: str) -> None:
 
 
 def test_what_is_known_before_they_run() -> None:
-    create, update, show = task_tools(Tasks())
+    create, update, show = task_tools(SessionTasks())
     inputs: tuple[dict[str, Any], ...] = ({"subject": "a"}, {"taskId": "1", "status": "completed"}, {})
     given = [tool.parse(input) for tool, input in zip((create, update, show), inputs, strict=True)]
     known = [

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import Answer
+from mainspring.tools.base import ToolAnswer
 from mainspring.tools.custom import tool
 from mainspring.tools.tool_search import MOST_TEXT, search_tool, words_of
 from tools.desk import Desk
@@ -38,7 +38,7 @@ class Stage:
         self.tool = search_tool(specs or SPECS, self.revealed.append)
         self.desk = Desk([self.tool])
 
-    def search(self, query: str, **more: Any) -> Answer:
+    def search(self, query: str, **more: Any) -> ToolAnswer:
         return self.desk.now(NAME, query=query, **more).answer
 
 

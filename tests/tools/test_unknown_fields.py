@@ -10,9 +10,9 @@ import pytest
 
 from mainspring import tool
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Place
+from mainspring.tools.base import Workspace
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.kit import Kit
+from mainspring.tools.kit import BuiltinTools
 from mainspring.tools.read import READ
 from tools.desk import Desk
 
@@ -45,7 +45,7 @@ def places(value: Any, path: str = "") -> list[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("name", SPECS)
 def test_a_field_that_a_tool_does_not_have_is_dropped_and_named(name: str) -> None:
-    built_in = Kit(Place("/"), {}).tool(name)
+    built_in = BuiltinTools(Workspace("/"), {}).tool(name)
     plain = sample(built_in.spec.schema)
     expected = built_in.parse(plain)
     assert built_in.ignored(plain) == ""
@@ -61,7 +61,7 @@ def test_a_field_that_a_tool_does_not_have_is_dropped_and_named(name: str) -> No
 
 @pytest.mark.parametrize("name", SPECS)
 def test_what_is_wrong_or_missing_is_an_error_beside_it(name: str) -> None:
-    built_in = Kit(Place("/"), {}).tool(name)
+    built_in = BuiltinTools(Workspace("/"), {}).tool(name)
     required = built_in.spec.schema.get("required", [])
     if not required:
         return

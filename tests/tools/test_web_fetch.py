@@ -14,8 +14,8 @@ from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.engine.shared import Policy
 from mainspring.testing.calling import Called
-from mainspring.tools.base import Answer, Tool
-from mainspring.tools.passage import Done
+from mainspring.tools.base import Tool, ToolAnswer
+from mainspring.tools.passage import InvocationResult
 from mainspring.tools.web_fetch import web_fetch_tool
 from mainspring.web.asking import MOST_ASKED, Ask
 from mainspring.web.marking import WARNING
@@ -44,12 +44,12 @@ class Site:
         self.reader = PageReader(fetcher(self.net), no_html)
         self.tool = web_fetch_tool(self.reader, everywhere, ask)
 
-    async def use(self, path: str = "/", prompt: str = "") -> Answer:
+    async def use(self, path: str = "/", prompt: str = "") -> ToolAnswer:
         return await Called("/").use(self.tool, url=f"http://near.test{path}", prompt=prompt)
 
 
-def fetched(handler: Handler, *, ask: Ask | None = None, path: str = "/", prompt: str = "") -> Answer:
-    async def main() -> Answer:
+def fetched(handler: Handler, *, ask: Ask | None = None, path: str = "/", prompt: str = "") -> ToolAnswer:
+    async def main() -> ToolAnswer:
         async with serving(handler) as served:
             return await Site(served, ask).use(path, prompt)
 
@@ -167,10 +167,10 @@ def test_without_an_answer_there_is_the_page() -> None:
 # --- in the pipeline ------------------------------------------------------------------------------------------------
 
 
-def call(rule: str, url: str, *, mode: str = "default") -> tuple[Done, list[str], list[str]]:
+def call(rule: str, url: str, *, mode: str = "default") -> tuple[InvocationResult, list[str], list[str]]:
     """With the rule as the only one, and nobody who says yes. The decisions, and what was connected to."""
 
-    async def main() -> tuple[Done, list[str], list[str]]:
+    async def main() -> tuple[InvocationResult, list[str], list[str]]:
         async with serving(answering(page(b"hello"))) as served:
             site = Site(served)
             desk = Desk([])
@@ -207,10 +207,12 @@ def test_in_bypass_mode_too() -> None:
     assert connected == []
 
 
-def asked(url: str, answer: str = "allow", reply: bytes = page(b"hello")) -> tuple[Done, list[str], list[str]]:
+def asked(
+    url: str, answer: str = "allow", reply: bytes = page(b"hello")
+) -> tuple[InvocationResult, list[str], list[str]]:
     """Without a rule, by somebody who is asked. The decisions, and what was connected to."""
 
-    async def main() -> tuple[Done, list[str], list[str]]:
+    async def main() -> tuple[InvocationResult, list[str], list[str]]:
         async with serving(answering(reply)) as served:
             names = ("localhost", "near_test", "here_localhost", "127_0_0_1")
             net = Net(served.port, **dict.fromkeys(names, "127.0.0.1"))

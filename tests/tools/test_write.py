@@ -14,7 +14,7 @@ from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
 from mainspring.testing.calling import Called
-from mainspring.tools.coding import plain
+from mainspring.tools.coding import normalize_newlines
 from mainspring.tools.files import WHOLE
 from mainspring.tools.read import READ
 from mainspring.tools.write import WRITE
@@ -76,7 +76,7 @@ def test_the_patch_leads_to_the_new_text(tmp_path_factory: pytest.TempPathFactor
     calling = Called(str(folder))
     calling.now(READ, file_path="rewritten")
     answer = calling.now(WRITE, file_path="rewritten", content=new)
-    assert applied(plain(old), answer.data["structuredPatch"]) == plain(new)
+    assert applied(normalize_newlines(old), answer.data["structuredPatch"]) == normalize_newlines(new)
 
 
 def test_a_file_that_was_not_read_is_not_replaced(tmp_path: Path) -> None:

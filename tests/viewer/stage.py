@@ -68,7 +68,7 @@ class Slow(World):
         return await super().ask(question)
 
     async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
-        await asking.decided("ask" if "ask" in call.input else "allow", f"rule {call.name}(*)")
+        await asking.note_decision("ask" if "ask" in call.input else "allow", f"rule {call.name}(*)")
         return await super().run_tool(call, asking)
 
     async def _act(self, call: ToolCall, asking: Asking) -> Outcome:

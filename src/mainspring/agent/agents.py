@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from mainspring.sessions.loaded import LoadedSession
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.agent import AgentInput
-    from mainspring.tools.base import Answer, Calling
-    from mainspring.tools.hands import Hands
-    from mainspring.tools.kit import Kit
+    from mainspring.tools.base import ToolAnswer, ToolContext
+    from mainspring.tools.hands import Toolset
+    from mainspring.tools.kit import BuiltinTools
 
 OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
 
@@ -102,12 +102,12 @@ class Household(Bundle):
     """What there is in a session for its agents."""
 
     config: ResolvedConfig
-    kit: Kit
+    kit: BuiltinTools
     opened: Opened
     kinds: Mapping[str, AgentType]
     found: ContextSources
     asked: Thinking
-    hands: Hands
+    hands: Toolset
     session: Session
     ask: Answerer | None = None  # who can be asked at any time, also for an agent in the background
 
@@ -120,7 +120,7 @@ class AgentsOf:
         self._made: Agents | None = None
         self._left = 0
 
-    async def send(self, given: AgentInput, calling: Calling) -> Answer:
+    async def send(self, given: AgentInput, calling: ToolContext) -> ToolAnswer:
         return await self.agents.send(given, calling)
 
     @property
@@ -226,7 +226,7 @@ def new_agents(household: Household) -> Agents:
 # --- what one is made of ----------------------------------------------------------------------------
 
 
-def system_of(kind: AgentType, hands: Hands, household: Household) -> tuple[str, ...]:
+def system_of(kind: AgentType, hands: Toolset, household: Household) -> tuple[str, ...]:
     from mainspring.context import environment
     from mainspring.context.prompt import insert_nonce
 
@@ -238,7 +238,7 @@ def system_of(kind: AgentType, hands: Hands, household: Household) -> tuple[str,
 
 
 def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
-    ways: Ways, config: Config, hands: Hands, system: tuple[str, ...], ledger: Ledger, household: Household
+    ways: Ways, config: Config, hands: Toolset, system: tuple[str, ...], ledger: Ledger, household: Household
 ) -> Mind:
     """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
     from mainspring.agent.mind import mind_for

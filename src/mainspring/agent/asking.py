@@ -51,14 +51,14 @@ class HostQuestions:
         return answers.text
 
     async def _approval(self, about: dict[str, Any]) -> str:
-        from mainspring.tools.approval import as_text
+        from mainspring.tools.approval import approval_to_text
 
         request = ApprovalRequest(about["tool_name"], about["input"], about.get("tool_use_id", ""), about)
         async with self._turn():
             said = await self._host.approve(request)
         if said.behavior == "allow" and said.updates:
             await self._update_permissions(said.updates)
-        return as_text(replace(said, updates=None))
+        return approval_to_text(replace(said, updates=None))
 
     async def _one_of(self, call: ToolCall, asked: QuestionInput, text: str, named: str) -> str:
         """The tool asks one by one; the host is asked once, for all of them."""
@@ -111,7 +111,9 @@ def questions_in(call: ToolCall) -> QuestionInput | None:
 
 def question_with(text: str, asked: QuestionInput) -> str | None:
     """Which of them a tool asks with these words; None: a hook has changed the call."""
-    from mainspring.tools.question import rendered
+    from mainspring.tools.question import render_question
 
     total = len(asked.questions)
-    return next((one.question for at, one in enumerate(asked.questions, 1) if rendered(one, at, total) == text), None)
+    return next(
+        (one.question for at, one in enumerate(asked.questions, 1) if render_question(one, at, total) == text), None
+    )

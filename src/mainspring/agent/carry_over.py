@@ -15,7 +15,7 @@ from mainspring.agent.world import World
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import Policy
-from mainspring.tools.base import Place
+from mainspring.tools.base import Workspace
 
 
 class CarriedOver(Bundle):
@@ -43,7 +43,7 @@ async def carry_over(carried: CarriedOver, world: World, config: ResolvedConfig,
         await world.session.change(policy)
 
 
-def set_folders(config: ResolvedConfig, place: Place, folders: tuple[str, ...]) -> None:
+def set_folders(config: ResolvedConfig, place: Workspace, folders: tuple[str, ...]) -> None:
     place.folders = folders
     config.gate.set_folders((place.root, *folders))
 

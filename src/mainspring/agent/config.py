@@ -24,9 +24,9 @@ from mainspring.secrets.held import SecretScope
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.home import home_folder, users_folder
 from mainspring.settings.values import SettingEntry, Settings
-from mainspring.tools.base import Offer, Tool, offer
+from mainspring.tools.base import Tool, ToolHandle, make_handle
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.gate import Gate
+from mainspring.tools.gate import PermissionChecker
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import Found
@@ -58,9 +58,9 @@ class ResolvedConfig(Bundle):
     home: str  # the user's
     folders: tuple[str, ...]  # additional directories
     policy: SessionPolicy  # in force in the session
-    gate: Gate
+    gate: PermissionChecker
     tools: tuple[str, ...]  # built-in ones, by name
-    own: tuple[Offer, ...]  # tools of the program, and the one for an answer of a given shape
+    own: tuple[ToolHandle, ...]  # tools of the program, and the one for an answer of a given shape
     model: Reached
     sandboxing: Sandboxing
     holder: SecretScope  # of the secrets that it learns, to its end
@@ -131,7 +131,7 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
     cwd: str,
     home: str,
     folders: tuple[str, ...],
-) -> tuple[SessionPolicy, Gate, Sandboxing]:
+) -> tuple[SessionPolicy, PermissionChecker, Sandboxing]:
     """The policy in force, who decides by it, and the sandbox of what may run."""
     ours, wanted = home_folder(environment), settings.sandbox
     policy = SessionPolicy(Policy(rights.mode(options, settings, environment)))
@@ -195,23 +195,23 @@ def reached(  # noqa: PLR0913, PLR0917  # what a way depends on
     return new_provider(options, settings, environment, cwd, (loop.model.name, *[m.name for m in loop.fallbacks]))
 
 
-def brought(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[Offer]:
+def brought(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[ToolHandle]:
     """Tools of the program, but for those that a rule takes away as a whole."""
     away = rights.taken_away(options, settings)
-    return [offer(tool) for tool in supplied.tools if tool.name not in away]
+    return [make_handle(tool) for tool in supplied.tools if tool.name not in away]
 
 
 async def nothing_to_close() -> None:
     """Who brings a provider closes it."""
 
 
-def structured(options: SessionOptions) -> tuple[Offer, ...]:
+def structured(options: SessionOptions) -> tuple[ToolHandle, ...]:
     if options.output_schema is None:
         return ()
     from mainspring.tools.structured import structured_tool
 
     try:
-        return (offer(structured_tool(dict(options.output_schema))),)
+        return (make_handle(structured_tool(dict(options.output_schema))),)
     except UsageError as error:
         raise options.error("output_schema", f" cannot be understood: {error}") from None
 

@@ -13,7 +13,7 @@ from mainspring.hooks.points import HookPoint
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.settings.values import HookSetting as Setting
 from mainspring.settings.values import Settings
-from mainspring.tools.kit import Kit
+from mainspring.tools.kit import BuiltinTools
 
 
 class Said(Bundle):
@@ -24,7 +24,12 @@ class Said(Bundle):
 
 
 def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
-    settings: Settings, kit: Kit, opened: Opened, mode: Callable[[], str], brought: tuple[Hook, ...], said: Said
+    settings: Settings,
+    kit: BuiltinTools,
+    opened: Opened,
+    mode: Callable[[], str],
+    brought: tuple[Hook, ...],
+    said: Said,
 ) -> HookRunner:
     """`brought`: functions of a program that drives us. `mode`: the permission mode in force."""
     warn = said.warn

@@ -40,16 +40,16 @@ from mainspring.settings.mcp_rules import explain_server_refusal
 from mainspring.settings.reading import UnreadableSettings, parse_settings_text, read_file
 from mainspring.settings.values import McpEntry, McpServer, McpSettings, SettingOrigin, Settings, SettingsSource
 from mainspring.tools.mcp.naming import START
-from mainspring.tools.mcp.prompts import filled, hint
-from mainspring.tools.mcp.values import DYNAMIC, Status
+from mainspring.tools.mcp.prompts import fill_prompt_arguments, format_prompt_hint
+from mainspring.tools.mcp.values import DYNAMIC, McpStatus
 
 if TYPE_CHECKING:
     from mainspring.context.slash import SlashEntry
-    from mainspring.tools.hands import Hands
-    from mainspring.tools.kit import Kit
+    from mainspring.tools.hands import Toolset
+    from mainspring.tools.kit import BuiltinTools
     from mainspring.tools.mcp.named import May
     from mainspring.tools.mcp.relayed import Send
-    from mainspring.tools.mcp.servers import Servers
+    from mainspring.tools.mcp.servers import McpServers
 
 READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `tools/mcp/resources.py`
 LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be
@@ -241,20 +241,20 @@ def undriven(found: Found) -> Found:
 
 def new_servers(  # noqa: PLR0913  # keywords, most of them
     found: Found,
-    kit: Kit,
+    kit: BuiltinTools,
     environ: Mapping[str, str],
     *,
     window: int,
     is_away: Callable[[str], bool],
     warn: Callable[[str], object],
     relay: Send | None = None,
-) -> Servers:
-    """They are started by `Servers.start`, where an event loop runs. `relay` reaches those within the program that
+) -> McpServers:
+    """They are started by `McpServers.start`, where an event loop runs. `relay` reaches those within the program that
     drives us; None: nobody does."""
-    from mainspring.tools.mcp.ground import Ground
-    from mainspring.tools.mcp.host import Host
-    from mainspring.tools.mcp.servers import Servers
-    from mainspring.tools.mcp.values import Limits
+    from mainspring.tools.mcp.ground import ServerDirectory
+    from mainspring.tools.mcp.host import McpServerDefaults
+    from mainspring.tools.mcp.servers import McpServers
+    from mainspring.tools.mcp.values import McpTimeouts
 
     if relay is None:
         known, found = found.problems, undriven(found)
@@ -265,12 +265,12 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     )
     for secret in found.secrets:
         hold_key(secret, ours=False)
-    usual, place = Limits(), kit.place
-    ground = Ground(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
-    limits = Limits(
+    usual, place = McpTimeouts(), kit.place
+    ground = ServerDirectory(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
+    limits = McpTimeouts(
         start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
     )
-    host = Host(
+    host = McpServerDefaults(
         lambda: kit.children,
         lambda: kit.env,
         ground,
@@ -278,13 +278,13 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
         limits=limits,
         folders=lambda: (place.root, *place.folders),
     )
-    return Servers(found.servers, host, window=window, is_away=is_away, warn=warn)
+    return McpServers(found.servers, host, window=window, is_away=is_away, warn=warn)
 
 
 class Wired:
     """The servers of a session and its hands, brought together."""
 
-    def __init__(self, servers: Servers, hands: Hands) -> None:
+    def __init__(self, servers: McpServers, hands: Toolset) -> None:
         self.servers, self._hands = servers, hands
         self.instructions = ""  # what the servers want the model to know, as of the last turn
         self._one = asyncio.Lock()  # whoever settles second finds what the first one has brought
@@ -306,10 +306,10 @@ class Wired:
         server = self.servers.speaker(tool)
         if server is None:
             return ""
-        if server.status is Status.PENDING:
+        if server.status is McpStatus.PENDING:
             await server.settled()
         await self.settle()
-        if server.status is Status.CONNECTED:
+        if server.status is McpStatus.CONNECTED:
             return ""
         why = server.error or f"it is {server.status}"
         return f"There is no tool '{tool}': the MCP server '{server.name}' cannot be used: {why}."
@@ -324,17 +324,17 @@ class Wired:
         from mainspring.context.slash import SlashEntry
 
         found = self.servers.prompts().items()
-        return tuple([SlashEntry(name, prompt.about, hint(prompt)) for name, (_, prompt) in found])
+        return tuple([SlashEntry(name, prompt.about, format_prompt_hint(prompt)) for name, (_, prompt) in found])
 
     def knows(self, word: str, words: str) -> bool:
         """Whether it is a prompt of a server, or may be: of one that is not there yet nobody knows. Raises `ToolError`
         if what is said behind it is too little."""
         found = self.servers.prompts().get(word)
         if found is not None:
-            filled(found[1], word, words)
+            fill_prompt_arguments(found[1], word, words)
             return True
         speaker = self.servers.speaker(word)
-        return speaker is not None and speaker.status is Status.PENDING
+        return speaker is not None and speaker.status is McpStatus.PENDING
 
     async def brought(self, said: str, may: May) -> tuple[User, ...]:
         """The prompt that it stands for, and the resources that it names. Raises `ToolError` if there is no such
@@ -343,12 +343,12 @@ class Wired:
         if "@" not in said or ":" not in said:
             return prompt
         from mainspring.context.includes import find_mentions
-        from mainspring.tools.mcp.named import brought
+        from mainspring.tools.mcp.named import read_mentioned_resources
 
-        return (*prompt, *await brought(find_mentions(said), self.servers, may))
+        return (*prompt, *await read_mentioned_resources(find_mentions(said), self.servers, may))
 
     async def _prompted(self, said: str) -> tuple[User, ...]:
-        from mainspring.tools.mcp.prompts import contents
+        from mainspring.tools.mcp.prompts import build_prompt_content
 
         word, words = (*said[1:].split(None, 1), "")[:2]
         speaker = self.servers.speaker(word)
@@ -358,13 +358,15 @@ class Wired:
         if found is None:
             raise ToolError(f"There is no prompt '/{word}' of an MCP server.")
         server, prompt = found
-        result = await server.prompt(prompt.name, filled(prompt, word, words))
-        return (User(contents(word, server.name, result), By.ATTACHMENT),)
+        result = await server.prompt(prompt.name, fill_prompt_arguments(prompt, word, words))
+        return (User(build_prompt_content(word, server.name, result), By.ATTACHMENT),)
 
     @property
     def tools(self) -> tuple[str, ...]:
         """Those of servers that somebody switched off are no use to anybody."""
-        off = tuple([f"{START}{one.name}__" for one in self.servers.servers.values() if one.status is Status.DISABLED])
+        off = tuple(
+            [f"{START}{one.name}__" for one in self.servers.servers.values() if one.status is McpStatus.DISABLED]
+        )
         ours = [name for name in self._hands.offers if name.startswith(START) or name in READERS]
         return tuple([name for name in ours if not name.startswith(off)])
 

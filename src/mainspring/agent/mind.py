@@ -24,8 +24,8 @@ from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
 from mainspring.settings.values import FeatureSettings, ModelRules
-from mainspring.tools.base import Place
-from mainspring.tools.hands import Hands
+from mainspring.tools.base import Workspace
+from mainspring.tools.hands import Toolset
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
@@ -48,7 +48,7 @@ def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] |
 
 
 def around(
-    config: ResolvedConfig, place: Place, children: Callable[[], Children], *, tells_place: bool
+    config: ResolvedConfig, place: Workspace, children: Callable[[], Children], *, tells_place: bool
 ) -> ContextSources:
     """Reads the memory files. What is left out of them is told, once. `tells_place`: with the first prompt, not in the
     system prompt."""
@@ -172,7 +172,7 @@ class Thinking(Bundle):
 def mind_for(  # noqa: PLR0913  # keywords, the last ones
     asked: Thinking,
     found: ContextSources,
-    hands: Hands,
+    hands: Toolset,
     system: Callable[[], tuple[str, ...]],
     *,
     takes_notes: bool = False,

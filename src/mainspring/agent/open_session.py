@@ -57,9 +57,9 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import used_by
 from mainspring.sessions.places import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
-from mainspring.tools.base import Place
-from mainspring.tools.hands import Hands
-from mainspring.tools.kit import FOR_PEOPLE, Kit, ToolLinks
+from mainspring.tools.base import Workspace
+from mainspring.tools.hands import Toolset
+from mainspring.tools.kit import FOR_PEOPLE, BuiltinTools, ToolLinks
 
 if TYPE_CHECKING:
     from mainspring.agent.host import Host
@@ -163,8 +163,8 @@ class SessionTools(Bundle):
     rewinding: Rewinding | None
     surroundings: ContextSources
     kinds: Mapping[str, AgentType]
-    kit: Kit
-    hands: Hands
+    kit: BuiltinTools
+    hands: Toolset
     servers: Wired | NoServers
     answer: Answerer | None  # None: nobody is asked
     answer_any_time: Answerer | None  # also for a subagent in the background
@@ -212,11 +212,11 @@ def tool_links(  # what tools reach
     )
 
 
-def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Rewinding | None) -> Place:
+def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Rewinding | None) -> Workspace:
     """With what tools store beside the session's file: long results, and which files were read."""
     # Where it really is, before any command runs: from then on no link on the way is followed.
     spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results" if journal is not None else ""
-    return Place(
+    return Workspace(
         config.cwd,
         home=config.home,
         folders=config.folders,
@@ -228,7 +228,7 @@ def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Re
     )
 
 
-def surroundings_of(config: ResolvedConfig, place: Place, children: Callable[[], Children]) -> ContextSources:
+def surroundings_of(config: ResolvedConfig, place: Workspace, children: Callable[[], Children]) -> ContextSources:
     options = config.options
     tells_place = options.exclude_dynamic_sections and not config.system[0]  # our own prompt: another does not tell it
     return around(config, place, children, tells_place=tells_place)
@@ -242,7 +242,7 @@ def new_rewinding(config: ResolvedConfig, journal: FileJournal | None) -> Rewind
     return Rewinding(journal, config.gate, config.cwd, lambda: config.policy.current)
 
 
-def new_kit(config: ResolvedConfig, place: Place, links: ToolLinks, walls: WallsOf) -> Kit:
+def new_kit(config: ResolvedConfig, place: Workspace, links: ToolLinks, walls: WallsOf) -> BuiltinTools:
     gate, environment, settings, options = config.gate, config.environment, config.settings, config.options
 
     def only_reads(command: str) -> bool:
@@ -264,7 +264,7 @@ def new_kit(config: ResolvedConfig, place: Place, links: ToolLinks, walls: Walls
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
 
-    return Kit(
+    return BuiltinTools(
         place,
         env,
         links=links,
@@ -324,7 +324,7 @@ def answerers(
     return links.answer, links.answer if links.in_background else None
 
 
-def new_hooks(config: ResolvedConfig, kit: Kit, opened: Opened, links: FrontEndLinks) -> Hooks | None:
+def new_hooks(config: ResolvedConfig, kit: BuiltinTools, opened: Opened, links: FrontEndLinks) -> Hooks | None:
     if not config.settings.hooks and not links.hooks:
         return None
     from mainspring.agent.hooks import Said, hooks_of
@@ -343,13 +343,13 @@ def idle_tools(opened: Opened, surroundings: ContextSources, *, attended: bool) 
 
 
 def new_hands(  # noqa: PLR0913  # what it is made of
-    config: ResolvedConfig, kit: Kit, hooks: Hooks | None, idle: set[str], built: Built, *, attended: bool
-) -> Hands:
+    config: ResolvedConfig, kit: BuiltinTools, hooks: Hooks | None, idle: set[str], built: Built, *, attended: bool
+) -> Toolset:
     async def late(name: str) -> str:
         return await built().servers.arrive(name)
 
     offers = [*kit.offers([name for name in config.tools if name not in idle]), *config.own]
-    return Hands(
+    return Toolset(
         offers,
         place=kit.place,
         gate=config.gate,
@@ -393,7 +393,7 @@ class NoServers:
         pass
 
 
-def wired(config: ResolvedConfig, kit: Kit, hands: Hands, relay: Send | None = None) -> Wired | NoServers:
+def wired(config: ResolvedConfig, kit: BuiltinTools, hands: Toolset, relay: Send | None = None) -> Wired | NoServers:
     """`relay` reaches the servers within the program that drives us."""
     if config.servers is None:
         return NoServers()

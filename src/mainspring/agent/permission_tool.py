@@ -12,18 +12,18 @@ import msgspec
 
 from mainspring.core.errors import ToolError
 from mainspring.engine.deps import Question
-from mainspring.tools.approval import Approval, as_text
-from mainspring.tools.mcp.naming import START, of_tool
+from mainspring.tools.approval import Approval, approval_to_text
+from mainspring.tools.mcp.naming import START, make_tool_name
 
 if TYPE_CHECKING:
     from mainspring.agent.options import SessionOptions
-    from mainspring.tools.base import Calling
-    from mainspring.tools.mcp.server import Server
-    from mainspring.tools.mcp.servers import Servers
+    from mainspring.tools.base import ToolContext
+    from mainspring.tools.mcp.server import McpServerConnection
+    from mainspring.tools.mcp.servers import McpServers
 
 
 class PermissionTool:
-    def __init__(self, name: str, options: SessionOptions, servers: Callable[[], Servers | None]) -> None:
+    def __init__(self, name: str, options: SessionOptions, servers: Callable[[], McpServers | None]) -> None:
         """`servers`: known when the session is."""
         if not name.startswith(START):
             stdio = "" if options.driven else f"'stdio' goes with '{options.spell('driven')}'; else "
@@ -40,17 +40,21 @@ class PermissionTool:
         asked = {key: known[key] for key in ("tool_name", "input", "tool_use_id")}
         try:
             server, tool = self._found()
-            return answered(await server.call(tool, asked, cast("Calling", Silent())))
+            return answered(await server.call(tool, asked, cast("ToolContext", Silent())))
         except ToolError as error:
-            return as_text(Approval("deny", message=f"The permission tool '{self.name}' failed: {error}"))
+            return approval_to_text(Approval("deny", message=f"The permission tool '{self.name}' failed: {error}"))
 
-    def _found(self) -> tuple[Server, str]:
+    def _found(self) -> tuple[McpServerConnection, str]:
         servers = self._servers()
         for server in servers.servers.values() if servers is not None else ():
             for listed in server.tools.values():
-                if of_tool(server.name, listed.name) == self.name:
+                if make_tool_name(server.name, listed.name) == self.name:
                     return server, listed.name
-        known = [of_tool(one.name, tool) for one in (servers.servers.values() if servers else ()) for tool in one.tools]
+        known = [
+            make_tool_name(one.name, tool)
+            for one in (servers.servers.values() if servers else ())
+            for tool in one.tools
+        ]
         words = f"no MCP server has the tool '{self.name}'; there are: {', '.join(known) or 'none'}"
         if not self._told:
             self._told = True
@@ -71,7 +75,7 @@ def answered(result: dict[str, Any]) -> str:
     texts = [part.get("text", "") for part in parts if part.get("type") == "text"]
     said = str(texts[0]) if texts else ""
     try:
-        return as_text(msgspec.json.decode(said, type=Approval))
+        return approval_to_text(msgspec.json.decode(said, type=Approval))
     except msgspec.MsgspecError:
         words = f"The permission tool gave no answer in the shape of a permission: '{said[:200]}'"
-        return as_text(Approval("deny", message=words))
+        return approval_to_text(Approval("deny", message=words))

@@ -23,8 +23,8 @@ from mainspring.core.errors import UsageError
 from mainspring.engine.session import Session
 from mainspring.settings.keeping import PersistReport, SettingsWriter
 from mainspring.settings.values import SettingsSource
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import PermissionChecker
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
@@ -44,8 +44,8 @@ class PermissionUpdates:
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         session: Session,
-        gate: Gate,
-        place: Place,
+        gate: PermissionChecker,
+        place: Workspace,
         *,
         may_bypass: bool,
         auto_disabled: str = "",
@@ -158,7 +158,7 @@ class PermissionUpdates:
 
 
 def permission_updates(
-    config: ResolvedConfig, place: Place, session: Session, *, may_bypass: bool
+    config: ResolvedConfig, place: Workspace, session: Session, *, may_bypass: bool
 ) -> PermissionUpdates:
     options = config.options
     keeper = SettingsWriter(config.cwd, config.environment, asked_by(options))
@@ -176,7 +176,7 @@ def permission_updates(
 # --- in a file --------------------------------------------------------------------------------------
 
 
-def lasting(update: dict[str, Any], source: SettingsSource, place: Place) -> Change:
+def lasting(update: dict[str, Any], source: SettingsSource, place: Workspace) -> Change:
     """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
     from mainspring.settings.writing import ListChange, ModeChange
 
@@ -225,7 +225,7 @@ def rules_in(update: dict[str, Any]) -> tuple[str, ...]:
     return tuple([rule for one in listed(update.get("rules")) if (rule := written(table(one)))])
 
 
-def real(folders: tuple[str, ...], place: Place) -> tuple[str, ...]:
+def real(folders: tuple[str, ...], place: Workspace) -> tuple[str, ...]:
     found = [os.path.join(place.root, expanded(one, place.home)) for one in folders]  # noqa: PTH118
     return tuple([os.path.realpath(path) for path in found])
 

@@ -43,7 +43,7 @@ def of_document(data: bytes) -> MentionMedia:
     return MentionMedia(what, Document("application/pdf", base64(data)), data)
 
 
-def too_large(found: images.Found, size: int) -> MentionMedia | None:
+def too_large(found: images.ImageInfo, size: int) -> MentionMedia | None:
     why = images.too_large(found, size)
     return refused(kind_of(found), why, SMALLER) if why else None
 
@@ -52,7 +52,7 @@ def refused(what: str, why: str, way_out: str) -> MentionMedia:
     return MentionMedia(what, why_not=f"it {why}", way_out=way_out)
 
 
-def kind_of(found: images.Found) -> str:
+def kind_of(found: images.ImageInfo) -> str:
     return f"{found.media_type.partition('/')[2].upper()} image"
 
 

@@ -24,8 +24,8 @@ from mainspring.processes.atomic import FileChanged
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.records import FileRecord
-from mainspring.tools.keeping import Look, look
-from mainspring.tools.putting_back import Counted, counted, found, is_same, put_back
+from mainspring.tools.keeping import FileState, read_file_state
+from mainspring.tools.putting_back import LineCounts, count_changed_lines, is_same, put_back, resolve_for_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mainspring.engine.shared import Policy
     from mainspring.processes.paths import Resolved
     from mainspring.sessions.journal import FileJournal
-    from mainspring.tools.gate import Gate
+    from mainspring.tools.gate import PermissionChecker
 
 LARGEST = 10_000_000  # bytes of a file: what the tools edit at most, so only what others have made is larger
 TOTAL = 200_000_000  # bytes of all that is kept of a session
@@ -53,7 +53,7 @@ class Rewinding:
     def __init__(
         self,
         journal: FileJournal,
-        gate: Gate,
+        gate: PermissionChecker,
         root: str,
         policy: Callable[[], Policy],
         limits: Limits | None = None,
@@ -72,16 +72,16 @@ class Rewinding:
         """In the thread of a tool, right before it writes."""
         self._changed.add(path.real)
         if path.real not in self._kept:
-            now = look(path.real, self._limits.file)
+            now = read_file_state(path.real, self._limits.file)
             asyncio.run_coroutine_threadsafe(self._append(path.real, now), self._loop).result()
 
-    async def _append(self, real: str, now: Look, rewound: str = "") -> None:
+    async def _append(self, real: str, now: FileState, rewound: str = "") -> None:
         now = self._bounded(now)
         await self._journal.append(
             FileRecord(real, milliseconds(), now.there, now.mode, now.digest, now.data, now.why, rewound)
         )
 
-    def _bounded(self, now: Look) -> Look:
+    def _bounded(self, now: FileState) -> FileState:
         """Without the content, if it cannot be kept."""
         if not now.there or now.why:
             return now
@@ -110,7 +110,7 @@ class Rewinding:
                 f"No file checkpoint found for message '{prompt}': there is one for each prompt of this session that "
                 "came while file checkpointing was enabled"
             )
-        changed, left = dict[str, Counted](), list[str]()
+        changed, left = dict[str, LineCounts](), list[str]()
         for real, was in files.items():
             try:
                 done = await self._one(real, was, prompt)
@@ -129,11 +129,11 @@ class Rewinding:
             "deletions": sum([one.minus for one in lines]),
         }
 
-    async def _one(self, real: str, was: FileVersion, prompt: str) -> Counted | None:
+    async def _one(self, real: str, was: FileVersion, prompt: str) -> LineCounts | None:
         """One file; None: it is what it was. Raises `ToolError` if it must be left alone."""
         for _ in range(TRIES):
-            now = await asyncio.to_thread(look, real, self._limits.file)
-            if is_same(now, Look(was.there, was.mode, was.digest)):
+            now = await asyncio.to_thread(read_file_state, real, self._limits.file)
+            if is_same(now, FileState(was.there, was.mode, was.digest)):
                 return None
             path, aim = await self._aim(real, was)
             if now.why:
@@ -143,22 +143,22 @@ class Rewinding:
                 await asyncio.to_thread(put_back, path, now, aim)
             except FileChanged:
                 continue
-            return await asyncio.to_thread(counted, now, aim)
+            return await asyncio.to_thread(count_changed_lines, now, aim)
         raise ToolError("it changes all the time")
 
-    async def _aim(self, real: str, was: FileVersion) -> tuple[Resolved, Look]:
+    async def _aim(self, real: str, was: FileVersion) -> tuple[Resolved, FileState]:
         """Where it is, and what it is to be."""
-        path = await asyncio.to_thread(found, real)
+        path = await asyncio.to_thread(resolve_for_restore, real)
         if real not in self._changed:
             await self._check(real)
         if not was.there:
-            return path, Look()
+            return path, FileState()
         if was.why:
             raise ToolError(was.why)
         data = await asyncio.to_thread(read_version, self._journal.file, was)
         if data is None:
             raise ToolError("what it was is not at hand: it is kept beside the session, on the machine that wrote it")
-        return path, Look(True, was.mode, was.digest, len(data), data)
+        return path, FileState(True, was.mode, was.digest, len(data), data)
 
     async def _check(self, real: str) -> None:
         policy = self._policy()

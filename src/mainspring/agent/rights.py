@@ -10,10 +10,10 @@ from mainspring.agent.options import SessionOptions, StartError
 from mainspring.processes.paths import is_within
 from mainspring.settings.home import expand_tilde, users_folder
 from mainspring.settings.values import SettingEntry, Settings, SettingsSource
-from mainspring.tools.gate import Gate, Written
+from mainspring.tools.gate import PermissionChecker, RuleText
 
 if TYPE_CHECKING:
-    from mainspring.tools.gate import Walled
+    from mainspring.tools.gate import SandboxRules
 
 BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
 SERVERS = "mcpServers"  # of a file with MCP servers
@@ -35,8 +35,8 @@ def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
     cwd: str,
     home: str,
     ours: tuple[str, ...],
-    sandbox: Walled | None = None,
-) -> Gate:
+    sandbox: SandboxRules | None = None,
+) -> PermissionChecker:
     def trusted() -> bool:
         from mainspring.settings.trust import is_trusted
 
@@ -44,7 +44,7 @@ def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
 
     check_names(options, settings)
     check_folders(options, settings, cwd, home)
-    return Gate(
+    return PermissionChecker(
         rules(options, settings, cwd),
         folders=(cwd, *folders(options, settings, cwd, home)),
         home=home,
@@ -55,10 +55,10 @@ def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
     )
 
 
-def counts_in(settings: Settings) -> Callable[[Written], bool]:
+def counts_in(settings: Settings) -> Callable[[RuleText], bool]:
     """Whether a rule of the session has a say: one that allows what only the administrator may allow has none."""
 
-    def counts(rule: Written) -> bool:
+    def counts(rule: RuleText) -> bool:
         if settings.permissions.managed_only and rule.behavior == "allow":
             return False
         return not (settings.sandbox.managed_domains_only and opens_web(rule))
@@ -77,29 +77,29 @@ def check_names(options: SessionOptions, settings: Settings) -> None:
         tell_of_slips(options, settings)
 
 
-def rules(options: SessionOptions, settings: Settings, cwd: str) -> tuple[Written, ...]:
+def rules(options: SessionOptions, settings: Settings, cwd: str) -> tuple[RuleText, ...]:
     given = settings.permissions
     said = [
         *[("deny", entry) for entry in given.deny],
         *[("ask", entry) for entry in given.ask],
         *[("allow", entry) for entry in given.allow],
     ]
-    from_settings = [Written(kind, entry.text, NAMES[entry.origin.source], base(entry, cwd)) for kind, entry in said]
-    from_flags = [Written("deny", text, "flag", cwd) for text in options.disallowed_tools]
+    from_settings = [RuleText(kind, entry.text, NAMES[entry.origin.source], base(entry, cwd)) for kind, entry in said]
+    from_flags = [RuleText("deny", text, "flag", cwd) for text in options.disallowed_tools]
     if not given.managed_only:
-        from_flags += [Written("allow", text, "flag", cwd) for text in options.allowed_tools]
+        from_flags += [RuleText("allow", text, "flag", cwd) for text in options.allowed_tools]
     written = (*from_settings, *from_sandbox(settings, cwd), *from_flags)
     if settings.sandbox.managed_domains_only:
         return tuple([rule for rule in written if not opens_web(rule)])
     return written
 
 
-def opens_web(rule: Written) -> bool:
+def opens_web(rule: RuleText) -> bool:
     """Whether it lets somebody but the administrator choose what can be reached."""
     return rule.behavior == "allow" and rule.text.lstrip().startswith("WebFetch") and rule.source != "administrator"
 
 
-def from_sandbox(settings: Settings, cwd: str) -> list[Written]:
+def from_sandbox(settings: Settings, cwd: str) -> list[RuleText]:
     """What the sandbox keeps from commands is kept from tools, too."""
     given = settings.sandbox
     said = [
@@ -107,7 +107,7 @@ def from_sandbox(settings: Settings, cwd: str) -> list[Written]:
         *[(f"Read({pattern(entry, cwd)})", entry) for entry in given.unreadable],
         *[(f"Edit({pattern(entry, cwd)})", entry) for entry in given.read_only],
     ]
-    return [Written("deny", rule, NAMES[entry.origin.source], base(entry, cwd)) for rule, entry in said]
+    return [RuleText("deny", rule, NAMES[entry.origin.source], base(entry, cwd)) for rule, entry in said]
 
 
 def pattern(entry: SettingEntry, cwd: str) -> str:

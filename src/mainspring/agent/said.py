@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mainspring.context.surroundings import ContextSources
     from mainspring.engine.prompts import Attach
     from mainspring.engine.session import Session
-    from mainspring.tools.gate import Gate
+    from mainspring.tools.gate import PermissionChecker
 
 Skill = Callable[[str, str], str]
 
@@ -71,7 +71,7 @@ def skill_names(found: ContextSources) -> tuple[str, ...]:
 
 
 def attaching(
-    found: ContextSources, gate: Gate, session: Session, cwd: str, servers: Wired | NoServers | None = None
+    found: ContextSources, gate: PermissionChecker, session: Session, cwd: str, servers: Wired | NoServers | None = None
 ) -> Attach:
     """Brings the files that a prompt names, by the rules for `Read` as they are then; and what it names of MCP servers.
     What the view holds already is not sent a second time. Raises `ToolError` where a server does not bring the prompt

@@ -115,10 +115,10 @@ class Sandboxing:
         return self._walls(command, leave) if self.in_force else SandboxAccess.NONE
 
     def _walls(self, command: str, leave: bool) -> SandboxAccess:  # as it is asked
-        from mainspring.tools.shell_walls import Excluded, walls_of
+        from mainspring.tools.shell_walls import SandboxExclusions, walls_of
 
         wanted = self._ground.wanted
-        return walls_of(Excluded(wanted.excluded, wanted.may_be_left))(command, leave)
+        return walls_of(SandboxExclusions(wanted.excluded, wanted.may_be_left))(command, leave)
 
     def hides_denied(self, command: str, leave: bool) -> bool:  # a callback
         """Whether a command finds none of the files that rules keep from being read."""

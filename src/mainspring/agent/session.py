@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from mainspring.agent.sessions import Opened
     from mainspring.core.models import Model
     from mainspring.engine.ledger import Ledger
-    from mainspring.tools.background import Running
-    from mainspring.tools.mcp.servers import Servers
+    from mainspring.tools.background import BackgroundCommand
+    from mainspring.tools.mcp.servers import McpServers
 
 BuildWorld = Callable[["ResolvedConfig", "Opened", FrontEndLinks, "Ledger | None"], World]
 Why = Literal["clear", "resume", "rewind", "reload"]
@@ -208,7 +208,7 @@ class AgentSession:
                 self._questions.forget()
         self.usage.observe(update)
 
-    def _task_changed(self, task: Running) -> None:
+    def _task_changed(self, task: BackgroundCommand) -> None:
         self._updates.push(TaskChanged(task))
 
     # --- change the session ---
@@ -352,7 +352,7 @@ class AgentSession:
         servers = self._mcp(server)
         await (servers.reconnect(server) if enabled else servers.switch_off(server))
 
-    def _mcp(self, name: str) -> Servers:
+    def _mcp(self, name: str) -> McpServers:
         if (servers := self.world.mcp) is None:
             raise UsageError(f"there is no MCP server '{name}', nor any other")
         return servers

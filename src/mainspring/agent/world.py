@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from mainspring.engine.session import Session
     from mainspring.hooks.runner import Hook
     from mainspring.sessions.records import AgentRecord
-    from mainspring.tools.background import Running
-    from mainspring.tools.hands import Hands
-    from mainspring.tools.kit import Kit
+    from mainspring.tools.background import BackgroundCommand
+    from mainspring.tools.hands import Toolset
+    from mainspring.tools.kit import BuiltinTools
     from mainspring.tools.mcp.relayed import Send
-    from mainspring.tools.mcp.servers import Servers
+    from mainspring.tools.mcp.servers import McpServers
 
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 STDIO = "stdio"  # as the permission prompt tool: the program that drives us is asked
@@ -53,7 +53,7 @@ class FrontEndLinks(Bundle):
     say: Callable[[str], object] | None = None  # hears what hooks have for the person
     relay: Send | None = None  # the way to MCP servers that live in the program
     suggest: Callable[[str], object] | None = None  # hears what the person may say next
-    task_changed: Callable[[Running], object] = lambda _: None  # hears of commands in the background
+    task_changed: Callable[[BackgroundCommand], object] = lambda _: None  # hears of commands in the background
     source: str = "startup"  # why the session begins, as `SessionStart` hooks are told
 
 
@@ -107,7 +107,7 @@ class World(Bundle):
     config: ResolvedConfig
     session: Session
     about: About
-    hands: Hands
+    hands: Toolset
     prompts: Prompts
     skill: Callable[[str, str], str]  # the text of one, or of a command, by its name; raises `ToolError`
     agents: AgentsOf
@@ -116,7 +116,7 @@ class World(Bundle):
     waits_for_servers: bool  # before the first prompt; else the first turn does
     around: ContextSources
     kinds: Mapping[str, AgentType]  # of agents; empty: ours alone
-    kit: Kit
+    kit: BuiltinTools
     mind: Mind
     system: Callable[[], tuple[str, ...]]  # the system prompt, as it is now
     cleanup: SessionCleanup
@@ -153,7 +153,7 @@ class World(Bundle):
         return await self.rewinding.rewind(user_message_id)
 
     @property
-    def mcp(self) -> Servers | None:
+    def mcp(self) -> McpServers | None:
         """None: nobody named any."""
         return mcp_in(self.servers)
 
@@ -194,6 +194,6 @@ class World(Bundle):
         return self.session.run(config=config, deltas=deltas)
 
 
-def mcp_in(servers: Wired | NoServers) -> Servers | None:
+def mcp_in(servers: Wired | NoServers) -> McpServers | None:
     """None: nobody named any."""
     return getattr(servers, "servers", None)

@@ -17,7 +17,7 @@ from mainspring.cli.typed import AT_ONCE, drop, take, waits
 from mainspring.core.errors import DeclinedError
 from mainspring.tools.approval import Approval
 from mainspring.tools.plan import NOT_APPROVED, asks_for_approval
-from mainspring.tools.question import rendered
+from mainspring.tools.question import render_question
 
 if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates
@@ -43,7 +43,7 @@ class Keyboard(NoHost):
             if questions.questions is None:
                 return Answers(await self._answered(questions.text))
             asked = questions.questions.questions
-            texts = [rendered(one, number, len(asked)) for number, one in enumerate(asked, 1)]
+            texts = [render_question(one, number, len(asked)) for number, one in enumerate(asked, 1)]
             return Answers(
                 by_question={one.question: await self._answered(text) for one, text in zip(asked, texts, strict=True)}
             )

@@ -23,7 +23,7 @@ from mainspring.engine.equipped import Equipped
 from mainspring.engine.session import Session
 from mainspring.engine.shared import Policy
 from mainspring.providers.scripted import Scripted
-from mainspring.tools.kit import Kit
+from mainspring.tools.kit import BuiltinTools
 
 READABLE_PACE = 15  # milliseconds before each piece of a reply: about as fast as a quick model
 QUICK_PACE = 1  # where nobody watches; without any, a reply would be complete before its first call could start
@@ -66,7 +66,7 @@ async def repair(folder: Path, screen: Screen) -> bool:
     return not before and terminal is Terminal.COMPLETED and after
 
 
-async def run(kit: Kit, screen: Screen) -> Terminal:
+async def run(kit: BuiltinTools, screen: Screen) -> Terminal:
     model = Scripted(script(READABLE_PACE if is_terminal() else QUICK_PACE))
     deps = Equipped(model, demo_hands(kit))
     session = Session(deps, CONFIG, side_jobs=deps.side_jobs, describe=deps.describe)

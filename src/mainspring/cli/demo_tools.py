@@ -10,16 +10,16 @@ from pathlib import Path
 
 from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.programs import find_program
-from mainspring.tools.base import Place
-from mainspring.tools.gate import Gate
-from mainspring.tools.hands import Hands
-from mainspring.tools.kit import Kit
+from mainspring.tools.base import Workspace
+from mainspring.tools.gate import PermissionChecker
+from mainspring.tools.hands import Toolset
+from mainspring.tools.kit import BuiltinTools
 
 SECONDS = 60  # the tests take a tenth of one, on a busy machine a few
 BYPASS = "bypassPermissions"
 
 
-def demo_kit(folder: Path, harmless: str) -> Kit:
+def demo_kit(folder: Path, harmless: str) -> BuiltinTools:
     environment = {
         "PATH": os.defpath,
         "PYTHON": sys.executable,
@@ -29,15 +29,15 @@ def demo_kit(folder: Path, harmless: str) -> Kit:
     def only_reads(command: str) -> bool:
         return command == harmless
 
-    return Kit(Place(str(folder)), environment, adopt=True, only_reads=only_reads)
+    return BuiltinTools(Workspace(str(folder)), environment, adopt=True, only_reads=only_reads)
 
 
-def demo_hands(kit: Kit) -> Hands:
+def demo_hands(kit: BuiltinTools) -> Toolset:
     folder = kit.place.root
-    return Hands(kit.offers(("Read", "Edit", "Bash")), place=kit.place, gate=Gate(folders=(folder,)))
+    return Toolset(kit.offers(("Read", "Edit", "Bash")), place=kit.place, gate=PermissionChecker(folders=(folder,)))
 
 
-async def succeeds(command: str, kit: Kit) -> bool:
+async def succeeds(command: str, kit: BuiltinTools) -> bool:
     """Outside of the loop."""
     shell = find_program("bash", path=os.environ.get("PATH", "")) or "/bin/sh"
     ended = await kit.children.run(ProcessSpec((shell, "-c", command), kit.place.root, kit.env, ProcessLimits(SECONDS)))

@@ -16,8 +16,8 @@ from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
-from mainspring.tools.base import Place as Site
-from mainspring.tools.kit import Kit
+from mainspring.tools.base import Workspace as Site
+from mainspring.tools.kit import BuiltinTools
 
 FEW = 12  # tools that are named in a line
 NONE = (
@@ -62,7 +62,7 @@ async def look(
 ) -> list[dict[str, Any]]:
     from mainspring.processes.environment import child_environment
 
-    kit = Kit(Site(cwd), child_environment(environ, settings=settings.env), adopt=True)
+    kit = BuiltinTools(Site(cwd), child_environment(environ, settings=settings.env), adopt=True)
     said: list[str] = []
     is_away = taken_away(rights.taken_away(options, settings))
     servers = new_servers(found, kit, environ, window=200_000, is_away=is_away, warn=said.append)

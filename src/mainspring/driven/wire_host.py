@@ -83,11 +83,11 @@ def read_approval(said: JsonObject) -> Approval:
 
 def match_answers(given: dict[str, Any], asked: QuestionInput) -> dict[str, str]:
     """By the text of each question; an answer may name it by its title."""
-    from mainspring.tools.question import rendered
+    from mainspring.tools.question import render_question
 
     answers = {str(name): str(answer) for name, answer in given.items()}
     found: dict[str, str] = {}
     for one in asked.questions:
-        text = rendered(one)
+        text = render_question(one)
         found[one.question] = answers.get(max([name for name in answers if name in text], key=len, default=""), "")
     return found

@@ -24,7 +24,7 @@ from mainspring.engine.plain import new_id
 from mainspring.processes.paths import Resolved
 from mainspring.sessions.records import AgentRecord
 from mainspring.tools.agent import AgentInput
-from mainspring.tools.base import Answer, Calling, answer
+from mainspring.tools.base import ToolAnswer, ToolContext, make_answer
 
 MOST_TURNS = 200  # of one whose kind says nothing of them
 MOST_AWAY = 50  # in the background, at a time
@@ -49,7 +49,7 @@ class Agents:
         self._deliver = deliver
         self._away: dict[asyncio.Task[None], Errand] = {}
 
-    async def send(self, given: AgentInput, calling: Calling) -> Answer:
+    async def send(self, given: AgentInput, calling: ToolContext) -> ToolAnswer:
         """Raises `ToolError`, in words for the model that sends it."""
         kind = self._home.kinds.get(given.subagent_type)
         if kind is None:
@@ -71,7 +71,7 @@ class Agents:
         self._away[task] = errand
         task.add_done_callback(lambda task: self._away.pop(task, None))
         data = {"status": "async_launched", "agentId": errand.id, "description": given.description}
-        return answer(SENT.format(id=errand.id, kind=kind.name), data)
+        return make_answer(SENT.format(id=errand.id, kind=kind.name), data)
 
     async def _go(self, errand: Errand) -> None:
         """Its report is in the file before it is said to have ended, so that a session never waits for it in vain."""
@@ -146,7 +146,7 @@ class Agents:
 class Away:
     """What an agent in the background may ask: its call is over. Somebody is there only if a program drives us."""
 
-    def __init__(self, calling: Calling, home: Home) -> None:
+    def __init__(self, calling: ToolContext, home: Home) -> None:
         self.id, self.place = calling.id, calling.place
         self._shared = home.shared()
         self._ask = home.ask

@@ -46,7 +46,7 @@ class Question(Value):
     call: ToolCall | None = None  # that asks
 
 
-class Asking(base.Asking, Protocol):
+class Asking(base.CallContext, Protocol):
     """What a running call may ask of the engine: what hands need, and its money."""
 
     @property

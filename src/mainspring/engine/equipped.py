@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mainspring.engine.tool_words import ToolWords
     from mainspring.providers.base import Provider
     from mainspring.sessions.records import Journal
-    from mainspring.tools.hands import Hands
+    from mainspring.tools.hands import Toolset
 
 Answerer = Callable[[Question], Awaitable[str]]
 
@@ -33,7 +33,7 @@ class Equipped(Plain):
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         provider: Provider,
-        hands: Hands,
+        hands: Toolset,
         *,
         journal: Journal | None = None,
         system: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),

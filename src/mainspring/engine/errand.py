@@ -40,8 +40,8 @@ from mainspring.engine.session import Session
 from mainspring.hooks.facts import make_subagent_start_payload, make_subagent_stop_payload
 from mainspring.hooks.points import HookPoint
 from mainspring.sessions.records import AgentRecord, Journal
-from mainspring.tools.base import Answer
-from mainspring.tools.hands import SEARCH, Hands
+from mainspring.tools.base import ToolAnswer
+from mainspring.tools.hands import SEARCH, Toolset
 
 if TYPE_CHECKING:
     from mainspring.core.effects import RunStopHooks
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mainspring.engine.shared import Shared
     from mainspring.providers.base import Provider
     from mainspring.tools.agent import AgentInput
-    from mainspring.tools.base import Calling
+    from mainspring.tools.base import ToolContext
 
 # What an agent has no use for: it sends out nobody, asks nobody, and the list of tasks and the plan are its session's.
 NOT_FOR_AGENTS = frozenset(
@@ -69,8 +69,8 @@ class Kept(Bundle):
     close: Callable[[], None] = lambda: None
 
 
-System = Callable[[AgentType, Hands], tuple[str, ...]]
-NewMind = Callable[[Config, Hands, tuple[str, ...], "Ledger"], Mind]
+System = Callable[[AgentType, Toolset], tuple[str, ...]]
+NewMind = Callable[[Config, Toolset, tuple[str, ...], "Ledger"], Mind]
 NewJournal = Callable[[str, dict[str, str]], Kept]  # by the agent's id, and what is to be known of it
 
 
@@ -80,7 +80,7 @@ class Home(Bundle):
     kinds: Mapping[str, AgentType]
     provider: Callable[[str], Provider]  # by the name of a model
     config: Config
-    hands: Hands
+    hands: Toolset
     system: System
     mind: NewMind
     journal: NewJournal
@@ -102,7 +102,7 @@ class Errand:
     """One agent, from its start to its report."""
 
     def __init__(  # noqa: PLR0913  # what an errand is made of
-        self, home: Home, kind: AgentType, config: Config, given: AgentInput, calling: Calling, *, background: bool
+        self, home: Home, kind: AgentType, config: Config, given: AgentInput, calling: ToolContext, *, background: bool
     ) -> None:
         self.id = new_agent_id()
         self._home, self._kind, self._given, self._calling = home, kind, given, calling
@@ -125,13 +125,15 @@ class Errand:
         """For people who want to know what goes on."""
         return AtWork(self.id, self._kind.name, self._given.description, monotonic() - self._began)
 
-    def _new_hands(self) -> Hands:
+    def _new_hands(self) -> Toolset:
         above, agent = self._home.hands, (self.id, self._kind.name)
         place = above.place.for_subagent()
         offers = [one for name, one in above.offers.items() if self._may_have(name)]
         attended = above.attended and (not self._background or self._home.ask is not None)
         late = self._arrive if above.late is not None else None
-        return Hands(offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent, late=late)
+        return Toolset(
+            offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent, late=late
+        )
 
     async def _arrive(self, name: str) -> str:
         """A tool that comes to the session later comes to this agent when it calls it."""
@@ -153,7 +155,7 @@ class Errand:
         """From now on the file knows of it. Who begins it says that it is `over`, however it ended."""
         await self._home.note(AgentRecord(self.id, self._background, self._home.now()))
 
-    async def run(self) -> Answer:
+    async def run(self) -> ToolAnswer:
         given, calling, kind = self._given, self._calling, self._kind
         about = {"agentType": kind.name, "description": given.description, "toolUseId": calling.id}
         kept, result = self._home.journal(self.id, about), None
@@ -228,7 +230,7 @@ class Errand:
 
     # --- its report ---
 
-    def _report(self, result: Result) -> Answer:
+    def _report(self, result: Result) -> ToolAnswer:
         text, done = result.text.strip(), result.cause is Cause.END_TURN
         data = {
             "status": "completed" if done else "failed",
@@ -241,12 +243,12 @@ class Errand:
             "totalToolUseCount": self._calls,
         }
         if done:
-            return Answer((Text(text or NO_REPORT),), data)
+            return ToolAnswer((Text(text or NO_REPORT),), data)
         why = self._failure.detail if self._failure is not None else result.detail
         if result.cause is Cause.LIMIT:
             why = f"turn {self._config.max_turns} is the last, which 'maxTurns' of its kind sets"
         words = f"The agent did not come to its end ({result.cause}{f': {why}' if why else ''})."
-        return Answer((Text(f"{words} Its last words:\n\n{text}" if text else words),), data, is_error=True)
+        return ToolAnswer((Text(f"{words} Its last words:\n\n{text}" if text else words),), data, is_error=True)
 
 
 class AgentWorld(Equipped):
@@ -255,7 +257,7 @@ class AgentWorld(Equipped):
     def __init__(  # noqa: PLR0913, PLR0917  # what an agent is made of
         self,
         provider: Provider,
-        hands: Hands,
+        hands: Toolset,
         kept: Kept,
         system: tuple[str, ...],
         answer: Callable[[Question], Awaitable[str]] | None,

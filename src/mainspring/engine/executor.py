@@ -64,7 +64,7 @@ class Job:
     async def ask(self, text: str, about: Any = None) -> str:
         return await self._executor.ask(self, text, about)
 
-    async def decided(self, decision: str, reason: str) -> None:
+    async def note_decision(self, decision: str, reason: str) -> None:
         await self._executor.note(self, decision, reason)
 
     def progress(self, text: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.engine.deps import Outcome
-from mainspring.tools.passage import Done
+from mainspring.tools.passage import InvocationResult
 
 
-def outcome_of(done: Done, call: ToolCall) -> Outcome:
+def outcome_of(done: InvocationResult, call: ToolCall) -> Outcome:
     made = done.answer
     return Outcome(
         ToolResult(call.id, made.content, made.is_error),

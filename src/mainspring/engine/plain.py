@@ -30,7 +30,7 @@ from mainspring.sessions.records import Journal, NoJournal
 
 if TYPE_CHECKING:
     from mainspring.tools.base import Tool
-    from mainspring.tools.hands import Hands
+    from mainspring.tools.hands import Toolset
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
 
@@ -49,7 +49,7 @@ class Plain:
         """`system`: the system prompt, or who knows it when a request is built."""
         self._provider = provider
         self._tools = tuple(tools)
-        self._hands: Hands | None = None
+        self._hands: Toolset | None = None
         self._journal: Journal = journal or NoJournal()
         self._cache = RequestCache()
         self._view_size = ViewSize()
@@ -60,7 +60,7 @@ class Plain:
         return self._system() if callable(self._system) else self._system
 
     @property
-    def hands(self) -> Hands:
+    def hands(self) -> Toolset:
         if self._hands is None:
             self._hands = own_hands(self._tools)
         return self._hands
@@ -129,13 +129,13 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def own_hands(tools: tuple[Tool, ...]) -> Hands:
+def own_hands(tools: tuple[Tool, ...]) -> Toolset:
     """The caller's own tools: nobody need be asked about them."""
-    from mainspring.tools.base import Place
-    from mainspring.tools.gate import Open
-    from mainspring.tools.hands import Hands
+    from mainspring.tools.base import Workspace
+    from mainspring.tools.gate import AllowAll
+    from mainspring.tools.hands import Toolset
 
-    return Hands(tools, place=Place(os.getcwd()), gate=Open())  # noqa: PTH109  # pathlib takes 8 ms to load
+    return Toolset(tools, place=Workspace(os.getcwd()), gate=AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load
 
 
 def marks(history: History) -> tuple[str, ...]:

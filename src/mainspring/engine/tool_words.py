@@ -12,13 +12,13 @@ from mainspring.core.messages import Text, User
 from mainspring.core.state import State
 from mainspring.core.view import Edit, Fold, view
 from mainspring.engine.plain import CHARS_PER_TOKEN
-from mainspring.tools.hands import Hands
+from mainspring.tools.hands import Toolset
 
 
 class ToolWords:
     """Looks at the conversation only when something has changed: at its edits, and at the tools that came."""
 
-    def __init__(self, hands: Hands, nonce: str = "") -> None:
+    def __init__(self, hands: Toolset, nonce: str = "") -> None:
         self._hands, self._nonce = hands, nonce
         self._edits: tuple[Edit, ...] = ()  # those under which all that tools keep is told,
         self._told: object = None  # and those under which all late tools are

@@ -19,7 +19,7 @@ import msgspec
 
 from mainspring.core.errors import UsageError
 from mainspring.sdk.server import Server
-from mainspring.tools.mcp.relayed import table
+from mainspring.tools.mcp.relayed import as_object_or_none
 from mainspring.tools.schema import schema_of
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ def hints_of(given: Any) -> dict[str, Any]:
     if given is None or given == {}:
         return {}
     of_others = getattr(given, "model_dump", None)
-    said = of_others(by_alias=True) if of_others is not None else table(given) or asdict(given)
+    said = of_others(by_alias=True) if of_others is not None else as_object_or_none(given) or asdict(given)
     return {name: value for name, value in said.items() if value is not None}
 
 
@@ -110,7 +110,7 @@ def json_schema(tool: str, given: Any) -> dict[str, Any]:
     if hasattr(given, "model_json_schema"):  # a model of pydantic's
         described: dict[str, Any] = given.model_json_schema()
         return described
-    known = table(given)
+    known = as_object_or_none(given)
     if known is not None and known.get("type") == "object":
         return known if "properties" in known else {**known, "properties": {}}
     if known is not None and any(isinstance(kind, str) for kind in known.values()):

@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from mainspring.agent.host import HostHook
 from mainspring.sdk.complaints import named
-from mainspring.tools.mcp.relayed import table
+from mainspring.tools.mcp.relayed import as_object_or_none
 
 HookEvent = Literal[
     "PreToolUse",
@@ -168,7 +168,7 @@ def host_hooks(hooks: Mapping[HookEvent, list[HookMatcher]], calls: dict[str, Ho
 
 async def answered(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:
     said: object = call(asked["input"], asked.get("tool_use_id"), {"signal": None})
-    answer = table(await said if isawaitable(said) else said)
+    answer = as_object_or_none(await said if isawaitable(said) else said)
     if answer is None:
         raise TypeError(f"the hook '{named(call)}' returned no dict: return one, '{{}}' if it has no opinion")
     return {name.removesuffix("_") if name in ("continue_", "async_") else name: answer[name] for name in answer}

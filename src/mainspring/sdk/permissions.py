@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Literal
 
-from mainspring.tools.mcp.relayed import table
+from mainspring.tools.mcp.relayed import as_object_or_none
 
 PermissionMode = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
 PermissionBehavior = Literal["allow", "deny", "ask"]
@@ -106,7 +106,7 @@ async def answered(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
 def shown(said: object) -> dict[str, Any]:
     match said:
         case PermissionResultAllow():
-            if said.updated_input is not None and table(said.updated_input) is None:
+            if said.updated_input is not None and as_object_or_none(said.updated_input) is None:
                 raise TypeError("'updated_input' is no dict: nothing may run that nobody has allowed")
             allowed: dict[str, Any] = {"behavior": "allow"}
             if said.updated_input is not None:

@@ -20,7 +20,7 @@ from mainspring.sdk.options import Options
 from mainspring.sdk.session_changes import line_of
 from mainspring.sdk.stores import SessionStore, offers
 from mainspring.sessions.places import folder_of
-from mainspring.tools.mcp.relayed import table
+from mainspring.tools.mcp.relayed import as_object_or_none
 
 Entry = dict[str, Any]
 META = "agent_metadata"  # an entry that stands for the file beside an agent's
@@ -97,7 +97,7 @@ async def candidate(options: Options, project: str) -> tuple[str, list[Entry]] |
 
 
 def is_listed(given: object) -> bool:
-    one = table(given) or {}
+    one = as_object_or_none(given) or {}
     return isinstance(one.get("session_id"), str) and isinstance(one.get("mtime"), int | float)
 
 

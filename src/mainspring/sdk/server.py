@@ -10,8 +10,8 @@ from typing import Any
 from mainspring.core.errors import UsageError
 from mainspring.sdk.complaints import complain, is_cancelled
 from mainspring.tools.json_schema import Schema
-from mainspring.tools.mcp.relayed import table
-from mainspring.tools.structured import unfit
+from mainspring.tools.mcp.relayed import as_object_or_none
+from mainspring.tools.structured import explain_schema_failure
 
 Object = dict[str, Any]
 NO_METHOD = -32_601
@@ -39,7 +39,7 @@ class Talk:
 
     async def hear(self, message: Object) -> Object:
         """The answer to a message; to a notification, an empty one."""
-        number, params = message.get("id"), table(message.get("params")) or {}
+        number, params = message.get("id"), as_object_or_none(message.get("params")) or {}
         match message.get("method"):
             case "initialize":
                 return answer(number, self._greeting(params))
@@ -66,12 +66,12 @@ class Talk:
         }
 
     async def _called(self, number: object, params: Object) -> Object:
-        name, given = params.get("name", ""), table(params.get("arguments")) or {}
+        name, given = params.get("name", ""), as_object_or_none(params.get("arguments")) or {}
         tools = self._server.tools
         if name not in tools:
             return failed(f"there is no tool '{name}'; there are {', '.join(tools) or 'none'}")
         _, schema, handler = tools[name]
-        if why := unfit(schema, given):
+        if why := explain_schema_failure(schema, given):
             return failed(f"the input of '{name}' {why}")
         task = self._running[number] = asyncio.ensure_future(called(handler, given))
         try:
@@ -99,7 +99,7 @@ async def called(handler: Callable[[Any], Any], given: Object) -> Any:
 def result(made: object) -> Object:
     if isinstance(made, str):
         return {"content": [{"type": "text", "text": made}]}
-    said = table(made)
+    said = as_object_or_none(made)
     if said is None or not isinstance(said.get("content"), list):
         return failed("the tool returned no result: {'content': [{'type': 'text', 'text': ...}]} is one")
     return {"content": said["content"], "isError": bool(said.get("is_error") or said.get("isError"))}

@@ -8,20 +8,20 @@ from typing import Any
 
 from mainspring.core.updates import Update
 from mainspring.processes.paths import Resolved, resolve_path
-from mainspring.tools.base import Answer, Calling, Place, Tool
+from mainspring.tools.base import Tool, ToolAnswer, ToolContext, Workspace
 
 
 def _everything(_path: str) -> bool:
     return True
 
 
-class Called(Calling):
+class Called(ToolContext):
     """As the pipeline gives it to a tool. What the tool shows and asks is kept; `answers` are given in their order."""
 
     def __init__(
         self, cwd: str, *, may_read: Callable[[str], bool] = _everything, answers: tuple[str, ...] = ()
     ) -> None:
-        self._place = Place(cwd)
+        self._place = Workspace(cwd)
         self._may_read = may_read
         self._answers = list(answers)
         self.shown: list[str] = []
@@ -33,7 +33,7 @@ class Called(Calling):
         return "call-1"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Workspace:
         return self._place
 
     @property
@@ -68,10 +68,10 @@ class Called(Calling):
     async def room(self) -> None:
         pass
 
-    async def use(self, tool: Tool, **input: Any) -> Answer:
+    async def use(self, tool: Tool, **input: Any) -> ToolAnswer:
         """One call, from the input as a model sends it. What the model should hear is raised as a `ToolError`."""
         return await tool.run(tool.parse(input), self)
 
-    def now(self, tool: Tool, **input: Any) -> Answer:
+    def now(self, tool: Tool, **input: Any) -> ToolAnswer:
         """The same, where no event loop runs."""
         return asyncio.run(self.use(tool, **input))

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Answer, Calling, Input, Tool
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext
 
 ABOUT = """\
 Have an agent do a part of the work in a conversation of its own; you get its report. For long searches and side work; \
@@ -31,21 +31,21 @@ class AgentInput(Input, frozen=True):
     run_in_background: Annotated[bool, "Return at once; its report comes later."] = False
 
 
-Send = Callable[[AgentInput, Calling], Awaitable[Answer]]  # raises `ToolError` for what the model should hear
+Send = Callable[[AgentInput, ToolContext], Awaitable[ToolAnswer]]  # raises `ToolError` for what the model should hear
 
 
-async def nobody(given: AgentInput, calling: Calling) -> Answer:  # noqa: ARG001  # as all of them
+async def refuse_subagent(given: AgentInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # as all of them
     raise ToolError("No agents can be sent out here.")
 
 
-def summary(given: AgentInput) -> str:
+def summarize_agent_input(given: AgentInput) -> str:
     return f"Agent ({given.subagent_type}): {given.description}"
 
 
 def agent_tool(kinds: str, send: Callable[[], Send]) -> Tool:
     """`kinds` lists them with their descriptions. To send one out needs no permission: each of its own calls does."""
 
-    async def run(given: AgentInput, calling: Calling) -> Answer:
+    async def run(given: AgentInput, calling: ToolContext) -> ToolAnswer:
         if not given.prompt.strip():
             raise ToolError("'prompt' is empty: say what the agent shall do.")
         return await send()(given, calling)
@@ -57,5 +57,5 @@ def agent_tool(kinds: str, send: Callable[[], Send]) -> Tool:
         run=run,
         read_only=True,
         repeatable=False,
-        summary=summary,
+        summary=summarize_agent_input,
     )

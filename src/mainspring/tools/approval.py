@@ -16,7 +16,7 @@ class Approval(Struct, frozen=True):
     updates: Any = msgspec.field(default=None, name="updatedPermissions")  # with a yes: rules, directories, the mode
 
 
-def approval(answer: str) -> Approval:
+def parse_approval(answer: str) -> Approval:
     """What is neither is a no: nobody has said yes."""
     if answer in ("allow", "deny"):
         return Approval("allow" if answer == "allow" else "deny")
@@ -26,5 +26,5 @@ def approval(answer: str) -> Approval:
         return Approval("deny", message=f"The answer to the question could not be read: {answer[:200]}")
 
 
-def as_text(approval: Approval) -> str:
+def approval_to_text(approval: Approval) -> str:
     return msgspec.json.encode(approval).decode()

@@ -1,7 +1,7 @@
 """Work that would keep the event loop waiting goes into a thread.
 
-A thread cannot be cancelled, so the work looks at its `Halt` from time to time; what only a signal can end, such as a
-child process, is ended by what was given to `Halt.also`.
+A thread cannot be cancelled, so the work looks at its `HaltSignal` from time to time; what only a signal can end, such
+as a child process, is ended by what was given to `HaltSignal.also`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ SMALL = 1 << 20  # bytes; less is read at once: the way to a thread and back tak
 T = TypeVar("T")
 
 
-class Halt:
+class HaltSignal:
     """Shared by the loop, which sets it, and the work, which obeys."""
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -50,9 +50,9 @@ class Halt:
             raise ToolError(f"It took longer than {self.seconds:g} seconds, and was ended: ask for less at once.")
 
 
-async def aside(work: Callable[[Halt], T], *, seconds: float | None = None) -> T:
+async def run_in_thread(work: Callable[[HaltSignal], T], *, seconds: float | None = None) -> T:
     """For work that changes nothing: a cancellation does not wait for it."""
-    halt = Halt(seconds)
+    halt = HaltSignal(seconds)
     try:
         return await asyncio.to_thread(work, halt)
     except asyncio.CancelledError:  # by whoever runs the call
@@ -60,7 +60,7 @@ async def aside(work: Callable[[Halt], T], *, seconds: float | None = None) -> T
         raise
 
 
-async def settled(work: Callable[[], T]) -> T:
+async def run_in_thread_to_end(work: Callable[[], T]) -> T:
     """For work that changes files: it is done or undone when this returns, also after a cancellation."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:

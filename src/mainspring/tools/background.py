@@ -16,8 +16,8 @@ from mainspring.processes.children import Children
 from mainspring.processes.ending import wait_for_descendants
 from mainspring.processes.output import StoredOutputs
 from mainspring.processes.programs import find_program
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
-from mainspring.tools.shell_codes import named
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
+from mainspring.tools.shell_codes import describe_exit_code
 
 MOST_RUNNING = 50
 MOST_REMEMBERED = 200  # with those that have ended
@@ -26,7 +26,7 @@ FILTER_SECONDS = 5.0
 Status = Literal["running", "completed", "failed", "killed"]
 
 
-class Running:
+class BackgroundCommand:
     """A command in the background, also after its end."""
 
     def __init__(self, id: str, child: Child, command: str, call: str, about: str) -> None:
@@ -47,7 +47,7 @@ class Running:
         if self.status == "running":
             return f"running for {time.monotonic() - self.child.started:.0f} s"
         code = self.child.code or 0
-        how = f", {named(code)}" if self.status == "failed" else ""
+        how = f", {describe_exit_code(code)}" if self.status == "failed" else ""
         return f"{self.status} after {self.seconds:.0f} s{how}"
 
     def take_notes(self) -> tuple[str, ...]:
@@ -61,26 +61,26 @@ class Running:
         self.seconds = self.child.age
 
 
-def _nothing(_: Running) -> None:
+def _nothing(_: BackgroundCommand) -> None:
     pass
 
 
-class Background:
-    def __init__(self, children: Children, *, changed: Callable[[Running], object] | None = None) -> None:
+class BackgroundCommands:
+    def __init__(self, children: Children, *, changed: Callable[[BackgroundCommand], object] | None = None) -> None:
         """`changed` hears of every start and every end."""
         self._children = children
-        self._changed: Callable[[Running], object] = changed or _nothing
-        self._known: dict[str, Running] = {}
+        self._changed: Callable[[BackgroundCommand], object] = changed or _nothing
+        self._known: dict[str, BackgroundCommand] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._count = 0
         self._stored = StoredOutputs()
 
-    def start(self, job: ProcessSpec, command: str, *, call: str = "", about: str = "") -> Running:
+    def start(self, job: ProcessSpec, command: str, *, call: str = "", about: str = "") -> BackgroundCommand:
         if len(self._tasks) >= MOST_RUNNING:
             raise ToolError(f"{MOST_RUNNING} commands run in the background already: end one with KillShell first.")
         child = self._children.start(job)
         self._count += 1
-        running = Running(f"bash_{self._count}", child, command, call, about)
+        running = BackgroundCommand(f"bash_{self._count}", child, command, call, about)
         self._known[running.id] = running
         task = asyncio.get_running_loop().create_task(self._watch(running))
         task.add_done_callback(lambda _: self._over(running))
@@ -89,17 +89,17 @@ class Background:
         self._changed(running)
         return running
 
-    def find(self, id: str) -> Running:
+    def find(self, id: str) -> BackgroundCommand:
         if id in self._known:
             return self._known[id]
         known = ", ".join([f"'{name}'" for name in self._known]) or "none"
         raise ToolError(f"There is no background command '{id}'. There are: {known}.")
 
     @property
-    def running(self) -> tuple[Running, ...]:
+    def running(self) -> tuple[BackgroundCommand, ...]:
         return tuple([self._known[name] for name in self._tasks])
 
-    async def stop(self, running: Running) -> None:
+    async def stop(self, running: BackgroundCommand) -> None:
         """Its end is complete when this returns."""
         task = self._tasks.get(running.id)
         if task is not None:
@@ -110,13 +110,13 @@ class Background:
     async def close(self) -> None:
         await asyncio.gather(*[self.stop(running) for running in self.running])
 
-    async def _watch(self, running: Running) -> None:
+    async def _watch(self, running: BackgroundCommand) -> None:
         try:
             await wait_for_descendants(running.child)
         finally:  # cancelled by `stop`, or because the event loop is closing
             await self._children.end(running.child)
 
-    def _over(self, running: Running) -> None:
+    def _over(self, running: BackgroundCommand) -> None:
         if not running.child.closed:  # the task was cancelled before it began
             running.stopped = True
             self._children.kill_one(running.child)
@@ -139,11 +139,13 @@ class BashOutputInput(Input, frozen=True):
     filter: Annotated[str, "Show only lines that match this regular expression (grep -E)."] = ""
 
 
-def output_tool(background: Background, children: Children) -> Tool:
-    async def run(given: BashOutputInput, calling: Calling) -> Answer:
+def output_tool(background: BackgroundCommands, children: Children) -> Tool:
+    async def run(given: BashOutputInput, calling: ToolContext) -> ToolAnswer:
         running = background.find(given.bash_id)
         place = calling.place
-        matching = Filter(children, given.filter, place.root, (place.root, *place.folders)) if given.filter else None
+        matching = (
+            OutputLineFilter(children, given.filter, place.root, (place.root, *place.folders)) if given.filter else None
+        )
         if matching is not None:
             await matching.lines("")  # before anything is taken: a wrong expression loses no output
         status = running.told  # before the output is taken: 'completed' means that nothing follows
@@ -160,7 +162,7 @@ def output_tool(background: Background, children: Children) -> Tool:
             "exitCode": running.child.code,
         }
         words = "\n".join([f"[{running.id}: {status}]", shown or "(no new output)", *notes])
-        return answer(words, data, Rendering(f"{running.id}: {status}", shown, "output"))
+        return make_answer(words, data, Rendering(f"{running.id}: {status}", shown, "output"))
 
     return Tool(
         name="BashOutput",
@@ -173,7 +175,7 @@ def output_tool(background: Background, children: Children) -> Tool:
     )
 
 
-class Filter:
+class OutputLineFilter:
     """Lines that match. By `grep`: an expression of Python's own can take for ever, and would hold up everybody."""
 
     def __init__(self, children: Children, pattern: str, cwd: str, outside: tuple[str, ...]) -> None:
@@ -205,13 +207,13 @@ class KillShellInput(Input, frozen=True):
     shell_id: Annotated[str, "The id."]
 
 
-def kill_tool(background: Background) -> Tool:
-    async def run(given: KillShellInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
+def kill_tool(background: BackgroundCommands) -> Tool:
+    async def run(given: KillShellInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
         running = background.find(given.shell_id)
         before = running.status
         await background.stop(running)
         words = f"'{running.id}' was ended." if before == "running" else f"'{running.id}' had ended: {running.told}."
-        return answer(words, {"shell_id": running.id, "status": running.status})
+        return make_answer(words, {"shell_id": running.id, "status": running.status})
 
     return Tool(
         name="KillShell",

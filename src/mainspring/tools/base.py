@@ -23,7 +23,7 @@ from mainspring.providers.base import ToolSpec
 if TYPE_CHECKING:
     from mainspring.processes.atomic import ReadSet
     from mainspring.processes.paths import Resolved
-    from mainspring.tools.gate import Standing
+    from mainspring.tools.gate import PolicyView
 
 # What a call came to that did not come to its end.
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
@@ -44,7 +44,7 @@ class StrictInput(Input, frozen=True):
     """Of a function of the user's: there, a field that it does not have is an error."""
 
 
-class Answer(Value):
+class ToolAnswer(Value):
     """What a call came to."""
 
     content: tuple[Content, ...]  # for the model
@@ -60,7 +60,7 @@ class Answer(Value):
 
 def is_answer(made: object) -> bool:
     """Whether a tool returned what it should: nobody checks the fields of a struct, and who reads them would fail."""
-    return isinstance(made, Answer) and is_content(made.content)
+    return isinstance(made, ToolAnswer) and is_content(made.content)
 
 
 def is_content(parts: object) -> bool:
@@ -73,8 +73,8 @@ def _held(part: Content) -> object:
     return part.text if isinstance(part, Text) else part.data
 
 
-def answer(text: str, data: Any = None, shown: Rendering | None = None) -> Answer:
-    return Answer((Text(text),), data, shown=shown)
+def make_answer(text: str, data: Any = None, shown: Rendering | None = None) -> ToolAnswer:
+    return ToolAnswer((Text(text),), data, shown=shown)
 
 
 def without_nul(text: str) -> str:
@@ -82,7 +82,7 @@ def without_nul(text: str) -> str:
     return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
 
 
-class Place:
+class Workspace:
     """Where a session works: one for all its calls. Only `Bash` moves `cwd`, and never out of the working folders."""
 
     def __init__(  # noqa: PLR0913  # keywords, all but one
@@ -96,7 +96,7 @@ class Place:
         nonce: str = "",
         read_log: str = "",
         keep: Callable[[Resolved], None] | None = None,
-        above: Place | None = None,
+        above: Workspace | None = None,
     ) -> None:
         """`above`: of the session for which a subagent works, which may stand elsewhere by now."""
         self.root: str = cwd if above is None else above.root  # where the session began
@@ -111,9 +111,9 @@ class Place:
         self._read: ReadSet | None = None
         self._read_log = read_log  # where it is kept what was read (`processes/read_log.py`); empty: nowhere
 
-    def for_subagent(self) -> Place:
+    def for_subagent(self) -> Workspace:
         """Where the shell is now, in the same session. What was read is its own."""
-        return Place(
+        return Workspace(
             self.cwd,
             home=self.home,
             folders=self.folders,
@@ -149,11 +149,11 @@ class Place:
         self.read.keep(path, write_atomically(path, data, before=before))
 
 
-class Asking(Protocol):
-    """What the engine offers to a running call; `Calling` is what the tool sees of it."""
+class CallContext(Protocol):
+    """What the engine offers to a running call; `ToolContext` is what the tool sees of it."""
 
     @property
-    def policy(self) -> Standing:
+    def policy(self) -> PolicyView:
         """As it is now: it may have changed since the run began."""
         ...
 
@@ -161,7 +161,7 @@ class Asking(Protocol):
         """Wait for a person. The call keeps its place; an abort withdraws the question."""
         ...
 
-    async def decided(self, decision: str, reason: str) -> None:
+    async def note_decision(self, decision: str, reason: str) -> None:
         """Put down in the journal who decided about this call, and how."""
         ...
 
@@ -178,14 +178,14 @@ class Asking(Protocol):
         ...
 
 
-class Calling(Protocol):
+class ToolContext(Protocol):
     """What a running call may ask of those who run it."""
 
     @property
     def id(self) -> str: ...
 
     @property
-    def place(self) -> Place: ...
+    def place(self) -> Workspace: ...
 
     @property
     def approved(self) -> bool:
@@ -231,7 +231,7 @@ class Calling(Protocol):
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    class Memory(Protocol):
+    class ToolMemory(Protocol):
         """What a tool keeps for a session. It lives in the conversation, so that another process still has it."""
 
         def recall(self, seen: Iterable[Message]) -> None:
@@ -243,7 +243,7 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
             ...
 
 
-Run = Callable[[Any, Calling], Awaitable[Answer]]
+Run = Callable[[Any, ToolContext], Awaitable[ToolAnswer]]
 Trait = bool | Callable[[Any], bool]  # known of the tool, or only of a call: a function of its input
 
 
@@ -262,7 +262,7 @@ class Tool(Bundle, kw_only=True):
     summary: Callable[[Any], str] | None = None  # one line about a call
     wording: Callable[[Any], str] | None = None  # of `data` that a hook put in place of ours; empty: it is of no shape
     deferred: bool = False  # the model is told its name only, until it asks for more (ToolSearch)
-    memory: Memory | None = None
+    memory: ToolMemory | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -284,15 +284,15 @@ class Tool(Bundle, kw_only=True):
 
     def parse(self, input: dict[str, Any]) -> Any:
         """The input as the tool takes it. What is wrong with it, the model is told in words it can act on."""
-        return parsed(self.input, input, self.name)
+        return parse_input(self.input, input, self.name)
 
     def ignored(self, input: dict[str, Any]) -> str:
         """About the fields of an input that fits but for those: the model is told. Empty: there are none."""
-        dropped = without_unknown(self.input, input)[1] if not fits(self.input, input) else []
+        dropped = without_unknown(self.input, input)[1] if not input_fits(self.input, input) else []
         return f"[Ignored: {_unknown(dropped, self.input)}]" if dropped else ""
 
 
-class Offer(Bundle):
+class ToolHandle(Bundle):
     """A tool as the model is told of it, and how to come by it at its first call."""
 
     spec: ToolSpec
@@ -300,8 +300,8 @@ class Offer(Bundle):
     deferred: bool = False
 
 
-def offer(tool: Tool) -> Offer:
-    return Offer(tool.spec, lambda: tool, tool.deferred)
+def make_handle(tool: Tool) -> ToolHandle:
+    return ToolHandle(tool.spec, lambda: tool, tool.deferred)
 
 
 def _holds(trait: Trait, given: Any) -> bool:
@@ -311,7 +311,7 @@ def _holds(trait: Trait, given: Any) -> bool:
 Kind = TypeVar("Kind", bound=Struct)
 
 
-def parsed(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
+def parse_input(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
     try:
         if halves := half_characters(input):
             raise ToolError(f"The input of '{name}' does not fit: {halves}. Nothing was done: call it again.")
@@ -338,7 +338,7 @@ def _parsed_without(kind: type[Kind], given: dict[str, Any], dropped: list[str],
         ) from None
 
 
-def fits(kind: type[Struct], input: dict[str, Any]) -> bool:
+def input_fits(kind: type[Struct], input: dict[str, Any]) -> bool:
     try:
         msgspec.convert(input, kind, str_keys=True)
     except (msgspec.ValidationError, RecursionError):
@@ -391,11 +391,11 @@ def _without_nulls(kind: type[Struct], input: dict[str, Any]) -> dict[str, Any]:
 
 def _told(error: msgspec.ValidationError, kind: type[Struct]) -> str:
     """With what would have fitted there, where that can be listed."""
-    from mainspring.tools.schema import inside, schema_of  # only after a failure
+    from mainspring.tools.schema import schema_of, subschema_at  # only after a failure
 
     said = str(error)
     _, _, path = said.partition(" - at ")
-    place = inside(schema_of(kind), path.strip("`") or "$")
+    place = subschema_at(schema_of(kind), path.strip("`") or "$")
     takes = ""
     if "unknown field" in said and "properties" in place:
         takes = f" It takes {', '.join(place['properties']) or 'nothing'}."

@@ -25,11 +25,11 @@ from mainspring.processes.marks import new_mark
 from mainspring.processes.output import DISK, OutputSizes, StoredOutputs
 from mainspring.processes.programs import find_program
 from mainspring.secrets.held import SecretMask
-from mainspring.tools.background import Background
-from mainspring.tools.base import Answer, Calling, Input, Place, Tool, Trait, without_nul
-from mainspring.tools.shell_codes import meaning, named
-from mainspring.tools.shell_live import Live
-from mainspring.tools.shell_script import answer_pair, answered, arguments, move
+from mainspring.tools.background import BackgroundCommands
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Trait, Workspace, without_nul
+from mainspring.tools.shell_codes import describe_exit_code, explain_harmless_code
+from mainspring.tools.shell_live import LiveOutput
+from mainspring.tools.shell_script import answer_pair, bash_arguments, change_directory, read_final_directory
 from mainspring.tools.shell_walls import WallsOf, no_walls
 
 TIMEOUT, MOST_TIMEOUT = 120_000, 600_000  # milliseconds
@@ -66,7 +66,7 @@ class Bash:
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         children: Children,
-        background: Background,
+        background: BackgroundCommands,
         env: Mapping[str, str],
         *,
         disk: int,
@@ -77,9 +77,9 @@ class Bash:
         self._env, self._disk, self._walls, self._notes = env, disk, walls, notes
         self._stored = StoredOutputs()
 
-    async def __call__(self, given: BashInput, calling: Calling) -> Answer:
-        check(given.command)
-        note = stand(calling.place)
+    async def __call__(self, given: BashInput, calling: ToolContext) -> ToolAnswer:
+        check_command(given.command)
+        note = ensure_working_folder(calling.place)
         if given.run_in_background:
             return self._in_background(given, calling, note)
         seconds = min(given.timeout, MOST_TIMEOUT) / 1_000
@@ -87,12 +87,12 @@ class Bash:
         self._stored.keep(ended.stdout)
         notes = (
             note,
-            move(calling.place, folder),
-            late(ended, seconds),
+            change_directory(calling.place, folder),
+            describe_timeout(ended, seconds),
             self._confined(given, ended),
             *self._notes(ended.notes),
         )
-        made = told(given, ended, [text for text in notes if text])
+        made = build_bash_answer(given, ended, [text for text in notes if text])
         walls = self._walls_of(given)
         return made if walls is SandboxAccess.NONE else replace(made, data={**made.data, "sandbox": walls.value})
 
@@ -102,14 +102,14 @@ class Bash:
             return ""
         if ended.code and any(sign in ended.stdout.text for sign in SIGNS_OF_CONFIG):
             return CONFIG
-        failed = ended.code and not meaning(given.command, ended.code)
+        failed = ended.code and not explain_harmless_code(given.command, ended.code)
         signs = SIGNS_OF_WALLS if failed else SIGNS_OF_WALLS[:1]
         return CONFINED if any(sign in ended.stdout.text for sign in signs) else ""
 
-    async def _run(self, given: BashInput, calling: Calling, seconds: float) -> tuple[ProcessResult, str]:
+    async def _run(self, given: BashInput, calling: ToolContext, seconds: float) -> tuple[ProcessResult, str]:
         """With the folder in which it ended."""
-        command, live = given.command, Live(calling.progress)
-        with refusals(command):
+        command, live = given.command, LiveOutput(calling.progress)
+        with explain_start_errors(command):
             ours, its = answer_pair()
         try:
             job = self._job(given, calling.place, its)._replace(
@@ -118,21 +118,21 @@ class Bash:
                 ),
                 on_output=live,
             )
-            with refusals(command):
+            with explain_start_errors(command):
                 ended = await self._children.run(job)
-            return ended, answered(ours)
+            return ended, read_final_directory(ours)
         finally:
             live.stop()
             os.close(ours)
             os.close(its)
 
-    def _in_background(self, given: BashInput, calling: Calling, note: str) -> Answer:
+    def _in_background(self, given: BashInput, calling: ToolContext, note: str) -> ToolAnswer:
         place = calling.place
         job = self._job(given, place, None)._replace(
             limits=ProcessLimits(None, OutputSizes(folder=place.spill, disk=self._disk, cover=SecretMask)),
             store_all=True,
         )
-        with refusals(given.command):
+        with explain_start_errors(given.command):
             running = self._background.start(job, given.command, call=calling.id, about=given.description)
         stored = f" All it prints is also in '{running.path}'." if running.path else ""
         text = (
@@ -141,15 +141,17 @@ class Bash:
         )
         data = {**DATA, "backgroundTaskId": running.id}
         lines = "\n".join([part for part in (note, text) if part])
-        return Answer((Text(lines),), data, shown=Rendering(summary(given), f"in the background: {running.id}"))
+        return ToolAnswer(
+            (Text(lines),), data, shown=Rendering(summarize_bash_input(given), f"in the background: {running.id}")
+        )
 
-    def _job(self, given: BashInput, place: Place, answer: int | None) -> ProcessSpec:
+    def _job(self, given: BashInput, place: Workspace, answer: int | None) -> ProcessSpec:
         command, mark = given.command, new_mark()
         shell = find_program("bash", path=self._env.get("PATH", ""), outside=(place.root, *place.folders))
         if shell is None:
             raise ToolError("There is no 'bash' on this machine outside of the working folders: install it.")
         return ProcessSpec(
-            argv=(shell, *arguments(command, mark, answer)),
+            argv=(shell, *bash_arguments(command, mark, answer)),
             cwd=place.cwd,
             env=self._env,
             merged=True,
@@ -168,7 +170,7 @@ def all_of_them(notes: tuple[str, ...]) -> tuple[str, ...]:
 
 def bash_tool(  # noqa: PLR0913  # keywords, most of them
     children: Children,
-    background: Background,
+    background: BackgroundCommands,
     env: Mapping[str, str],
     *,
     read_only: Trait = False,
@@ -189,12 +191,12 @@ def bash_tool(  # noqa: PLR0913  # keywords, most of them
         run=Bash(children, background, env, disk=disk, walls=walls, notes=notes),
         read_only=only_reads,
         concurrent=lambda given: only_reads(given) and not MOVES(given.command),
-        summary=summary,
-        wording=wording,
+        summary=summarize_bash_input,
+        wording=format_foreign_output,
     )
 
 
-def summary(given: BashInput) -> str:
+def summarize_bash_input(given: BashInput) -> str:
     lines = given.command.strip().splitlines()
     return f"{lines[0]} ..." if len(lines) > 1 else "".join(lines)
 
@@ -202,7 +204,7 @@ def summary(given: BashInput) -> str:
 # --- before it runs -----------------------------------------------------------------------------------------------
 
 
-def check(command: str) -> None:
+def check_command(command: str) -> None:
     if not command.strip():
         raise ToolError("The command is empty: say what to run.")
     if "\0" in command:
@@ -213,7 +215,7 @@ def check(command: str) -> None:
         raise ToolError("The command holds half a character (a lone surrogate): leave it out.") from None
 
 
-def stand(place: Place) -> str:
+def ensure_working_folder(place: Workspace) -> str:
     """In a folder that exists: somebody may have removed the one in which we were. A note, if so."""
     if os.path.isdir(place.cwd):  # noqa: PTH112  # pathlib takes 8 ms to load
         return ""
@@ -226,7 +228,7 @@ def stand(place: Place) -> str:
 
 
 @contextmanager
-def refusals(command: str) -> Generator[None]:
+def explain_start_errors(command: str) -> Generator[None]:
     """What the system says to a start, in words that help."""
     try:
         yield
@@ -272,7 +274,7 @@ NO_OUTPUT = "(no output)"
 DATA: dict[str, object] = {"stdout": "", "stderr": "", "interrupted": False, "isImage": False}
 
 
-def late(ended: ProcessResult, seconds: float) -> str:
+def describe_timeout(ended: ProcessResult, seconds: float) -> str:
     if not ended.timed_out:
         return ""
     longer = f", a longer 'timeout' ({MOST_TIMEOUT} at most)" if seconds * 1_000 < MOST_TIMEOUT else ""
@@ -281,7 +283,7 @@ def late(ended: ProcessResult, seconds: float) -> str:
     )
 
 
-def wording(output: Any) -> str:
+def format_foreign_output(output: Any) -> str:
     """Of an outcome in our shape that somebody else has written; empty: it is none."""
     if not isinstance(output, dict):
         return ""
@@ -292,17 +294,19 @@ def wording(output: Any) -> str:
     return "\n".join([text for part in parts if (text := str(part).rstrip("\n"))]) or NO_OUTPUT
 
 
-def told(given: BashInput, ended: ProcessResult, notes: list[str]) -> Answer:
+def build_bash_answer(given: BashInput, ended: ProcessResult, notes: list[str]) -> ToolAnswer:
     output = without_nul(ended.stdout.text)
-    no_failure = meaning(given.command, ended.code)  # in words; empty if it is one
+    no_failure = explain_harmless_code(given.command, ended.code)  # in words; empty if it is one
     if ended.code and not ended.timed_out:
-        notes.append(f"{named(ended.code)}: {no_failure}" if no_failure else named(ended.code))
+        notes.append(
+            f"{describe_exit_code(ended.code)}: {no_failure}" if no_failure else describe_exit_code(ended.code)
+        )
     wrong = ended.timed_out or (ended.code != 0 and not no_failure)
     text = "\n".join([part for part in (output.rstrip("\n"), *notes) if part])
-    return Answer(
+    return ToolAnswer(
         (Text(text or NO_OUTPUT),),
         {**DATA, "stdout": output, "interrupted": ended.timed_out, "exitCode": ended.code},
         is_error=wrong,
         failed=wrong,
-        shown=Rendering(summary(given), text, "output"),
+        shown=Rendering(summarize_bash_input(given), text, "output"),
     )

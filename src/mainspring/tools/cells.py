@@ -28,7 +28,7 @@ class _Output(Struct, frozen=True):
     data: dict[str, Any] = {}  # by media type
 
 
-class _Raw(Struct, frozen=True):
+class _RawCell(Struct, frozen=True):
     cell_type: str
     source: Lines = ""
     id: str = ""
@@ -46,11 +46,11 @@ class _Metadata(Struct, frozen=True):
 class _Notebook(Struct, frozen=True):
     """What is read of one; there is more in it."""
 
-    cells: list[_Raw]
+    cells: list[_RawCell]
     metadata: _Metadata = _Metadata()
 
 
-class Cell(NamedTuple):
+class NotebookCell(NamedTuple):
     id: str
     kind: str
     source: str
@@ -58,7 +58,7 @@ class Cell(NamedTuple):
     images: list[Image]
 
 
-def cells_in(data: bytes, name: str) -> list[Cell]:
+def cells_in(data: bytes, name: str) -> list[NotebookCell]:
     try:
         found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Notebook)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -66,22 +66,22 @@ def cells_in(data: bytes, name: str) -> list[Cell]:
     return [_cell(raw, at, found.metadata.language_info.name) for at, raw in enumerate(found.cells)]
 
 
-def _cell(raw: _Raw, at: int, language: str) -> Cell:
+def _cell(raw: _RawCell, at: int, language: str) -> NotebookCell:
     outputs = [_output(one) for one in raw.outputs]
     output = _bounded("".join([text for text, _ in outputs]))
     images = [image for _, found in outputs for image in found]
     kind = raw.cell_type if raw.cell_type != "code" or language == "python" else f"code, {language}"
-    return Cell(raw.id or f"cell-{at}", kind, joined(raw.source), output, images)
+    return NotebookCell(raw.id or f"cell-{at}", kind, join_lines(raw.source), output, images)
 
 
-def joined(text: Lines) -> str:
+def join_lines(text: Lines) -> str:
     """What stands there as one string or as a list of lines."""
     return text if isinstance(text, str) else "".join(text)
 
 
 def _of_kind(data: dict[str, Any], kind: str) -> str:
     try:
-        return joined(msgspec.convert(data.get(kind, ""), Lines))
+        return join_lines(msgspec.convert(data.get(kind, ""), Lines))
     except msgspec.ValidationError:  # JSON of some other kind
         return ""
 
@@ -95,7 +95,7 @@ def _bounded(text: str) -> str:
 
 def _output(raw: _Output) -> tuple[str, list[Image]]:
     if raw.output_type == "stream":
-        return _line(joined(raw.text)), []
+        return _line(join_lines(raw.text)), []
     if raw.output_type == "error":
         return _line(re.sub(_ANSI, "", "\n".join(raw.traceback)) or f"{raw.ename}: {raw.evalue}"), []
     kinds = ("image/png", "image/jpeg")
@@ -112,7 +112,7 @@ def _line(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def shown(cells: list[Cell], most: int) -> tuple[Content, ...]:
+def render_cells(cells: list[NotebookCell], most: int) -> tuple[Content, ...]:
     """For the model. Not more than so many characters; the notes say what was left out."""
     parts: list[Content] = []
     text = ""

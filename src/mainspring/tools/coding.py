@@ -19,7 +19,7 @@ _MARKS = (
 )
 
 
-class Coding(NamedTuple):
+class FileEncoding(NamedTuple):
     name: str = "utf-8"
     mark: bytes = b""
 
@@ -32,23 +32,23 @@ class Coding(NamedTuple):
         return "surrogatepass" if self.wide else "surrogateescape"
 
 
-UTF_8 = Coding()
+UTF_8 = FileEncoding()
 
 
-def coding_of(head: bytes, name: str) -> Coding:
+def coding_of(head: bytes, name: str) -> FileEncoding:
     """By the first bytes. What is no text is refused by the name of its file."""
     if head.startswith(_UTF_32):
         raise ToolError(f"'{name}' is UTF-32, which is not read here: convert it with iconv, in Bash.")
     for mark, coding in _MARKS:
         if head.startswith(mark):
-            return Coding(coding, mark)
+            return FileEncoding(coding, mark)
     if b"\0" in head[:HEAD]:
         raise ToolError(f"'{name}' is a binary file, not text: look at it with a program made for it, in Bash.")
     return UTF_8
 
 
-def decode(data: bytes, name: str) -> tuple[str, Coding]:
-    """The text, without its mark, from which `encode` makes the same bytes again."""
+def decode_text(data: bytes, name: str) -> tuple[str, FileEncoding]:
+    """The text, without its mark, from which `encode_text` makes the same bytes again."""
     coding = coding_of(data[:HEAD], name)
     try:
         text = data[len(coding.mark) :].decode(coding.name, coding.errors)
@@ -57,7 +57,7 @@ def decode(data: bytes, name: str) -> tuple[str, Coding]:
     return text, coding
 
 
-def encode(text: str, coding: Coding) -> bytes:
+def encode_text(text: str, coding: FileEncoding) -> bytes:
     return coding.mark + text.encode(coding.name, coding.errors)
 
 
@@ -73,7 +73,7 @@ def refuse_half_characters(**texts: str) -> None:
 # --- line ends --------------------------------------------------------------------------------------
 
 
-def plain(text: str) -> str:
+def normalize_newlines(text: str) -> str:
     """As the model sees it: every line ends in a single line feed."""
     return text.replace("\r\n", "\n")
 
@@ -84,7 +84,7 @@ def all_crlf(text: str) -> bool:
     return count > 0 and count == text.count("\n")
 
 
-def showable(text: str) -> str:
+def mark_half_characters(text: str) -> str:
     """With a sign in place of each half character; all else keeps its place."""
     try:
         text.encode()

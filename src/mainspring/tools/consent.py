@@ -11,13 +11,13 @@ from mainspring.hooks.facts import to_permission_updates
 from mainspring.hooks.notices import permission_wanted
 from mainspring.hooks.points import HookPoint
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
-from mainspring.tools.approval import DENIED, approval
-from mainspring.tools.base import Answer
-from mainspring.tools.inputs import take
-from mainspring.tools.passage import Passage
+from mainspring.tools.approval import DENIED, parse_approval
+from mainspring.tools.base import ToolAnswer
+from mainspring.tools.inputs import accept_input
+from mainspring.tools.passage import ToolInvocation
 
 
-async def decide(passage: Passage) -> Answer | None:
+async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
     """Deny, ask, allow, mode: `permissions/decide.py` puts them in order. What a person has to say comes last."""
     hands, standing, opinion = passage.hands, passage.asking.policy, passage.opinion
     asked = PermissionRequest(
@@ -30,7 +30,7 @@ async def decide(passage: Passage) -> Answer | None:
         reads=passage.tool.is_read_only(passage.given),
     )
     verdict = await hands.gate.verdict(asked, standing, passage.paths)
-    await passage.asking.decided(verdict.decision, verdict.reason)
+    await passage.asking.note_decision(verdict.decision, verdict.reason)
     if verdict.decision == "allow":
         return None
     if verdict.decision == "deny":
@@ -49,7 +49,7 @@ async def decide(passage: Passage) -> Answer | None:
         "suggestions": [{"rule": one.rule, "covers": one.covers} for one in offered],
         **({"suggested_mode": str(mode)} if mode is not None else {}),
     }
-    return await put(passage, verdict, about)
+    return await ask_permission(passage, verdict, about)
 
 
 def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:
@@ -59,7 +59,9 @@ def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:
     return f"The user can allow it with the rule '{rule}' (allowed tools, or permissions.allow in the settings)."
 
 
-async def put(passage: Passage, verdict: PermissionDecision, about: dict[str, Any]) -> Answer | None:
+async def ask_permission(
+    passage: ToolInvocation, verdict: PermissionDecision, about: dict[str, Any]
+) -> ToolAnswer | None:
     """The question itself. A hook may answer it, but not say yes to what only a person may; where nobody can be asked,
     the answer is no."""
     hooks, reason = passage.hands.hooks, verdict.reason
@@ -68,30 +70,30 @@ async def put(passage: Passage, verdict: PermissionDecision, about: dict[str, An
         opinion = await hooks.ask(HookPoint.PERMISSION_REQUEST, facts, passage.call.name)
         passage.heed(opinion)
         if opinion.decision == "deny" or (opinion.decision == "allow" and not verdict.person):
-            await passage.asking.decided(opinion.decision, opinion.reason or "a hook answered the question")
+            await passage.asking.note_decision(opinion.decision, opinion.reason or "a hook answered the question")
         if opinion.decision == "deny" or opinion.stop is not None:
             return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.")
         if opinion.decision == "allow" and not verdict.person:
-            return await changed(passage, opinion.input) if opinion.input is not None else None
+            return await check_changed_input(passage, opinion.input) if opinion.input is not None else None
     if not passage.hands.attended:
-        await passage.asking.decided("deny", "nobody can be asked")
+        await passage.asking.note_decision("deny", "nobody can be asked")
         return passage.refuse(
             f"This needs permission, and nobody can be asked here: {reason}. {way_out(verdict, about)}"
         )
     permission_wanted(hooks, passage.call.name, passage.hands.agent)
-    said = approval(await passage.asking.ask(f"{passage.call.name}: {reason}", about))
-    await passage.asking.decided(said.behavior, said.message or "a person answered")
+    said = parse_approval(await passage.asking.ask(f"{passage.call.name}: {reason}", about))
+    await passage.asking.note_decision(said.behavior, said.message or "a person answered")
     if said.behavior == "deny":
         passage.stop = passage.stop or (said.message or DENIED if said.interrupt else None)
         return passage.refuse(said.message or DENIED)
     passage.approved = True
     if said.updated_input is not None and said.updated_input != passage.input:
-        return await changed(passage, said.updated_input)
+        return await check_changed_input(passage, said.updated_input)
     return None
 
 
-async def changed(passage: Passage, input: dict[str, Any]) -> Answer | None:
+async def check_changed_input(passage: ToolInvocation, input: dict[str, Any]) -> ToolAnswer | None:
     """Whoever answers may change the input, but not past a deny rule."""
-    asked = PermissionRequest(passage.call.name, take(passage, input), passage.cwd)
+    asked = PermissionRequest(passage.call.name, accept_input(passage, input), passage.cwd)
     verdict = await passage.hands.gate.verdict(asked, passage.asking.policy, passage.paths)
     return passage.refuse(f"Not allowed: {verdict.reason}.") if verdict.decision == "deny" else None

@@ -14,21 +14,21 @@ from contextlib import suppress
 from threading import Lock, Thread
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.aside import Halt
-from mainspring.tools.base import Place
-from mainspring.tools.line_ends import Descriptor
-from mainspring.tools.line_index import Index, index_of
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.base import Workspace
+from mainspring.tools.line_ends import DescriptorBytes
+from mainspring.tools.line_index import LineIndex, index_of
 from mainspring.tools.lines import COUNTED
 
 LARGEST = 1 << 29  # bytes: half a second of one processor; more would be too much for what nobody may ask for
 MOST_AT_ONCE = 2  # threads; a file that finds no place is counted when it is read
 SECONDS = 20
 
-_under_way: set[Index] = set()
+_under_way: set[LineIndex] = set()
 _lock = Lock()
 
 
-def count_ahead(source: Descriptor, place: Place) -> Thread | None:
+def count_ahead(source: DescriptorBytes, place: Workspace) -> Thread | None:
     """Begin to count the lines of a file, unless they are counted or it would not pay. Never fails: it only helps."""
     if not COUNTED < source.size <= LARGEST:
         return None
@@ -43,9 +43,9 @@ def count_ahead(source: Descriptor, place: Place) -> Thread | None:
         return None
 
 
-def _begun(source: Descriptor, index: Index, place: Place) -> Thread:
+def _begun(source: DescriptorBytes, index: LineIndex, place: Workspace) -> Thread:
     own = os.dup(source.fd)  # the caller closes the other one
-    halt = Halt(SECONDS)
+    halt = HaltSignal(SECONDS)
     gone = weakref.finalize(place, halt.now)  # the thread itself must not hold the session
     thread = Thread(target=_count, args=(own, source.skip, index, halt, gone), name="count-lines", daemon=True)
     try:
@@ -57,17 +57,17 @@ def _begun(source: Descriptor, index: Index, place: Place) -> Thread:
     return thread
 
 
-def _count(fd: int, skip: int, index: Index, halt: Halt, gone: weakref.finalize[..., Place]) -> None:
+def _count(fd: int, skip: int, index: LineIndex, halt: HaltSignal, gone: weakref.finalize[..., Workspace]) -> None:
     try:
         with suppress(ToolError, OSError), index_of(fd) as current:
             if current is index:  # else the file has changed since, or has no time yet that would tell of a change
-                index.count_until(Descriptor(fd, skip), None, halt)
+                index.count_until(DescriptorBytes(fd, skip), None, halt)
     finally:
         os.close(fd)
         gone.detach()
         _done(index)
 
 
-def _done(index: Index) -> None:
+def _done(index: LineIndex) -> None:
     with _lock:
         _under_way.discard(index)

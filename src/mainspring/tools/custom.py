@@ -27,7 +27,18 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Content
 from mainspring.core.updates import Update
 from mainspring.processes.paths import Resolved
-from mainspring.tools.base import Answer, Calling, Input, Place, Run, StrictInput, Tool, Trait, answer, is_content
+from mainspring.tools.base import (
+    Input,
+    Run,
+    StrictInput,
+    Tool,
+    ToolAnswer,
+    ToolContext,
+    Trait,
+    Workspace,
+    is_content,
+    make_answer,
+)
 from mainspring.tools.schema import schema_of
 
 NOTHING = "(nothing)"  # what a function that returns None came to
@@ -80,7 +91,7 @@ def tool(  # noqa: PLR0913  # keywords, all of them
 
     def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
         title = _title(function, name)
-        first, words = documented(function.__doc__ or "")
+        first, words = parse_docstring(function.__doc__ or "")
         fields, slot = _fields(function, title, words)
         return FunctionTool(
             name=title,
@@ -123,7 +134,7 @@ def _title(function: Callable[..., Any], name: str) -> str:
         raise UsageError(f"{function!r} is no function: put '@tool' on a 'def', or give it a bound method")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
-            f"the tool '{function.__name__}' yields: return one value, show the rest by 'Calling.progress'"
+            f"the tool '{function.__name__}' yields: return one value, show the rest by 'ToolContext.progress'"
         )
     title = name or function.__name__
     if len(title) > LONGEST_NAME or not all(c.isascii() and (c.isalnum() or c in "_-") for c in title):
@@ -145,7 +156,7 @@ def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> 
         if name not in hints:
             raise UsageError(_untyped(name, title))
         hint = hints[name]
-        if hint is Calling or Calling in get_args(hint):
+        if hint is ToolContext or ToolContext in get_args(hint):
             slot = name
         else:
             fields.append((name, _worded(hint, words.get(name, "")), _default(parameter.default)))
@@ -205,7 +216,7 @@ def _check(title: str, name: str, hint: Any) -> None:
 HEADS = ("Args:", "Arguments:", "Parameters:")
 
 
-def documented(doc: str) -> tuple[str, dict[str, str]]:
+def parse_docstring(doc: str) -> tuple[str, dict[str, str]]:
     """The first paragraph, and the words of each parameter from a section 'Args:' in Google's style."""
     lines = inspect.cleandoc(doc).splitlines()
     first: list[str] = []
@@ -249,23 +260,23 @@ def _entry(text: str) -> tuple[str, str]:
 def _run(function: Callable[..., Any], title: str, slot: str) -> Run:
     in_loop = inspect.iscoroutinefunction(function)
 
-    async def run(given: Any, calling: Calling) -> Answer:
+    async def run(given: Any, calling: ToolContext) -> ToolAnswer:
         named = msgspec.structs.asdict(given)
         if in_loop:
-            with failures(title):
-                return answered(await function(**named, **({slot: calling} if slot else {})), title)
-        return answered(await _in_thread(function, named, title, slot, calling), title)
+            with explain_failures(title):
+                return make_function_answer(await function(**named, **({slot: calling} if slot else {})), title)
+        return make_function_answer(await _in_thread(function, named, title, slot, calling), title)
 
     return run
 
 
 async def _in_thread(
-    function: Callable[..., Any], named: dict[str, Any], title: str, slot: str, calling: Calling
+    function: Callable[..., Any], named: dict[str, Any], title: str, slot: str, calling: ToolContext
 ) -> object:
-    inside = FromThread(calling, title)
+    inside = ThreadToolContext(calling, title)
 
     def work() -> object:
-        with failures(title):  # in here: some exceptions never find the way out of a thread (StopIteration)
+        with explain_failures(title):  # in here: some exceptions never find the way out of a thread (StopIteration)
             return function(**named, **({slot: inside} if slot else {}))
 
     try:
@@ -273,7 +284,7 @@ async def _in_thread(
     finally:
         inside.over = True
     if inspect.isawaitable(returned):  # a plain function around an async one
-        with failures(title):
+        with explain_failures(title):
             return await returned
     return returned
 
@@ -282,10 +293,10 @@ LOGGER = "mainspring.tools"
 IN_THREAD = "from a thread: mend the tool, make it 'async def'."
 
 
-class FromThread:
+class ThreadToolContext:
     """The running call, as a plain function sees it from its thread."""
 
-    def __init__(self, calling: Calling, title: str) -> None:
+    def __init__(self, calling: ToolContext, title: str) -> None:
         self._calling, self._title = calling, title
         self._loop = asyncio.get_running_loop()
         self.over = False  # set by the loop when nobody waits for the function any more
@@ -295,7 +306,7 @@ class FromThread:
         return self._calling.id
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Workspace:
         return self._calling.place
 
     @property
@@ -329,7 +340,7 @@ class FromThread:
         with suppress(RuntimeError):  # the loop is closed since
             self._loop.call_soon_threadsafe(tell, what)
 
-    def ask(self, text: str, about: Any = None) -> NoReturn:  # noqa: ARG002  # as in `Calling`
+    def ask(self, text: str, about: Any = None) -> NoReturn:  # noqa: ARG002  # as in `ToolContext`
         raise ToolError(f"'{self._title}' cannot ask {IN_THREAD}")
 
     def room(self) -> NoReturn:
@@ -337,7 +348,7 @@ class FromThread:
 
 
 @contextmanager
-def failures(title: str) -> Generator[None]:
+def explain_failures(title: str) -> Generator[None]:
     """What a function raises, in words for the model; never a traceback: that is for the program's log, which is
     configured by the program. `sys.exit` ends the call, not the program."""
     try:
@@ -359,20 +370,20 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def answered(value: Any, title: str) -> Answer:
+def make_function_answer(value: Any, title: str) -> ToolAnswer:
     """What a function returned, as the model gets it."""
     match value:
-        case Answer():
+        case ToolAnswer():
             return _checked(value, title)
         case str():
-            return answer(str(value))
+            return make_answer(str(value))
         case None:
-            return answer(NOTHING)
+            return make_answer(NOTHING)
         case bytes() | bytearray() | memoryview():
             raise ToolError(f"'{title}' returned bytes: mend the tool, decode them or return an 'Image'.")
         case _:
             parts = _content(value)
-            return _checked(Answer(parts), title) if parts else _as_json(value, title)
+            return _checked(ToolAnswer(parts), title) if parts else _as_json(value, title)
 
 
 def _content(value: Any) -> tuple[Content, ...]:
@@ -381,7 +392,7 @@ def _content(value: Any) -> tuple[Content, ...]:
     return parts if all(isinstance(part, Content) for part in parts) else ()
 
 
-def _checked(made: Answer, title: str) -> Answer:
+def _checked(made: ToolAnswer, title: str) -> ToolAnswer:
     if not is_content(made.content):
         raise ToolError(
             f"'{title}' returned content that is no 'Text', 'Image' or 'Document': mend the tool, return text, or a "
@@ -391,17 +402,17 @@ def _checked(made: Answer, title: str) -> Answer:
         return replace(made, data=_through_json(made.data)[1])
     except NO_JSON as error:
         raise ToolError(
-            f"'{title}' returned an 'Answer' whose data is no JSON ({error}): mend the tool, use JSON values."
+            f"'{title}' returned a 'ToolAnswer' whose data is no JSON ({error}): mend the tool, use JSON values."
         ) from error
 
 
-def _as_json(value: object, title: str) -> Answer:
+def _as_json(value: object, title: str) -> ToolAnswer:
     try:
-        return answer(*_through_json(value))
+        return make_answer(*_through_json(value))
     except NO_JSON as error:
         raise ToolError(
             f"'{title}' returned {type(value).__name__}, which is no JSON ({error}): mend the tool, return text, JSON "
-            "values, content or an 'Answer'."
+            "values, content or a 'ToolAnswer'."
         ) from error
 
 

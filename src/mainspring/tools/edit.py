@@ -7,12 +7,25 @@ from mainspring.core.updates import Rendering
 from mainspring.processes.atomic import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools import near_miss, patch
-from mainspring.tools.aside import settled
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
-from mainspring.tools.coding import decode, encode, plain, refuse_half_characters, showable
-from mainspring.tools.files import WHOLE, as_read, changed, missing, whole, written
-from mainspring.tools.replacing import Replaced, Span, found_in, replace
-from mainspring.tools.snippet import around
+from mainspring.tools.aside import run_in_thread_to_end
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
+from mainspring.tools.coding import (
+    decode_text,
+    encode_text,
+    mark_half_characters,
+    normalize_newlines,
+    refuse_half_characters,
+)
+from mainspring.tools.files import (
+    WHOLE,
+    describe_missing_file,
+    file_changed_error,
+    get_read_digest,
+    read_whole_file,
+    translate_write_errors,
+)
+from mainspring.tools.replacing import Replacement, TextSpan, found_in, replace_text
+from mainspring.tools.snippet import snippet_around
 
 MOST_ORIGINAL = 100_000  # characters of a file that programs are handed whole
 MOST_DIFF = 400  # lines of a diff on a screen
@@ -27,36 +40,41 @@ class EditInput(Input, frozen=True):
     replace_all: Annotated[bool, "Wherever it occurs."] = False
 
 
-async def run(given: EditInput, calling: Calling) -> Answer:
+async def run_edit(given: EditInput, calling: ToolContext) -> ToolAnswer:
     refuse_half_characters(old_string=given.old_string, new_string=given.new_string)
     if given.old_string == given.new_string:
         raise ToolError("'old_string' and 'new_string' are the same. Nothing was done.")
     path = calling.resolve(given.file_path)
-    return await settled(lambda: _edit(given, path, calling))  # it waits for the disk
+    return await run_in_thread_to_end(lambda: _edit(given, path, calling))  # it waits for the disk
 
 
-def _edit(given: EditInput, path: Resolved, calling: Calling) -> Answer:
+def _edit(given: EditInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
     if path.kind == "missing" and given.old_string:
-        raise ToolError(missing(path, calling))
+        raise ToolError(describe_missing_file(path, calling))
     if path.kind == "missing":
         return _create(given, path, calling)
-    data = whole(path, calling)
-    before = as_read(path, calling)
+    data = read_whole_file(path, calling)
+    before = get_read_digest(path, calling)
     if digest(data) != before:
-        raise changed(path)
-    text, coding = decode(data, path.asked)
+        raise file_changed_error(path)
+    text, coding = decode_text(data, path.asked)
     if not given.old_string and text:
         raise ToolError(f"'{path.asked}' is not empty: say in 'old_string' what to replace. Nothing was done.")
-    spans = _spans(given, text, path) if given.old_string else [Span(0, 0)]
+    spans = _spans(given, text, path) if given.old_string else [TextSpan(0, 0)]
     _refuse_if_large(path, len(text) + len(spans) * (len(given.new_string) - len(given.old_string)))
-    made = replace(text, given.old_string, spans, given.new_string)
-    _write(path, encode(made.text, coding), before, calling)
+    made = replace_text(text, given.old_string, spans, given.new_string)
+    _write(path, encode_text(made.text, coding), before, calling)
     return _answered(given, path, text, made)
 
 
-def _create(given: EditInput, path: Resolved, calling: Calling) -> Answer:
+def _create(given: EditInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
     _write(path, given.new_string.encode(), None, calling)
-    return _answered(given, path, "", Replaced(given.new_string, [Span(0, 0)], [Span(0, len(plain(given.new_string)))]))
+    return _answered(
+        given,
+        path,
+        "",
+        Replacement(given.new_string, [TextSpan(0, 0)], [TextSpan(0, len(normalize_newlines(given.new_string)))]),
+    )
 
 
 def _refuse_if_large(path: Resolved, size: int) -> None:
@@ -64,16 +82,20 @@ def _refuse_if_large(path: Resolved, size: int) -> None:
         raise ToolError(f"'{path.asked}' would have {size:,} bytes; {WHOLE:,} is the most. Nothing was done.")
 
 
-def _write(path: Resolved, data: bytes, before: str | None, calling: Calling) -> None:
+def _write(path: Resolved, data: bytes, before: str | None, calling: ToolContext) -> None:
     _refuse_if_large(path, len(data))
-    with written(path):
+    with translate_write_errors(path):
         calling.place.put(path, data, before=before)
 
 
-def _spans(given: EditInput, text: str, path: Resolved) -> list[Span]:
+def _spans(given: EditInput, text: str, path: Resolved) -> list[TextSpan]:
     spans = found_in(text, given.old_string, MOST_PLACES + 1)
     if not spans:
-        raise ToolError(near_miss.explain(showable(plain(text)), plain(given.old_string), path.asked))
+        raise ToolError(
+            near_miss.explain_no_match(
+                mark_half_characters(normalize_newlines(text)), normalize_newlines(given.old_string), path.asked
+            )
+        )
     if len(spans) > MOST_PLACES:
         raise ToolError(
             f"'old_string' is in '{path.asked}' more than {MOST_PLACES:,} times. Nothing was done: use sed, in Bash."
@@ -91,11 +113,11 @@ def _spans(given: EditInput, text: str, path: Resolved) -> list[Span]:
 # --- what it came to --------------------------------------------------------------------------------
 
 
-def _answered(given: EditInput, path: Resolved, text: str, made: Replaced) -> Answer:
-    before, after = showable(plain(text)), showable(plain(made.text))
+def _answered(given: EditInput, path: Resolved, text: str, made: Replacement) -> ToolAnswer:
+    before, after = mark_half_characters(normalize_newlines(text)), mark_half_characters(normalize_newlines(made.text))
     old, new = patch.lines_of(before), patch.lines_of(after)
     ranges = _ranges(before, after, made, old, new)
-    hunks = patch.hunks(old, new, ranges[:MOST_HUNKS])
+    hunks = patch.make_hunks(old, new, ranges[:MOST_HUNKS])
     facts: dict[str, Any] = {
         "filePath": path.real,
         "oldString": given.old_string,
@@ -106,40 +128,42 @@ def _answered(given: EditInput, path: Resolved, text: str, made: Replaced) -> An
         "replaceAll": given.replace_all,
     }
     words = _words(path, made, new, ranges)
-    plus, minus = patch.counted(hunks)
-    shown = Rendering(f"Edited {path.asked} (+{plus} -{minus})", patch.diff(hunks, path.asked, MOST_DIFF), "diff")
-    return answer(words, facts, shown)
+    plus, minus = patch.count_changes(hunks)
+    shown = Rendering(
+        f"Edited {path.asked} (+{plus} -{minus})", patch.format_patch(hunks, path.asked, MOST_DIFF), "diff"
+    )
+    return make_answer(words, facts, shown)
 
 
-def _words(path: Resolved, made: Replaced, new: list[str], ranges: list[patch.Range]) -> str:
+def _words(path: Resolved, made: Replacement, new: list[str], ranges: list[patch.ChangedRange]) -> str:
     times = f" in {len(made.new)} places" if len(made.new) > 1 else ""
     words = f"'{path.asked}' was changed{times}."
     if not ranges or not new:
         return words
     where = "The first one is now" if len(ranges) > 1 else "It is now"
-    return f"{words} {where}:\n{around(new, ranges[0].new, ranges[0].new_end)}"
+    return f"{words} {where}:\n{snippet_around(new, ranges[0].new, ranges[0].new_end)}"
 
 
-def _ranges(before: str, after: str, made: Replaced, old: list[str], new: list[str]) -> list[patch.Range]:
+def _ranges(before: str, after: str, made: Replacement, old: list[str], new: list[str]) -> list[patch.ChangedRange]:
     """The lines that changed. Two changes in one line are one."""
     if not _told(before, after, made):
         return patch.ranges_between(old, new)
-    found: list[patch.Range] = []
+    found: list[patch.ChangedRange] = []
     a = b = a_at = b_at = 0  # lines and characters so far
     for was, now in zip(made.old, made.new, strict=True):
         a, b = a + before.count("\n", a_at, was.start), b + after.count("\n", b_at, now.start)
         start = (a, b)
         a, b = a + before.count("\n", was.start, was.end), b + after.count("\n", now.start, now.end)
         a_at, b_at = was.end, now.end
-        one = patch.Range(start[0], min(a + 1, len(old)), start[1], min(b + 1, len(new)))
+        one = patch.ChangedRange(start[0], min(a + 1, len(old)), start[1], min(b + 1, len(new)))
         if found and one.old < found[-1].old_end:
-            one = patch.Range(found[-1].old, one.old_end, found[-1].new, one.new_end)
+            one = patch.ChangedRange(found[-1].old, one.old_end, found[-1].new, one.new_end)
             found.pop()
         found.append(one)
-    return [kept for one in found if (kept := patch.trimmed(old, new, one))]
+    return [kept for one in found if (kept := patch.trim_range(old, new, one))]
 
 
-def _told(before: str, after: str, made: Replaced) -> bool:
+def _told(before: str, after: str, made: Replacement) -> bool:
     """Whether the spans tell all. They do not where a change came between a carriage return and its line feed."""
     old_ends, new_ends = [0, *[span.end for span in made.old]], [0, *[span.end for span in made.new]]
     old_starts = [*[span.start for span in made.old], len(before)]
@@ -160,7 +184,7 @@ EDIT = Tool(
         "lines around it until it does, or set 'replace_all'. Line ends and encoding are kept."
     ),
     input=EditInput,
-    run=run,
+    run=run_edit,
     paths=("file_path",),
     summary=_summary,
 )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from mainspring.core.errors import ToolError
 from mainspring.processes.opening import open_listing, open_read, read_all
 from mainspring.processes.paths import PathRefused, Resolved
-from mainspring.tools.base import Calling
+from mainspring.tools.base import ToolContext
 
 WHOLE = 10_000_000  # bytes; a file up to here is read whole, remembered, and may be edited
 MOST_NAMES = 2_000  # of a folder that are compared with a wrong one
@@ -15,12 +15,12 @@ MOST_HINTS = 3
 
 
 @contextmanager
-def opened(path: Resolved, calling: Calling) -> Generator[int]:
+def open_for_read(path: Resolved, calling: ToolContext) -> Generator[int]:
     """A descriptor for reading. Whatever stands in the way becomes words for the model."""
     try:
         fd = open_read(path)
     except FileNotFoundError:
-        raise ToolError(missing(path, calling)) from None
+        raise ToolError(describe_missing_file(path, calling)) from None
     except OSError as error:
         raise ToolError(f"'{path.asked}' cannot be read: {error.strerror}.") from None
     try:
@@ -31,9 +31,9 @@ def opened(path: Resolved, calling: Calling) -> Generator[int]:
         os.close(fd)
 
 
-def whole(path: Resolved, calling: Calling) -> bytes:
+def read_whole_file(path: Resolved, calling: ToolContext) -> bytes:
     """All bytes of a file that may be edited."""
-    with opened(path, calling) as fd:
+    with open_for_read(path, calling) as fd:
         size = os.fstat(fd).st_size
         if size > WHOLE:
             raise ToolError(
@@ -42,7 +42,7 @@ def whole(path: Resolved, calling: Calling) -> bytes:
         return read_all(fd, path.real, WHOLE)
 
 
-def as_read(path: Resolved, calling: Calling) -> str:
+def get_read_digest(path: Resolved, calling: ToolContext) -> str:
     """The digest of what was read of a file that is to be changed."""
     before = calling.place.read.of(path)
     if before is None:
@@ -50,14 +50,14 @@ def as_read(path: Resolved, calling: Calling) -> str:
     return before
 
 
-def changed(path: Resolved) -> ToolError:
+def file_changed_error(path: Resolved) -> ToolError:
     return ToolError(
         f"'{path.asked}' changed since it was read, by a person or a program. Nothing was done: use Read on it again."
     )
 
 
 @contextmanager
-def written(path: Resolved) -> Generator[None]:
+def translate_write_errors(path: Resolved) -> Generator[None]:
     """Around a write."""
     try:
         yield
@@ -70,7 +70,7 @@ def written(path: Resolved) -> Generator[None]:
 # --- a file that is not there -----------------------------------------------------------------------
 
 
-def missing(path: Resolved, calling: Calling) -> str:
+def describe_missing_file(path: Resolved, calling: ToolContext) -> str:
     said = f"'{path.asked}' does not exist."
     if not path.asked.startswith("/"):
         said += f" The working folder is '{calling.place.cwd}'."
@@ -78,7 +78,7 @@ def missing(path: Resolved, calling: Calling) -> str:
     return f"{said} Did you mean {' or '.join(hints)}?" if hints else said
 
 
-def _near(real: str, calling: Calling) -> list[str]:
+def _near(real: str, calling: ToolContext) -> list[str]:
     """Names that look like it in the same folder, as far as they may be read."""
     folder, _, name = real.rpartition("/")
     try:

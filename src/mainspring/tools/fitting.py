@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from mainspring.core.messages import Content, Text
 from mainspring.processes.spill import SpillFolder, both_ends
 from mainspring.secrets.held import mask_secrets
-from mainspring.tools.base import Answer, Place, without_nul
+from mainspring.tools.base import ToolAnswer, Workspace, without_nul
 
 
-def fitted(made: Answer, most: int, place: Place, call_id: str) -> Answer:
+def fit_answer(made: ToolAnswer, most: int, place: Workspace, call_id: str) -> ToolAnswer:
     """The answer with at most so many characters of text."""
     texts = [part.text for part in made.content if isinstance(part, Text)]
     if any("\0" in text for text in texts):
@@ -31,7 +31,7 @@ MARKER = "reminder"
 HIDDEN = "........"
 
 
-def without_nonce(made: Answer, nonce: str) -> Answer:
+def without_nonce(made: ToolAnswer, nonce: str) -> ToolAnswer:
     """A program that the model runs can read the session's file, and so can the model: what they print must not pass
     for a reminder of ours. Only the nonce in it is altered, and only beside what looks like one (settled 39)."""
     if not nonce or not any(nonce in part.text for part in made.content if isinstance(part, Text)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mainspring.processes.paths import Resolutions
 
 
-class Written(Bundle):
+class RuleText(Bundle):
     """Rules as somebody wrote them, and who."""
 
     behavior: str  # deny, ask, allow
@@ -30,7 +30,7 @@ class Written(Bundle):
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    class Standing(Protocol):
+    class PolicyView(Protocol):
         """What may change while a session runs."""
 
         @property
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
-    class Walled(Protocol):
+    class SandboxRules(Protocol):
         """A sandbox, as far as rules are concerned (security X5)."""
 
         @property
@@ -71,22 +71,22 @@ def _yes() -> bool:
     return True
 
 
-def _every(rule: Written) -> bool:  # noqa: ARG001  # all of them alike
+def _every(rule: RuleText) -> bool:  # noqa: ARG001  # all of them alike
     return True
 
 
-class Gate:
+class PermissionChecker:
     def __init__(  # noqa: PLR0913  # keywords, nearly all of them
         self,
-        written: tuple[Written, ...] = (),
+        written: tuple[RuleText, ...] = (),
         *,
         folders: tuple[str, ...] = (),
         home: str = "",
         ours: tuple[str, ...] = (),
         classifier: Classifier | None = None,
         trusted: Callable[[], bool] = _yes,
-        counts: Callable[[Written], bool] = _every,
-        sandbox: Walled | None = None,
+        counts: Callable[[RuleText], bool] = _every,
+        sandbox: SandboxRules | None = None,
     ) -> None:
         """`trusted`: whether what the repository brings may run; asked when the first call is decided. `counts`:
         whether a rule that was added in the session has a say; the administrator may keep all allow rules to himself.
@@ -107,13 +107,13 @@ class Gate:
         self._folders, self._made = folders, None
         self._reached = {one: self._reached.get(one) or names_of_path(one) for one in folders}
 
-    def policy(self, standing: Standing) -> PermissionPolicy:
+    def policy(self, standing: PolicyView) -> PermissionPolicy:
         made = self._made
         if made is None or made[0] != standing.mode or made[1] != standing.rules:
             made = self._made = (standing.mode, standing.rules, self._policy(standing))
         return made[2]
 
-    def _policy(self, standing: Standing) -> PermissionPolicy:
+    def _policy(self, standing: PolicyView) -> PermissionPolicy:
         from mainspring.permissions.policy import Mode, PermissionPolicy
         from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
 
@@ -136,7 +136,7 @@ class Gate:
         )
 
     async def verdict(
-        self, asked: PermissionRequest, standing: Standing, paths: Paths | None = None
+        self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None
     ) -> PermissionDecision:
         """`paths`: how paths are resolved. Whoever opens one afterwards passes its own, and opens what that returned;
         None: nothing is opened, or only by a name that this decides on."""
@@ -148,18 +148,18 @@ class Gate:
             policy = replace(policy, trusted=True)
         decided = decide(asked, policy, paths or self._paths)
         if asked.tool == "Bash" and self.sandbox is not None:
-            decided = beside_walls(asked, decided, policy.mode, self.sandbox)
+            decided = decide_outside_sandbox(asked, decided, policy.mode, self.sandbox)
         return await apply_classifier(decided, asked, policy.mode, self._classifier)
 
     def suggestions(
-        self, asked: PermissionRequest, standing: Standing, paths: Paths | None = None
+        self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None
     ) -> tuple[Suggestion, ...]:
         from mainspring.permissions.suggest import suggest_rules
 
         offered = suggest_rules(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
         return offered if all(self._counts(session_rule(f"allow {one.rule}")) for one in offered) else ()
 
-    def suggested_mode(self, asked: PermissionRequest, standing: Standing, paths: Paths | None = None) -> Mode | None:
+    def suggested_mode(self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None) -> Mode | None:
         from mainspring.permissions.suggest import suggested_mode
 
         return suggested_mode(asked, self.policy(standing), paths or self._paths)
@@ -171,7 +171,7 @@ class Gate:
         hidden = self.sandbox.hides_denied(str(asked.input.get("command", "")), asked.input.get(LEAVES) is True)
         return replace(policy, reads_enforced=hidden)
 
-    def unreadable(self, cwd: str, standing: Standing) -> tuple[tuple[str, ...], bool]:
+    def unreadable(self, cwd: str, standing: PolicyView) -> tuple[tuple[str, ...], bool]:
         """For a sandbox: the places that rules keep from being read, and whether these are all."""
         from mainspring.permissions.files import FileRules
 
@@ -186,12 +186,12 @@ class Gate:
 
         return Resolutions(self._home or None)
 
-    def readable(self, cwd: str, standing: Standing) -> Callable[[str], bool]:
+    def readable(self, cwd: str, standing: PolicyView) -> Callable[[str], bool]:
         """For searches: which files a rule keeps from `Read` (security F6). That the folder may be searched is decided
         already, so a file that no rule speaks of is open."""
         return self.reading_rules(cwd, standing) or _anything
 
-    def reading_rules(self, cwd: str, standing: Standing) -> Callable[[str], bool] | None:
+    def reading_rules(self, cwd: str, standing: PolicyView) -> Callable[[str], bool] | None:
         """The same; None: no rule is about reading."""
         from mainspring.permissions.files import FileAccessRequest, FileRules
         from mainspring.permissions.rules import names_tool
@@ -208,13 +208,13 @@ class Gate:
 
         return may_read
 
-    def names_host(self, host: str, standing: Standing) -> bool:
+    def names_host(self, host: str, standing: PolicyView) -> bool:
         """Whether an allow rule names this host itself, so that it may be on this machine or near it (security N1)."""
         from mainspring.web.reach import names_host
 
         return names_host(self.policy(standing).rules, host)
 
-    def only_reads(self, command: str, cwd: str, standing: Standing) -> bool:
+    def only_reads(self, command: str, cwd: str, standing: PolicyView) -> bool:
         """Whether a shell command is known to change nothing, so that it may run beside others."""
         from mainspring.permissions.decide import findings
         from mainspring.permissions.files import FileRules
@@ -246,8 +246,8 @@ def asks_git_here(asked: PermissionRequest) -> bool:
     return is_harmless(asked.cwd)
 
 
-def beside_walls(
-    asked: PermissionRequest, verdict: PermissionDecision, mode: str, sandbox: Walled
+def decide_outside_sandbox(
+    asked: PermissionRequest, verdict: PermissionDecision, mode: str, sandbox: SandboxRules
 ) -> PermissionDecision:
     """To leave the sandbox is another thing than to run the command: no rule for the command grants it
     (security X5)."""
@@ -269,20 +269,20 @@ def beside_walls(
     return replace(verdict, decision="allow", reason="it runs in the sandbox ('sandbox.autoAllowBashIfSandboxed')")
 
 
-class Open(Gate):
+class AllowAll(PermissionChecker):
     """No rules: whoever brings the tools answers for them. For programs that hand us their own functions."""
 
     async def verdict(
         self,
         asked: PermissionRequest,  # noqa: ARG002
-        standing: Standing,  # noqa: ARG002
+        standing: PolicyView,  # noqa: ARG002
         paths: Paths | None = None,  # noqa: ARG002
     ) -> PermissionDecision:
         from mainspring.permissions.policy import PermissionDecision
 
         return PermissionDecision("allow", "there are no rules here")
 
-    def reading_rules(self, cwd: str, standing: Standing) -> Callable[[str], bool] | None:  # noqa: ARG002
+    def reading_rules(self, cwd: str, standing: PolicyView) -> Callable[[str], bool] | None:  # noqa: ARG002
         return None
 
 
@@ -290,6 +290,6 @@ def _anything(_: str) -> bool:
     return True
 
 
-def session_rule(text: str) -> Written:
+def session_rule(text: str) -> RuleText:
     behavior, _, rule = text.partition(" ")
-    return Written(behavior, rule, "session")
+    return RuleText(behavior, rule, "session")

@@ -10,16 +10,16 @@ from typing import Annotated, NamedTuple
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved, resolve_path
-from mainspring.tools.aside import Halt, aside
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
-from mainspring.tools.coding import showable
-from mainspring.tools.glob_pattern import chooser, split
+from mainspring.tools.aside import HaltSignal, run_in_thread
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
+from mainspring.tools.coding import mark_half_characters
+from mainspring.tools.glob_pattern import make_chooser, split_pattern
 from mainspring.tools.newest import newest_first
-from mainspring.tools.search import SECONDS, answered, begun, is_in_doubt
-from mainspring.tools.search_child import Output
+from mainspring.tools.search import SECONDS, is_in_doubt, open_search_root, run_search
+from mainspring.tools.search_child import SearchOutput
 from mainspring.tools.search_confirm import is_there
-from mainspring.tools.search_output import names
-from mainspring.tools.search_request import Request
+from mainspring.tools.search_output import parse_names
+from mainspring.tools.search_request import FileSearchRequest
 
 MOST_FILES = 100
 MOST_COUNTED = 2_000  # further files that the rules are asked about, to say how many there are
@@ -30,11 +30,11 @@ class GlobInput(Input, frozen=True):
     path: Annotated[str | None, "The folder to look in; the working folder unless given."] = None
 
 
-async def run(given: GlobInput, calling: Calling) -> Answer:
-    return await aside(lambda halt: _glob(given, calling, halt), seconds=SECONDS)
+async def run_glob(given: GlobInput, calling: ToolContext) -> ToolAnswer:
+    return await run_in_thread(lambda halt: _glob(given, calling, halt), seconds=SECONDS)
 
 
-def _glob(given: GlobInput, calling: Calling, halt: Halt) -> Answer:
+def _glob(given: GlobInput, calling: ToolContext, halt: HaltSignal) -> ToolAnswer:
     began = monotonic()
     place = calling.place
     root = calling.resolve(given.path or calling.cwd)
@@ -42,18 +42,18 @@ def _glob(given: GlobInput, calling: Calling, halt: Halt) -> Answer:
         raise ToolError(f"'{root.asked}' is a file: give a folder as 'path', or use Read.")
     pattern = _below(given.pattern, root)
     start, rest = _start(root, pattern)
-    chosen = chooser(rest, whole="/" in pattern)
+    chosen = make_chooser(rest, whole="/" in pattern)
     if start.kind == "missing" and root.kind != "missing":
-        return _answered(Found([], 0, more=False), None, began)
-    with begun(start, calling) as where:
-        output = answered(Request("names"), where, place, halt)
-        hits = chosen(names(output.data))
+        return _answered(GlobMatches([], 0, more=False), None, began)
+    with open_search_root(start, calling) as where:
+        output = run_search(FileSearchRequest("names"), where, place, halt)
+        hits = chosen(parse_names(output.data))
         found = _newest(hits, where.folder, start.real, calling)
     prefix = shown_prefix(start.real, place.cwd)
-    return _answered(Found([prefix + name for name in found.files], found.others, found.more), output, began)
+    return _answered(GlobMatches([prefix + name for name in found.files], found.others, found.more), output, began)
 
 
-class Found(NamedTuple):
+class GlobMatches(NamedTuple):
     files: list[str]
     others: int  # not shown
     more: bool  # than were counted
@@ -64,7 +64,7 @@ def _below(pattern: str, root: Resolved) -> str:
     if "\0" in pattern or not pattern:
         raise ToolError("The pattern is empty, or holds a NUL character.")
     if pattern.startswith("/"):
-        folder, rest = split(pattern)
+        folder, rest = split_pattern(pattern)
         for name in root.names:
             if f"{folder}/".startswith(f"{name.rstrip('/')}/"):
                 return f"./{pattern[len(name.rstrip('/')) + 1 :]}"
@@ -76,7 +76,7 @@ def _below(pattern: str, root: Resolved) -> str:
 
 def _start(root: Resolved, pattern: str) -> tuple[Resolved, str]:
     """Deeper down, if the pattern begins with folders: less to walk. Not through a link, which may lead elsewhere."""
-    folder, rest = split(pattern.removeprefix("./"))
+    folder, rest = split_pattern(pattern.removeprefix("./"))
     if not folder:
         return root, pattern
     straight = f"{root.real.rstrip('/')}/{folder}"
@@ -86,7 +86,7 @@ def _start(root: Resolved, pattern: str) -> tuple[Resolved, str]:
     return start, rest
 
 
-def _newest(hits: list[str], folder: int, real: str, calling: Calling) -> Found:
+def _newest(hits: list[str], folder: int, real: str, calling: ToolContext) -> GlobMatches:
     """As far as they may be read."""
     files: list[str] = []
     others = 0
@@ -101,8 +101,8 @@ def _newest(hits: list[str], folder: int, real: str, calling: Calling) -> Found:
             continue
         others += 1
         if others > MOST_COUNTED:
-            return Found(files, MOST_COUNTED, more=True)
-    return Found(files, others, more=False)
+            return GlobMatches(files, MOST_COUNTED, more=True)
+    return GlobMatches(files, others, more=False)
 
 
 def shown_prefix(real: str, cwd: str) -> str:
@@ -113,8 +113,8 @@ def shown_prefix(real: str, cwd: str) -> str:
     return f"{real[len(cwd.rstrip('/')) + 1 :] if within else real.rstrip('/')}/"
 
 
-def _answered(found: Found, output: Output | None, began: float) -> Answer:
-    files = [showable(name) for name in found.files]
+def _answered(found: GlobMatches, output: SearchOutput | None, began: float) -> ToolAnswer:
+    files = [mark_half_characters(name) for name in found.files]
     lines = [*files] or ["No files found."]
     if found.others:
         more = "More than " if found.more else ""
@@ -130,7 +130,7 @@ def _answered(found: Found, output: Output | None, began: float) -> Answer:
         "truncated": bool(found.others),
     }
     count = len(files) + found.others
-    return answer("\n".join(lines) + "\n", facts, Rendering(f"Found {count:,} files", "\n".join(files)))
+    return make_answer("\n".join(lines) + "\n", facts, Rendering(f"Found {count:,} files", "\n".join(files)))
 
 
 def _summary(given: GlobInput) -> str:
@@ -144,7 +144,7 @@ GLOB = Tool(
         "without a slash is about names at any depth. What .gitignore lists is left out."
     ),
     input=GlobInput,
-    run=run,
+    run=run_glob,
     read_only=True,
     paths=("path",),
     summary=_summary,

@@ -17,24 +17,24 @@ MOST_ALTERNATIVES = 200  # that braces may stand for
 _MAGIC = re.compile(r"[*?\[{\\]")
 
 
-class Split(NamedTuple):
+class SplitPattern(NamedTuple):
     folder: str  # where to begin; empty: here
     pattern: str
 
 
-def compiled(pattern: str, *, whole: bool = False) -> re.Pattern[str]:
+def compile_glob(pattern: str, *, whole: bool = False) -> re.Pattern[str]:
     """For a path below some folder. A pattern without a slash is about the last name, at any depth, unless `whole`."""
     if len(pattern) > LONGEST:
         raise ToolError(f"The pattern has {len(pattern):,} characters; {LONGEST:,} is the most.")
-    return _any_of([_path(one, whole=whole) for one in expanded(pattern)])
+    return _any_of([_path(one, whole=whole) for one in expand_braces(pattern)])
 
 
-def chooser(pattern: str, *, whole: bool) -> Callable[[list[str]], list[str]]:
+def make_chooser(pattern: str, *, whole: bool) -> Callable[[list[str]], list[str]]:
     """Picks the names that fit. Most patterns only say how a name ends, and then no expression is needed."""
-    matches = compiled(pattern, whole=whole).match
+    matches = compile_glob(pattern, whole=whole).match
     starts = "**/*" if whole else "*"
-    ends = tuple([one.removeprefix(starts) for one in expanded(pattern) if one.startswith(starts)])
-    if len(ends) == len(expanded(pattern)) and not any("/" in end or _MAGIC.search(end) for end in ends):
+    ends = tuple([one.removeprefix(starts) for one in expand_braces(pattern) if one.startswith(starts)])
+    if len(ends) == len(expand_braces(pattern)) and not any("/" in end or _MAGIC.search(end) for end in ends):
         return lambda names: [name for name in names if name.endswith(ends)]
     return lambda names: [name for name in names if matches(name)]
 
@@ -48,16 +48,16 @@ def _any_of(alternatives: list[str]) -> re.Pattern[str]:
     return re.compile(rf"(?:{'|'.join(alternatives)})\Z", re.DOTALL)
 
 
-def split(pattern: str) -> Split:
+def split_pattern(pattern: str) -> SplitPattern:
     """The folders that it names before anything special comes, and the rest."""
     parts = pattern.split("/")
     count = 0
     while count < len(parts) - 1 and not _MAGIC.search(parts[count]):
         count += 1
-    return Split("/".join(parts[:count]), "/".join(parts[count:]))
+    return SplitPattern("/".join(parts[:count]), "/".join(parts[count:]))
 
 
-def expanded(pattern: str) -> list[str]:
+def expand_braces(pattern: str) -> list[str]:
     """Without braces."""
     done: list[str] = []
     todo = [pattern]

@@ -9,13 +9,13 @@ from msgspec import Meta, field
 from mainspring.core.errors import ToolError
 from mainspring.processes.paths import Resolved
 from mainspring.tools import grep_shown
-from mainspring.tools.aside import Halt, aside
-from mainspring.tools.base import Answer, Calling, Input, Place, Tool
+from mainspring.tools.aside import HaltSignal, run_in_thread
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace
 from mainspring.tools.glob import shown_prefix
-from mainspring.tools.grep_shown import HEAD_LIMIT, Names, Page
-from mainspring.tools.line_ends import Descriptor
-from mainspring.tools.search import SECONDS, begun, found
-from mainspring.tools.search_request import LARGEST, Mode, Request
+from mainspring.tools.grep_shown import HEAD_LIMIT, GrepPage, ResultNames
+from mainspring.tools.line_ends import DescriptorBytes
+from mainspring.tools.search import SECONDS, open_search_root, search_confirmed
+from mainspring.tools.search_request import LARGEST, FileSearchRequest, Mode
 
 Output = Literal["content", "files_with_matches", "count"]
 Lines = Annotated[int, Meta(ge=0, le=1_000)]
@@ -42,16 +42,16 @@ class GrepInput(Input, frozen=True):
     offset: Annotated[int, Meta(ge=0), "Lines or files to skip."] = 0
 
 
-async def run(given: GrepInput, calling: Calling) -> Answer:
+async def run_grep(given: GrepInput, calling: ToolContext) -> ToolAnswer:
     if not given.pattern:
         raise ToolError("The pattern is empty: it would fit every line. Use Glob to list files.")
-    return await aside(lambda halt: _grep(given, calling, halt), seconds=SECONDS)
+    return await run_in_thread(lambda halt: _grep(given, calling, halt), seconds=SECONDS)
 
 
-def _grep(given: GrepInput, calling: Calling, halt: Halt) -> Answer:
+def _grep(given: GrepInput, calling: ToolContext, halt: HaltSignal) -> ToolAnswer:
     place = calling.place
     path = calling.resolve(given.path or calling.cwd)
-    request = Request(
+    request = FileSearchRequest(
         _MODES[given.output_mode],
         given.pattern,
         globs=(given.glob,) if given.glob else (),
@@ -61,29 +61,29 @@ def _grep(given: GrepInput, calling: Calling, halt: Halt) -> Answer:
         ignore_case=given.any_case,
         multiline=given.multiline,
     )
-    with begun(path, calling) as where:
-        output = found(request, where, calling, halt)
-        page = Page(_names(path, calling), given.offset, given.head_limit, given.numbers, where.folder)
+    with open_search_root(path, calling) as where:
+        output = search_confirmed(request, where, calling, halt)
+        page = GrepPage(_names(path, calling), given.offset, given.head_limit, given.numbers, where.folder)
         shown = grep_shown.BY_MODE[request.mode](output, page)
         if where.file is not None and request.mode == "content":
             _look_ahead(where.file, place)
         return shown
 
 
-def _look_ahead(fd: int, place: Place) -> None:
+def _look_ahead(fd: int, place: Workspace) -> None:
     """Who was shown lines of a big file reads around them next."""
     from mainspring.tools.counting import count_ahead  # most searches are in folders
 
     marked = os.pread(fd, len(BOM_UTF8), 0) == BOM_UTF8
-    count_ahead(Descriptor(fd, len(BOM_UTF8) if marked else 0), place)
+    count_ahead(DescriptorBytes(fd, len(BOM_UTF8) if marked else 0), place)
 
 
-def _names(path: Resolved, calling: Calling) -> Names:
+def _names(path: Resolved, calling: ToolContext) -> ResultNames:
     cwd = calling.place.cwd
     if path.kind == "file":
         folder, _, name = path.real.rpartition("/")
-        return Names(folder, shown_prefix(folder or "/", cwd), calling.may_read, only=name)
-    return Names(path.real.rstrip("/"), shown_prefix(path.real, cwd), calling.may_read)
+        return ResultNames(folder, shown_prefix(folder or "/", cwd), calling.may_read, only=name)
+    return ResultNames(path.real.rstrip("/"), shown_prefix(path.real, cwd), calling.may_read)
 
 
 def _summary(given: GrepInput) -> str:
@@ -97,7 +97,7 @@ GREP = Tool(
         f"binary files and files over {LARGEST // 1_000_000} MB are left out unless 'path' names the file."
     ),
     input=GrepInput,
-    run=run,
+    run=run_grep,
     read_only=True,
     paths=("path",),
     summary=_summary,

@@ -4,19 +4,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mainspring.core.updates import Rendering
-from mainspring.tools.base import MOST_SHOWN, Answer, answer
-from mainspring.tools.coding import showable
+from mainspring.tools.base import MOST_SHOWN, ToolAnswer, make_answer
+from mainspring.tools.coding import mark_half_characters
 from mainspring.tools.newest import newest_first
 from mainspring.tools.search import SECONDS
-from mainspring.tools.search_child import Output
-from mainspring.tools.search_output import Group, Row, counts, groups, names
+from mainspring.tools.search_child import SearchOutput
+from mainspring.tools.search_output import FileMatches, SearchLine, parse_counts, parse_groups, parse_names
 from mainspring.tools.search_request import Mode
 
 HEAD_LIMIT = 250  # lines or files
 MOST_TEXT = MOST_SHOWN - 2_000  # characters; the rest is for notes
 
 
-class Names(NamedTuple):
+class ResultNames(NamedTuple):
     """From a name as the search tells it to one that the rules know, and to one that is shown."""
 
     folder: str
@@ -28,11 +28,11 @@ class Names(NamedTuple):
         return self.may_read(f"{self.folder}/{self.only or name}")
 
     def shown(self, name: str) -> str:
-        return showable(self.prefix + (self.only or name))
+        return mark_half_characters(self.prefix + (self.only or name))
 
 
-class Page(NamedTuple):
-    names: Names
+class GrepPage(NamedTuple):
+    names: ResultNames
     offset: int
     limit: int  # 0: all
     numbered: bool
@@ -43,24 +43,24 @@ class Page(NamedTuple):
         return self.offset + self.limit if self.limit else None
 
 
-def _files(output: Output, page: Page) -> Answer:
+def _files(output: SearchOutput, page: GrepPage) -> ToolAnswer:
     data = output.data if not page.names.only else (b"-\0" if output.data else b"")
-    found = [name for name in names(data) if page.names.allowed(name)]
+    found = [name for name in parse_names(data) if page.names.allowed(name)]
     if not page.names.only:
         found = newest_first(found, page.folder)
     shown, cut = _fitting([page.names.shown(name) for name in found[page.offset : page.end]])
-    notes = _notes(output, page, Share(len(shown), len(found), "files", cut))
+    notes = _notes(output, page, GrepShare(len(shown), len(found), "files", cut))
     facts: dict[str, Any] = {"mode": "files_with_matches", "filenames": shown, "numFiles": len(shown)}
     lines = [f"Found {len(found):,} files", *shown] if found else ["No files found."]
     return _answered(lines, notes, facts, page, f"Found {len(found):,} files")
 
 
-def _count(output: Output, page: Page) -> Answer:
+def _count(output: SearchOutput, page: GrepPage) -> ToolAnswer:
     found = sorted((name, count) for name, count in _counts(output, page) if page.names.allowed(name))
     total = sum(count for _, count in found)
     rows = [f"{page.names.shown(name)}:{count}" for name, count in found[page.offset : page.end]]
     shown, cut = _fitting(rows)
-    notes = _notes(output, page, Share(len(shown), len(found), "files", cut))
+    notes = _notes(output, page, GrepShare(len(shown), len(found), "files", cut))
     facts: dict[str, Any] = {
         "mode": "count",
         "content": "\n".join(shown),
@@ -72,16 +72,18 @@ def _count(output: Output, page: Page) -> Answer:
     return _answered(lines, notes, facts, page, f"Found {total:,} lines in {len(found):,} files")
 
 
-def _counts(output: Output, page: Page) -> list[tuple[str, int]]:
-    return counts(output.data) if not page.names.only else [("", number) for _, number in counts(output.data)]
+def _counts(output: SearchOutput, page: GrepPage) -> list[tuple[str, int]]:
+    return (
+        parse_counts(output.data) if not page.names.only else [("", number) for _, number in parse_counts(output.data)]
+    )
 
 
-def _content(output: Output, page: Page) -> Answer:
-    allowed = sorted([group for group in groups(output.data) if page.names.allowed(group.name)])
+def _content(output: SearchOutput, page: GrepPage) -> ToolAnswer:
+    allowed = sorted([group for group in parse_groups(output.data) if page.names.allowed(group.name)])
     sizes = [group.size for group in allowed]
     total = sum(sizes)
     lines, shown, cut = _lines(allowed, sizes, page)
-    notes = _notes(output, page, Share(shown, total, "lines", cut))
+    notes = _notes(output, page, GrepShare(shown, total, "lines", cut))
     facts: dict[str, Any] = {
         "mode": "content",
         "content": "\n".join(lines),
@@ -92,7 +94,7 @@ def _content(output: Output, page: Page) -> Answer:
     return _answered(lines or ["No matches found."], notes, facts, page, f"Found {total:,} lines")
 
 
-def _lines(found: list[Group], sizes: list[int], page: Page) -> tuple[list[str], int, bool]:
+def _lines(found: list[FileMatches], sizes: list[int], page: GrepPage) -> tuple[list[str], int, bool]:
     """Names and rows as they are shown, how many rows, and whether there was no room for all of them."""
     lines: list[str] = []
     shown = 0
@@ -115,9 +117,9 @@ def _lines(found: list[Group], sizes: list[int], page: Page) -> tuple[list[str],
     return _without_gap(lines), shown, False
 
 
-def _chosen(group: Group, page: Page, at: int) -> list[Row]:
+def _chosen(group: FileMatches, page: GrepPage, at: int) -> list[SearchLine]:
     """The rows of this page; so many were before it."""
-    rows: list[Row] = []
+    rows: list[SearchLine] = []
     for row in group.rows:
         at += bool(row.number)
         if at > page.offset and (page.end is None or at <= page.end) and (row.number or rows):
@@ -129,13 +131,17 @@ def _without_gap(lines: list[str]) -> list[str]:
     return lines[:-1] if lines and lines[-1] == "--" else lines
 
 
-def _row(row: Row, numbered: bool) -> str:
+def _row(row: SearchLine, numbered: bool) -> str:
     if not row.number:
         return "--"
     return f"{row.number}{':' if row.found else '-'}{row.text}" if numbered else row.text
 
 
-BY_MODE: dict[Mode, Callable[[Output, Page], Answer]] = {"files": _files, "count": _count, "content": _content}
+BY_MODE: dict[Mode, Callable[[SearchOutput, GrepPage], ToolAnswer]] = {
+    "files": _files,
+    "count": _count,
+    "content": _content,
+}
 
 
 # --- what they share --------------------------------------------------------------------------------
@@ -150,14 +156,14 @@ def _fitting(rows: list[str]) -> tuple[list[str], bool]:
     return rows, False
 
 
-class Share(NamedTuple):
+class GrepShare(NamedTuple):
     shown: int
     total: int
     what: str
     cut: bool  # there was no room for more
 
 
-def _notes(output: Output, page: Page, share: Share) -> list[str]:
+def _notes(output: SearchOutput, page: GrepPage, share: GrepShare) -> list[str]:
     notes: list[str] = []
     end = page.offset + share.shown
     if not share.shown and share.total:
@@ -174,10 +180,10 @@ def _notes(output: Output, page: Page, share: Share) -> list[str]:
     return notes
 
 
-def _answered(lines: list[str], notes: list[str], facts: dict[str, Any], page: Page, summary: str) -> Answer:
+def _answered(lines: list[str], notes: list[str], facts: dict[str, Any], page: GrepPage, summary: str) -> ToolAnswer:
     if page.limit and notes:
         facts["appliedLimit"] = page.limit
     if page.offset:
         facts["appliedOffset"] = page.offset
     text = "\n".join([*lines, *[f"[{note}]" for note in notes]]) + "\n"
-    return answer(text, facts, Rendering(summary, "\n".join(lines)))
+    return make_answer(text, facts, Rendering(summary, "\n".join(lines)))

@@ -13,12 +13,12 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, ToolCall
 from mainspring.hooks.points import Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import Asking, Offer, Place, Tool, offer
-from mainspring.tools.gate import Gate
+from mainspring.tools.base import CallContext, Tool, ToolHandle, Workspace, make_handle
+from mainspring.tools.gate import PermissionChecker
 
 if TYPE_CHECKING:
-    from mainspring.tools.base import Memory
-    from mainspring.tools.passage import Done
+    from mainspring.tools.base import ToolMemory
+    from mainspring.tools.passage import InvocationResult
 
 Late = Callable[[str], Awaitable[str]]
 
@@ -26,13 +26,13 @@ SEARCH = "ToolSearch"
 ALIASES = {"Task": "Agent"}  # its former name, which models still know (stream-json 17.18)
 
 
-class Hands:
+class Toolset:
     def __init__(  # noqa: PLR0913  # keywords, nearly all of them
         self,
-        tools: Iterable[Tool | Offer],
+        tools: Iterable[Tool | ToolHandle],
         *,
-        place: Place,
-        gate: Gate | None = None,
+        place: Workspace,
+        gate: PermissionChecker | None = None,
         hooks: Hooks | None = None,
         attended: bool = False,
         agent: tuple[str, str] | None = None,
@@ -40,27 +40,27 @@ class Hands:
     ) -> None:
         """`attended`: whether somebody can be asked. `agent`: the id and the type of the sub-agent whose hands these
         are, for hooks to know. `late` waits for a tool that may still come, see `arrive`; None: none does."""
-        self.offers: dict[str, Offer] = {}
+        self.offers: dict[str, ToolHandle] = {}
         self.revealed: set[str] = set()  # of the deferred ones, those that the model has seen
         self.untold: tuple[tuple[str, ...], ...] = ()  # deferred ones that came too late for the words of ToolSearch
         self.late = late
         self._loaded: dict[str, Tool] = {}
         self.place = place
-        self.gate = gate or Gate()
+        self.gate = gate or PermissionChecker()
         self.hooks: Hooks = hooks or NoHooks()
         self.attended = attended
         self.agent = agent
         self.specs: tuple[ToolSpec, ...] = ()  # what the model is told from the beginning
         self.add(tools)
 
-    def add(self, tools: Iterable[Tool | Offer]) -> tuple[str, ...]:
+    def add(self, tools: Iterable[Tool | ToolHandle]) -> tuple[str, ...]:
         """Tools that come at the start, or later, as those of a server do; the names of those that were taken in. One
         whose name is in use is left out: the model has been told what that name means.
 
         They go to the end of what the model is told. To add to it in mid-session makes everything after it cost its
         full price once (law 4); deferred ones do not, if there are such already.
         """
-        offers = [as_offer(tool) for tool in tools]
+        offers = [as_handle(tool) for tool in tools]
         added = {one.spec.name: one for one in reversed(offers) if one.spec.name not in self.offers}
         names = tuple([name for name in dict.fromkeys([one.spec.name for one in offers]) if name in added])
         self.offers |= {name: added[name] for name in names}
@@ -78,7 +78,7 @@ class Hands:
         if SEARCH in self.offers:
             self.untold += (new,)
         else:
-            self.offers[SEARCH] = offer(search)
+            self.offers[SEARCH] = make_handle(search)
 
     async def arrive(self, name: str) -> str:
         """Wait for a tool of a server that is still connecting. Returns why it does not come; empty if that is not
@@ -115,7 +115,7 @@ class Hands:
         return bool(self._memories)
 
     @property
-    def _memories(self) -> list[Memory]:
+    def _memories(self) -> list[ToolMemory]:
         """Each once: tools that belong together share theirs."""
         return list(
             {id(tool.memory): tool.memory for tool in self._loaded.values() if tool.memory is not None}.values()
@@ -129,13 +129,13 @@ class Hands:
             found = self._loaded[name] = self.offers[name].load()
         return found
 
-    async def run(self, call: ToolCall, asking: Asking) -> Done:
+    async def run(self, call: ToolCall, asking: CallContext) -> InvocationResult:
         if call.name in ALIASES and call.name not in self.offers:
             call = replace(call, name=ALIASES[call.name])
-        from mainspring.tools.passage import Passage
-        from mainspring.tools.steps import walk
+        from mainspring.tools.passage import ToolInvocation
+        from mainspring.tools.steps import run_pipeline
 
-        return await walk(Passage(call, asking, self))
+        return await run_pipeline(ToolInvocation(call, asking, self))
 
     def is_concurrent(self, call: ToolCall) -> bool:
         """What a tool that may still come does to others, nobody knows."""
@@ -155,10 +155,10 @@ class Hands:
             return call.name
 
 
-def as_offer(tool: Tool | Offer) -> Offer:
+def as_handle(tool: Tool | ToolHandle) -> ToolHandle:
     if isinstance(tool, Tool):
-        return offer(tool)
-    if not isinstance(tool, Offer):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks types
+        return make_handle(tool)
+    if not isinstance(tool, ToolHandle):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks types
         name = getattr(tool, "__name__", type(tool).__name__)
         raise UsageError(f"'{name}' is no tool: put '@mainspring.tool' above the function")
     return tool

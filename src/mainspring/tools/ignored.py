@@ -18,18 +18,18 @@ LARGEST = 1_000_000  # bytes of such a file
 LONGEST = 1_000  # characters of a rule
 
 
-class Rule(NamedTuple):
+class IgnoreRule(NamedTuple):
     matches: re.Pattern[str]
     ignore: bool
     folders_only: bool
 
 
-class Rules(NamedTuple):
+class IgnoreRules(NamedTuple):
     """Of one folder."""
 
     prefix: str  # from there to where the walk begins; empty, or with a slash at its end
     below: str  # from where the walk begins to there, in the same way
-    rules: list[Rule]
+    rules: list[IgnoreRule]
 
     def decide(self, path: str, *, folder: bool) -> bool | None:
         """Whether it is ignored; None: nothing is said. `path` begins where the walk does."""
@@ -40,7 +40,7 @@ class Rules(NamedTuple):
         return None
 
 
-def ignored(path: str, stack: list[Rules], *, folder: bool) -> bool:
+def is_ignored(path: str, stack: list[IgnoreRules], *, folder: bool) -> bool:
     for rules in reversed(stack):
         said = rules.decide(path, folder=folder)
         if said is not None:
@@ -48,38 +48,38 @@ def ignored(path: str, stack: list[Rules], *, folder: bool) -> bool:
     return False
 
 
-def above(start: str) -> list[Rules]:
+def read_rules_above(start: str) -> list[IgnoreRules]:
     """Of the folders above, the outermost first."""
-    stack: list[Rules] = []
+    stack: list[IgnoreRules] = []
     parts = start.strip("/").split("/") if start != "/" else []
     for count in range(len(parts)):
         folder = "/" + "/".join(parts[:count])
-        stack += of_folder(folder, "/".join(parts[count:]) + "/")
+        stack += read_rules_in_folder(folder, "/".join(parts[count:]) + "/")
     return stack
 
 
-def of_folder(folder: str, prefix: str) -> list[Rules]:
+def read_rules_in_folder(folder: str, prefix: str) -> list[IgnoreRules]:
     rules = [rule for name in FILES for rule in _rules(f"{folder}/{name}")]
-    return [Rules(prefix, "", rules)] if rules else []
+    return [IgnoreRules(prefix, "", rules)] if rules else []
 
 
-def of_opened(folder: int, below: str) -> list[Rules]:
+def read_folder_rules(folder: int, below: str) -> list[IgnoreRules]:
     """Of a folder in the walk. No link is followed."""
-    rules: list[Rule] = []
+    rules: list[IgnoreRule] = []
     for name in FILES:
         with suppress(OSError, PathRefused):
             rules += _parsed(open_below(folder, name))
-    return [Rules("", below, rules)] if rules else []
+    return [IgnoreRules("", below, rules)] if rules else []
 
 
-def _rules(file: str) -> list[Rule]:
+def _rules(file: str) -> list[IgnoreRule]:
     try:
         return _parsed(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError:  # none, or a folder of that name
         return []
 
 
-def _parsed(fd: int) -> list[Rule]:
+def _parsed(fd: int) -> list[IgnoreRule]:
     """Closes the descriptor."""
     try:
         text = os.read(fd, LARGEST).decode("utf-8", "surrogateescape")
@@ -88,7 +88,7 @@ def _parsed(fd: int) -> list[Rule]:
     return [rule for line in text.split("\n") if (rule := _rule(line)) is not None]
 
 
-def _rule(line: str) -> Rule | None:
+def _rule(line: str) -> IgnoreRule | None:
     line = line.removesuffix("\r").removeprefix("\ufeff")
     while line.endswith(" ") and not line.endswith("\\ "):
         line = line[:-1]
@@ -101,6 +101,6 @@ def _rule(line: str) -> Rule | None:
     if not line:
         return None
     try:
-        return Rule(without_braces(line, whole="/" in line), not kept, folders_only)
+        return IgnoreRule(without_braces(line, whole="/" in line), not kept, folders_only)
     except re.error:  # such as an odd range
         return None

@@ -12,20 +12,20 @@ MOST_PIXELS = 8_000  # on a side; the API takes no more
 Size = tuple[int, int]
 
 
-class Found(NamedTuple):
+class ImageInfo(NamedTuple):
     media_type: str
     size: Size | None  # width and height; None: it does not say
 
 
-def image_in(data: bytes) -> Found | None:
+def image_in(data: bytes) -> ImageInfo | None:
     """What the bytes are, if they are an image that models see."""
     for media_type, is_it, size in _KINDS:
         if is_it(data):
-            return Found(media_type, size(data))
+            return ImageInfo(media_type, size(data))
     return None
 
 
-def too_large(found: Found, size: int) -> str:
+def too_large(found: ImageInfo, size: int) -> str:
     """Why a model does not take it; empty: it does."""
     if size > MOST_BYTES:
         return f"has {size:,} bytes; {MOST_BYTES:,} is the most that a model takes"
@@ -34,7 +34,7 @@ def too_large(found: Found, size: int) -> str:
     return ""
 
 
-def refuse_if_large(found: Found, size: int, name: str) -> None:
+def refuse_if_large(found: ImageInfo, size: int, name: str) -> None:
     if why := too_large(found, size):
         raise ToolError(f"The image '{name}' {why}: make a smaller copy first, in Bash.")
 

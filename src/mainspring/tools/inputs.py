@@ -8,7 +8,7 @@ from mainspring.core.errors import ToolError
 from mainspring.secrets.held import is_in
 
 if TYPE_CHECKING:
-    from mainspring.tools.passage import Passage
+    from mainspring.tools.passage import ToolInvocation
 
 MOST_DEEP = 64  # how far an input may be nested
 KEY_IN_INPUT = (
@@ -17,7 +17,7 @@ KEY_IN_INPUT = (
 )
 
 
-def take(passage: Passage, input: dict[str, Any]) -> dict[str, Any]:
+def accept_input(passage: ToolInvocation, input: dict[str, Any]) -> dict[str, Any]:
     """The input from now on, whoever it comes from: with whole paths, and checked."""
     if deeper_than(input, MOST_DEEP):
         raise ToolError(f"The changed input of '{passage.call.name}' is nested too deeply. Nothing was done.")

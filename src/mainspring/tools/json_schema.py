@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from mainspring.core.errors import UsageError
-from mainspring.tools.json_keywords import KEYWORDS, At, patterns_in, refs, schemas_in
-from mainspring.tools.json_values import is_object, items, short, unquoted
+from mainspring.tools.json_keywords import KEYWORDS, KeywordLocation, list_refs, patterns_in, schemas_in
+from mainspring.tools.json_values import is_object, object_items, shorten_json, unescape_pointer
 
 MOST_DEEP = 100  # how far a schema may be nested
 MOST_CHECKS = 100_000  # schemas tried on one value, half a second: alternatives within alternatives multiply
 MOST_SAID = 10  # violations that are named at once
 
 
-class TooLargeError(Exception):
+class SchemaValueTooLargeError(Exception):
     """The value is too large for this schema to be checked."""
 
 
@@ -40,7 +40,7 @@ class Schema:
 
     def violations(self, value: object) -> list[str]:
         """None: the value fits. Not more than `MOST_SAID`."""
-        return list(islice(Checking(self).errors(self.root, value, "$"), MOST_SAID))
+        return list(islice(SchemaCheck(self).errors(self.root, value, "$"), MOST_SAID))
 
     # --- when it is given ---
 
@@ -53,7 +53,7 @@ class Schema:
             raise UsageError(f"the schema cannot be understood: '{path}' is nested too deeply")
         self._seen.add(id(schema))  # the root is kept, so no other will have this id
         self._all.append(schema)
-        for key, given in items(schema):
+        for key, given in object_items(schema):
             self._understand_keyword(key, given, f"{path}/{key}", depth)
 
     def _understand_keyword(self, key: str, given: Any, path: str, depth: int) -> None:
@@ -61,7 +61,9 @@ class Schema:
         if keyword is None:
             return
         if not keyword.fits(given):
-            raise UsageError(f"the schema cannot be understood: '{path}' must be {keyword.must}, not {short(given)}")
+            raise UsageError(
+                f"the schema cannot be understood: '{path}' must be {keyword.must}, not {shorten_json(given)}"
+            )
         for pattern in patterns_in(key, given):
             self._compile(pattern, path)
         if key == "$ref":
@@ -81,7 +83,7 @@ class Schema:
         """Where a `$ref` leads."""
         found: Any = self.root
         for part in ref.removeprefix("#").split("/")[1:]:
-            key = unquoted(part)
+            key = unescape_pointer(part)
             if not is_object(found) or key not in found:
                 raise UsageError(f"the schema cannot be understood: '{path}' leads to '{ref}', which is not in it")
             found = found[key]
@@ -92,7 +94,7 @@ class Schema:
         fine: set[str] = set()
 
         def follow(schema: Any, trail: tuple[str, ...]) -> None:
-            for ref in refs(schema):
+            for ref in list_refs(schema):
                 if ref in trail or len(trail) > MOST_DEEP:
                     raise UsageError(f"the schema cannot be understood: '{ref}' leads back to itself, or to no end")
                 if ref not in fine:
@@ -106,7 +108,7 @@ class Schema:
         return self._patterns[pattern].search(text) is not None
 
 
-class Checking:
+class SchemaCheck:
     """One value on its way through a schema."""
 
     def __init__(self, schema: Schema) -> None:
@@ -116,7 +118,7 @@ class Checking:
     def errors(self, schema: Any, value: Any, path: str) -> Iterator[str]:
         self._left -= 1
         if self._left < 0:
-            raise TooLargeError
+            raise SchemaValueTooLargeError
         if schema is True:
             return
         if schema is False:
@@ -125,7 +127,7 @@ class Checking:
         for key in schema:
             keyword = KEYWORDS.get(key)
             if keyword is not None and keyword.check is not None:
-                yield from keyword.check(At(self, schema, schema[key], path), value)
+                yield from keyword.check(KeywordLocation(self, schema, schema[key], path), value)
 
     def fits(self, schema: Any, value: Any, path: str) -> bool:
         return next(self.errors(schema, value, path), None) is None

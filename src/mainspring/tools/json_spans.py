@@ -8,59 +8,59 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = JSONDecoder()
 
 
-class Span(NamedTuple):
+class JsonSpan(NamedTuple):
     start: int
     end: int
 
 
-class Member(NamedTuple):
-    key: Span
-    value: Span
+class JsonMember(NamedTuple):
+    key: JsonSpan
+    value: JsonSpan
 
 
-def after_blanks(text: str, at: int) -> int:
+def skip_blanks(text: str, at: int) -> int:
     found = _BLANK.match(text, at)
     assert found is not None  # it matches nothing as well
     return found.end()
 
 
-def members(text: str, at: int) -> dict[str, Member]:
+def find_members(text: str, at: int) -> dict[str, JsonMember]:
     """Of the object that begins here. The text is JSON: it was decoded before."""
-    found: dict[str, Member] = {}
-    at = after_blanks(text, at + 1)
+    found: dict[str, JsonMember] = {}
+    at = skip_blanks(text, at + 1)
     while text[at] != "}":
         key, key_end = _DECODER.raw_decode(text, at)
-        start = after_blanks(text, after_blanks(text, key_end) + 1)  # behind the colon
+        start = skip_blanks(text, skip_blanks(text, key_end) + 1)  # behind the colon
         _, end = _DECODER.raw_decode(text, start)
-        found[key] = Member(Span(at, key_end), Span(start, end))
+        found[key] = JsonMember(JsonSpan(at, key_end), JsonSpan(start, end))
         at = _next(text, end)
     return found
 
 
-def items(text: str, at: int) -> list[Span]:
+def find_items(text: str, at: int) -> list[JsonSpan]:
     """Of the array that begins here."""
-    found: list[Span] = []
-    at = after_blanks(text, at + 1)
+    found: list[JsonSpan] = []
+    at = skip_blanks(text, at + 1)
     while text[at] != "]":
         _, end = _DECODER.raw_decode(text, at)
-        found.append(Span(at, end))
+        found.append(JsonSpan(at, end))
         at = _next(text, end)
     return found
 
 
 def _next(text: str, end: int) -> int:
-    at = after_blanks(text, end)
-    return after_blanks(text, at + 1) if text[at] == "," else at
+    at = skip_blanks(text, end)
+    return skip_blanks(text, at + 1) if text[at] == "," else at
 
 
-def indentation(text: str, at: int) -> str:
+def find_indentation(text: str, at: int) -> str:
     """The blanks before what begins here, if it begins its line."""
     start = text.rfind("\n", 0, at) + 1
     before = text[start:at]
     return before if not before.strip(" \t") else ""
 
 
-def replaced(text: str, changes: list[tuple[Span, str]]) -> str:
+def replace_spans(text: str, changes: list[tuple[JsonSpan, str]]) -> str:
     """With other texts in place of some spans, which do not overlap."""
     for span, new in sorted(changes, reverse=True):
         text = text[: span.start] + new + text[span.end :]

@@ -47,27 +47,27 @@ def kind_of(value: Any) -> str:
 def key_of(value: Any) -> object:
     """Equal for values that JSON calls equal: 1 is 1.0, and neither is true."""
     if isinstance(value, dict):
-        return "object", frozenset([(key, key_of(inner)) for key, inner in items(value)])
+        return "object", frozenset([(key, key_of(inner)) for key, inner in object_items(value)])
     if isinstance(value, list):
-        return "array", tuple([key_of(inner) for inner in elements(value)])
+        return "array", tuple([key_of(inner) for inner in array_elements(value)])
     return ("boolean" if isinstance(value, bool) else "plain"), value
 
 
 # Strict checkers know nothing of what is in a dict that was `Any`.
-def items(value: Any) -> list[tuple[str, Any]]:
+def object_items(value: Any) -> list[tuple[str, Any]]:
     return list(value.items())
 
 
-def elements(value: Any) -> list[Any]:
+def array_elements(value: Any) -> list[Any]:
     return list(value)
 
 
-def short(value: object) -> str:
+def shorten_json(value: object) -> str:
     text = msgspec.json.encode(value).decode("utf-8", "replace")
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def unquoted(part: str) -> str:
+def unescape_pointer(part: str) -> str:
     """Of a JSON pointer in a URI."""
     if "%" in part:
         from urllib.parse import unquote
@@ -76,5 +76,5 @@ def unquoted(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
 
 
-def under(path: str, name: str) -> str:
-    return f"{path}.{name}" if name.isidentifier() else f"{path}[{short(name)}]"
+def join_value_path(path: str, name: str) -> str:
+    return f"{path}.{name}" if name.isidentifier() else f"{path}[{shorten_json(name)}]"

@@ -1,7 +1,7 @@
 """A look at a file before it is changed, for whoever wants to go back (stream-json 4, `rewind_files`).
 
-Tools that edit write through `Place.put`. Who keeps what, and where, is not known here; where nobody does, this is not
-even loaded.
+Tools that edit write through `Workspace.put`. Who keeps what, and where, is not known here; where nobody does, this is
+not even loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLOCK = 1 << 20
 Keep = Callable[[Resolved], None]
 
 
-class Look(Bundle):
+class FileState(Bundle):
     there: bool = False
     mode: int = 0
     digest: str = ""
@@ -29,28 +29,28 @@ class Look(Bundle):
     why: str = ""  # why it cannot be looked at: it is no regular file, or closed to us
 
 
-NOTHING = Look()
+NOTHING = FileState()
 
 
-def look(real: str, most: int) -> Look:
+def read_file_state(real: str, most: int) -> FileState:
     """At what is there now, without following a link."""
     try:
         fd = open_read(Resolved(real, real, kind="file"))
     except FileNotFoundError:
         return NOTHING
     except PathRefused as error:
-        return Look(there=True, why=str(error))
+        return FileState(there=True, why=str(error))
     except OSError as error:
-        return Look(there=True, why=f"it cannot be read: {error.strerror}")
+        return FileState(there=True, why=f"it cannot be read: {error.strerror}")
     try:
         return _look(fd, most)
     except OSError as error:
-        return Look(there=True, why=f"it cannot be read: {error.strerror}")
+        return FileState(there=True, why=f"it cannot be read: {error.strerror}")
     finally:
         os.close(fd)
 
 
-def _look(fd: int, most: int) -> Look:
+def _look(fd: int, most: int) -> FileState:
     """The digest is that of the whole file, as `processes/atomic.py` makes it."""
     from hashlib import blake2b
 
@@ -61,4 +61,4 @@ def _look(fd: int, most: int) -> Look:
         if size <= most:
             pieces.append(piece)
     mode = stat.S_IMODE(os.fstat(fd).st_mode) & KEPT_BITS
-    return Look(True, mode, so_far.hexdigest(), size, b"".join(pieces) if size <= most else None)
+    return FileState(True, mode, so_far.hexdigest(), size, b"".join(pieces) if size <= most else None)

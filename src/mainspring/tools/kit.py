@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import Offer, Place, Tool
+from mainspring.tools.base import Tool, ToolHandle, Workspace
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Around, Children
     from mainspring.tools.agent import Send
-    from mainspring.tools.background import Background, Running
+    from mainspring.tools.background import BackgroundCommand, BackgroundCommands
     from mainspring.tools.shell_walls import WallsOf
     from mainspring.web.asking import Ask
     from mainspring.web.search_service import CallService
@@ -60,7 +60,7 @@ class ToolLinks(Bundle):
     past: Callable[[], tuple[str, ...] | None] = lambda: None  # the program that searches this session's file
     agent_types: str = ""  # as the model is told of them; empty: ours alone,
     send_agent: Send | None = None  # and who sends one out
-    task_changed: Callable[[Running], object] = lambda _: None  # hears of commands in the background
+    task_changed: Callable[[BackgroundCommand], object] = lambda _: None  # hears of commands in the background
     load_skill: Callable[[str, str], str] = _no_skills
     names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
     ask_small: Ask | None = None  # a small model that reads pages
@@ -71,10 +71,10 @@ class ToolLinks(Bundle):
 NO_LINKS = ToolLinks()
 
 
-class Kit:
+class BuiltinTools:
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
-        place: Place,
+        place: Workspace,
         env: Mapping[str, str] | Callable[[], Mapping[str, str]],
         *,
         links: ToolLinks = NO_LINKS,
@@ -93,16 +93,16 @@ class Kit:
         self._only_reads = only_reads
         self._around, self._walls, self._notes = around, walls, notes
         self._children: Children | None = None
-        self._background: Background | None = None
+        self._background: BackgroundCommands | None = None
         self._made: dict[str, Tool] = {}  # those that belong together are made together
         self._links = links
 
-    def offers(self, names: Iterable[str]) -> list[Offer]:
+    def offers(self, names: Iterable[str]) -> list[ToolHandle]:
         """In our order, whatever theirs: the same tools make the same request."""
         wanted = set(names)
         if unknown := wanted - SPECS.keys():
             raise UsageError(f"there is no tool '{min(unknown)}'; there are {', '.join(SPECS)}")
-        return [Offer(self._spec(name), self._loader(name)) for name in SPECS if name in wanted]
+        return [ToolHandle(self._spec(name), self._loader(name)) for name in SPECS if name in wanted]
 
     def _spec(self, name: str) -> ToolSpec:
         if name == "Agent" and self._links.agent_types:
@@ -123,9 +123,9 @@ class Kit:
 
     def _together(self, name: str) -> tuple[Tool, ...]:
         if name.startswith("Task"):
-            from mainspring.tools.tasks import Tasks, task_tools
+            from mainspring.tools.tasks import SessionTasks, task_tools
 
-            return task_tools(Tasks())
+            return task_tools(SessionTasks())
         if name.endswith("PlanMode"):
             from mainspring.tools.plan import plan_tools
 
@@ -145,9 +145,9 @@ class Kit:
         return (self._of_shells(name),)
 
     def _agent(self) -> Tool:
-        from mainspring.tools.agent import KINDS, agent_tool, nobody
+        from mainspring.tools.agent import KINDS, agent_tool, refuse_subagent
 
-        return agent_tool(self._links.agent_types or KINDS, lambda: self._links.send_agent or nobody)
+        return agent_tool(self._links.agent_types or KINDS, lambda: self._links.send_agent or refuse_subagent)
 
     def _of_shells(self, name: str) -> Tool:
         from mainspring.tools.background import kill_tool, output_tool
@@ -211,11 +211,11 @@ class Kit:
         return self._children
 
     @property
-    def background(self) -> Background:
+    def background(self) -> BackgroundCommands:
         if self._background is None:
-            from mainspring.tools.background import Background
+            from mainspring.tools.background import BackgroundCommands
 
-            self._background = Background(self.children, changed=self._links.task_changed)
+            self._background = BackgroundCommands(self.children, changed=self._links.task_changed)
         return self._background
 
     async def stop(self, id: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 
-class Ends(NamedTuple):
+class LineEnds(NamedTuple):
     """Of blocks that follow each other."""
 
     counts: Sequence[int]
@@ -19,26 +19,26 @@ class Ends(NamedTuple):
     blocks: int  # and how many blocks were wanted; if there is less, the file ends there
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     size: int
 
     def at(self, start: int, length: int) -> bytes: ...
 
-    def ends(self, start: int, blocks: int, block: int) -> Ends: ...
+    def ends(self, start: int, blocks: int, block: int) -> LineEnds: ...
 
 
-class Memory:
+class MemoryBytes:
     def __init__(self, data: bytes) -> None:
         self.data, self.size = data, len(data)
 
     def at(self, start: int, length: int) -> bytes:
         return self.data[start : start + length]
 
-    def ends(self, start: int, blocks: int, block: int) -> Ends:
+    def ends(self, start: int, blocks: int, block: int) -> LineEnds:
         return counted_in_python(self, start, blocks, block)
 
 
-class Descriptor:
+class DescriptorBytes:
     """A file that is open. `skip` is for a mark at its beginning; what is appended meanwhile is not looked at."""
 
     def __init__(self, fd: int, skip: int = 0) -> None:
@@ -48,7 +48,7 @@ class Descriptor:
     def at(self, start: int, length: int) -> bytes:
         return os.pread(self.fd, max(0, min(length, self.size - start)), self.skip + start)
 
-    def ends(self, start: int, blocks: int, block: int) -> Ends:
+    def ends(self, start: int, blocks: int, block: int) -> LineEnds:
         count = native_count()
         full = min(blocks, (self.size - start) // block) if count is not None else 0
         if count is None or full < 1:
@@ -59,10 +59,10 @@ class Descriptor:
             rest = counted_in_python(self, start + size, blocks - full, block)
             counts.extend(rest.counts)
             size += rest.size
-        return Ends(counts, size, blocks)
+        return LineEnds(counts, size, blocks)
 
 
-def counted_in_python(source: Source, start: int, blocks: int, block: int) -> Ends:
+def counted_in_python(source: ByteSource, start: int, blocks: int, block: int) -> LineEnds:
     counts: list[int] = []
     size = 0
     while len(counts) < blocks and (data := source.at(start + size, block)):
@@ -70,7 +70,7 @@ def counted_in_python(source: Source, start: int, blocks: int, block: int) -> En
         size += len(data)
         if len(data) < block:
             break
-    return Ends(counts, size, blocks)
+    return LineEnds(counts, size, blocks)
 
 
 def native_count() -> Callable[[int, int, int, int], tuple[bytes, int]] | None:

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from threading import Condition, Lock
 from typing import NamedTuple
 
-from mainspring.tools.aside import Halt
-from mainspring.tools.line_ends import Ends, Source, native_count
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.line_ends import ByteSource, LineEnds, native_count
 
 BLOCK = 1 << 18  # bytes; counts as fast as any larger one; 64 KB takes half as long again in Python,
 NATIVE_BLOCK = 1 << 16  # and no longer in native code; where a line begins in its block is found sooner
@@ -29,12 +29,12 @@ _NARROW = 1 << 10
 _LOOK = 0.05  # seconds; how soon one that waits for others sees that it is to end
 
 
-class Piece(NamedTuple):
+class LineIndexChunk(NamedTuple):
     first: int  # block
     blocks: int
 
 
-class Index:
+class LineIndex:
     def __init__(self, block: int = 0) -> None:
         self.block = block or (BLOCK if native_count() is None else NATIVE_BLOCK)
         self.ends = array("Q")
@@ -42,12 +42,12 @@ class Index:
         self._changed = Condition()
         self._taken = 0  # blocks, from the first on
         self._workers = 0  # threads that count
-        self._returned: list[Piece] = []
-        self._early: dict[int, Ends] = {}  # pieces that wait for one before them, by their first block
+        self._returned: list[LineIndexChunk] = []
+        self._early: dict[int, LineEnds] = {}  # pieces that wait for one before them, by their first block
 
     # --- counting ---------------------------------------------------------------------------------------------------
 
-    def count_until(self, source: Source, ends: int | None, halt: Halt, most: int = 4 * PIECE) -> None:
+    def count_until(self, source: ByteSource, ends: int | None, halt: HaltSignal, most: int = 4 * PIECE) -> None:
         """Until so many line ends are behind, or to the end of the file. Others may do the same meanwhile. `most`:
         blocks in one piece, for which others may have to wait."""
         self._come(1)
@@ -57,14 +57,14 @@ class Index:
         with self._changed:
             self._workers += workers
 
-    def _work(self, source: Source, ends: int | None, halt: Halt, most: int) -> None:
+    def _work(self, source: ByteSource, ends: int | None, halt: HaltSignal, most: int) -> None:
         try:
             while (piece := self._take(source, ends, halt, most)) is not None:
                 self._count(source, piece)
         finally:
             self._come(-1)
 
-    def count_at_once(self, source: Source, ends: int | None, halt: Halt) -> None:
+    def count_at_once(self, source: ByteSource, ends: int | None, halt: HaltSignal) -> None:
         """The same, for somebody who waits: on two processors, if there is much to count."""
         near = self.whole or (ends is not None and (ends <= FAR or self._reached(ends)))
         if near or source.size - len(self.ends) * self.block <= ALONE or native_count() is None:
@@ -84,7 +84,7 @@ class Index:
         finally:
             busy.acquire()  # at most one piece; it uses the caller's descriptor
 
-    def _help(self, source: Source, ends: int | None, halt: Halt, busy: Lock) -> None:
+    def _help(self, source: ByteSource, ends: int | None, halt: HaltSignal, busy: Lock) -> None:
         try:
             self._work(source, ends, halt, MOST)
         except Exception:  # noqa: BLE001  # the caller meets the same at the piece that is given back, and tells of it
@@ -92,14 +92,14 @@ class Index:
         finally:
             busy.release()
 
-    def _count(self, source: Source, piece: Piece) -> None:
-        found: Ends | None = None
+    def _count(self, source: ByteSource, piece: LineIndexChunk) -> None:
+        found: LineEnds | None = None
         try:
             found = source.ends(piece.first * self.block, piece.blocks, self.block)
         finally:
             self._bring(piece, found)
 
-    def _take(self, source: Source, ends: int | None, halt: Halt, most: int) -> Piece | None:
+    def _take(self, source: ByteSource, ends: int | None, halt: HaltSignal, most: int) -> LineIndexChunk | None:
         """One that is to be counted; None: there is nothing left to do."""
         with self._changed:
             while not self.whole and (ends is None or not self._reached(ends)):
@@ -110,7 +110,7 @@ class Index:
                 self._changed.wait(_LOOK)  # for what others have taken
             return None
 
-    def _next(self, source: Source, ends: int | None, most: int) -> Piece | None:
+    def _next(self, source: ByteSource, ends: int | None, most: int) -> LineIndexChunk | None:
         """A fair share of what there seems to be to count. None: others have all of that, and some more."""
         last = source.size // self.block  # one that holds nothing tells of the end
         if self._taken > last:
@@ -119,7 +119,7 @@ class Index:
         if self._taken >= max(target, len(self.ends)) + AHEAD * PIECE:
             return None
         share = (target - self._taken) // self._workers
-        piece = Piece(self._taken, min(max(PIECE, min(share, most)), last + 1 - self._taken))
+        piece = LineIndexChunk(self._taken, min(max(PIECE, min(share, most)), last + 1 - self._taken))
         self._taken += piece.blocks
         return piece
 
@@ -128,7 +128,7 @@ class Index:
         behind = self.ends[-1] if self.ends else 0
         return ends * len(self.ends) // behind * 31 // 32 if behind else 0
 
-    def _bring(self, piece: Piece, found: Ends | None) -> None:
+    def _bring(self, piece: LineIndexChunk, found: LineEnds | None) -> None:
         with self._changed:
             if found is None:
                 self._returned.append(piece)
@@ -138,7 +138,7 @@ class Index:
                 self._append(next_one)
             self._changed.notify_all()
 
-    def _append(self, found: Ends) -> None:
+    def _append(self, found: LineEnds) -> None:
         behind = self.ends[-1] if self.ends else 0
         for count in found.counts:
             behind += count
@@ -150,16 +150,16 @@ class Index:
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
-    def total(self, source: Source) -> int:
+    def total(self, source: ByteSource) -> int:
         ends = self.ends[-1] if self.ends else 0
         return ends + (source.size > 0 and source.at(source.size - 1, 1) != b"\n")
 
-    def about(self, source: Source) -> int:
+    def about(self, source: ByteSource) -> int:
         """How many lines there are, if the rest is like what was counted; at least as many as were."""
         seen = min(len(self.ends) * self.block, source.size)
         return self.ends[-1] * source.size // seen + 1 if seen else 0
 
-    def start_of(self, source: Source, line: int) -> int | None:
+    def start_of(self, source: ByteSource, line: int) -> int | None:
         """Where a line begins, counted from 0; None: there are not so many."""
         if line == 0:
             return 0
@@ -189,17 +189,17 @@ def _nth(data: bytes, count: int) -> int:
     return start - 1
 
 
-_kept: dict[tuple[int, ...], Index] = {}
+_kept: dict[tuple[int, ...], LineIndex] = {}
 
 
 @contextmanager
-def index_of(fd: int) -> Generator[Index]:
+def index_of(fd: int) -> Generator[LineIndex]:
     """The one that was made before, as long as the file is the same."""
     key = _key(fd)
     if time.time_ns() - key[-1] <= SETTLED:
-        yield Index()
+        yield LineIndex()
         return
-    index = _kept.pop(key, None) or Index()
+    index = _kept.pop(key, None) or LineIndex()
     _kept[key] = index  # as the newest, and at once: others may count on
     while len(_kept) > MOST_KEPT:
         _kept.pop(next(iter(_kept)), None)  # threads may do so at the same time

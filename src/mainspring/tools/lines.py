@@ -7,15 +7,15 @@ A line ends at a line feed and nowhere else.
 
 from typing import NamedTuple
 
-from mainspring.tools.aside import Halt
-from mainspring.tools.line_ends import Source
-from mainspring.tools.line_index import Index
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.line_ends import ByteSource
+from mainspring.tools.line_index import LineIndex
 
 COUNTED = 1 << 24  # bytes: 3 ms, 12 without native code; a larger file is counted only as far as it must be
 _STEP = 1 << 16
 
 
-class Line(NamedTuple):
+class FileLine(NamedTuple):
     data: bytes  # its beginning, if it is long
     size: int
 
@@ -24,36 +24,36 @@ class Line(NamedTuple):
         return len(self.data) < self.size
 
 
-class Wanted(NamedTuple):
+class LineRequest(NamedTuple):
     first: int  # counted from 0
     limit: int  # lines
     longest: int  # bytes of a line that are kept
     most: int  # bytes in all, about
 
 
-class Window(NamedTuple):
-    lines: list[Line]
+class LineWindow(NamedTuple):
+    lines: list[FileLine]
     total: int | None  # of the file; None: nobody counted
     more: bool  # lines follow
     about: int = 0  # how many lines there may be, where nobody counted
 
 
-def window(source: Source, index: Index, wanted: Wanted, halt: Halt) -> Window:
+def read_line_window(source: ByteSource, index: LineIndex, wanted: LineRequest, halt: HaltSignal) -> LineWindow:
     index.count_at_once(source, None if source.size <= COUNTED else wanted.first, halt)
     total = index.total(source) if index.whole else None
     about = 0 if index.whole else index.about(source)
     start = index.start_of(source, wanted.first)
     if start is None:
-        return Window([], total, more=False)
+        return LineWindow([], total, more=False)
     lines, end = _take(source, start, wanted, halt)
     if total is None and end >= source.size:
         total = wanted.first + len(lines)
-    return Window(lines, total, more=end < source.size, about=about)
+    return LineWindow(lines, total, more=end < source.size, about=about)
 
 
-def _take(source: Source, start: int, wanted: Wanted, halt: Halt) -> tuple[list[Line], int]:
+def _take(source: ByteSource, start: int, wanted: LineRequest, halt: HaltSignal) -> tuple[list[FileLine], int]:
     """The lines, and where the next one begins."""
-    lines: list[Line] = []
+    lines: list[FileLine] = []
     longest, room = wanted.longest, wanted.most
     begun, size = b"", 0  # of a line that goes on in the next piece
     while len(lines) < wanted.limit and room > 0:
@@ -61,12 +61,12 @@ def _take(source: Source, start: int, wanted: Wanted, halt: Halt) -> tuple[list[
         piece = source.at(start, _STEP)
         if not piece:
             if size:
-                lines.append(Line(begun, size))
+                lines.append(FileLine(begun, size))
             break
         at = 0
         while len(lines) < wanted.limit and room > 0 and (end := piece.find(b"\n", at)) >= 0:
             kept = begun + piece[at : min(end, at + longest - len(begun))]
-            lines.append(Line(kept, size + end - at))
+            lines.append(FileLine(kept, size + end - at))
             room -= len(kept) + 1
             begun, size, at = b"", 0, end + 1
         if at < len(piece) and len(lines) < wanted.limit and room > 0:

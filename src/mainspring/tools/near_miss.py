@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainspring.tools.snippet import around, numbered
+from mainspring.tools.snippet import number_lines, snippet_around
 
 LARGEST = 2_000_000  # characters of a file; looking for what is near in a larger one takes seconds
 MOST_LINES = 2_000  # of the text that was looked for
@@ -24,7 +24,7 @@ _SAME = str.maketrans(
 )  # fmt: skip
 
 
-class Fold(NamedTuple):
+class TextFold(NamedTuple):
     what: str  # that differs
     line: Callable[[str], str]
 
@@ -52,24 +52,24 @@ def _composed(line: str) -> str:
 
 
 FOLDS = (
-    Fold("blanks at the ends of lines", str.rstrip),
-    Fold("indentation: tabs or blanks at the beginning of lines", str.strip),
-    Fold("blanks and tabs within lines", _unspaced),
-    Fold("curly quotes, dashes or other blanks that look alike", _straight),
-    Fold("accents: composed and decomposed characters look alike", _composed),
-    Fold("upper and lower case", _lower),
-    Fold("backslashes: one of the two is escaped", _unescaped),
+    TextFold("blanks at the ends of lines", str.rstrip),
+    TextFold("indentation: tabs or blanks at the beginning of lines", str.strip),
+    TextFold("blanks and tabs within lines", _unspaced),
+    TextFold("curly quotes, dashes or other blanks that look alike", _straight),
+    TextFold("accents: composed and decomposed characters look alike", _composed),
+    TextFold("upper and lower case", _lower),
+    TextFold("backslashes: one of the two is escaped", _unescaped),
 )
 
 
-def explain(text: str, wanted: str, name: str) -> str:
+def explain_no_match(text: str, wanted: str, name: str) -> str:
     """Both with plain line ends."""
     said = f"'old_string' was not found in '{name}'. Nothing was done. "
     if "\ufffd" in wanted:
         return said + "It holds \ufffd, which stands for bytes that are no text: leave those out of it."
     if len(text) > LARGEST or wanted.count("\n") >= MOST_LINES:
         return said + "Read the lines in question again, and copy them as they are."
-    stripped = unnumbered(wanted)
+    stripped = strip_line_numbers(wanted)
     if stripped != wanted and stripped in text:
         return said + "It holds line numbers as Read shows them: leave out each number and the tab behind it."
     lines = text.split("\n")
@@ -82,10 +82,10 @@ def explain(text: str, wanted: str, name: str) -> str:
     near = _nearest(lines, wanted)
     if near is None:
         return said + "No line is like it: read the file again, or look for it with Grep."
-    return f"{said}The nearest lines are:\n{around(lines, *near)}"
+    return f"{said}The nearest lines are:\n{snippet_around(lines, *near)}"
 
 
-def unnumbered(text: str) -> str:
+def strip_line_numbers(text: str) -> str:
     """Without line numbers, if each line has one."""
     lines = text.split("\n")
     filled = [line for line in lines if line.strip()]
@@ -94,7 +94,7 @@ def unnumbered(text: str) -> str:
     return "\n".join([re.sub(f"^{_NUMBER}", "", line) for line in lines])
 
 
-def _folded(lines: list[str], wanted: str, fold: Fold) -> tuple[int, int] | None:
+def _folded(lines: list[str], wanted: str, fold: TextFold) -> tuple[int, int] | None:
     """The lines, as a range, where the text is once both are folded."""
     look_for = "\n".join([fold.line(line) for line in wanted.split("\n")]).strip("\n")
     if not look_for.strip():
@@ -109,7 +109,7 @@ def _folded(lines: list[str], wanted: str, fold: Fold) -> tuple[int, int] | None
 
 def _shown(lines: list[str], found: tuple[int, int]) -> str:
     start, end = found
-    return around(lines, start, end) if end - start > 40 else numbered(lines[start:end], start + 1)
+    return snippet_around(lines, start, end) if end - start > 40 else number_lines(lines[start:end], start + 1)
 
 
 def _nearest(lines: list[str], wanted: str) -> tuple[int, int] | None:

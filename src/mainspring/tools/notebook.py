@@ -7,10 +7,10 @@ from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.atomic import digest
 from mainspring.processes.paths import Resolved
-from mainspring.tools.aside import settled
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
-from mainspring.tools.coding import decode, encode, refuse_half_characters
-from mainspring.tools.files import as_read, changed, whole, written
+from mainspring.tools.aside import run_in_thread_to_end
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
+from mainspring.tools.coding import decode_text, encode_text, refuse_half_characters
+from mainspring.tools.files import file_changed_error, get_read_digest, read_whole_file, translate_write_errors
 
 CellType = Literal["code", "markdown"]
 Mode = Literal["replace", "insert", "delete"]
@@ -24,7 +24,7 @@ class NotebookInput(Input, frozen=True):
     edit_mode: Annotated[Mode, "'replace' unless given."] = "replace"
 
 
-async def run(given: NotebookInput, calling: Calling) -> Answer:
+async def run_notebook_edit(given: NotebookInput, calling: ToolContext) -> ToolAnswer:
     refuse_half_characters(new_source=given.new_source)
     if given.edit_mode == "insert" and given.cell_type is None:
         raise ToolError("To insert a cell, 'cell_type' is needed: 'code' or 'markdown'. Nothing was done.")
@@ -33,27 +33,27 @@ async def run(given: NotebookInput, calling: Calling) -> Answer:
     path = calling.resolve(given.notebook_path)
     if not path.real.endswith(".ipynb"):
         raise ToolError(f"'{path.asked}' is no notebook: its name does not end in '.ipynb'. Use Edit for other files.")
-    return await settled(lambda: _edit(given, path, calling))  # it waits for the disk
+    return await run_in_thread_to_end(lambda: _edit(given, path, calling))  # it waits for the disk
 
 
-def _edit(given: NotebookInput, path: Resolved, calling: Calling) -> Answer:
+def _edit(given: NotebookInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
     from mainspring.tools.cells import cells_in
     from mainspring.tools.notebook_text import Notebook  # json takes a while to load
 
-    data = whole(path, calling)
-    before = as_read(path, calling)
+    data = read_whole_file(path, calling)
+    before = get_read_digest(path, calling)
     if digest(data) != before:
-        raise changed(path)
+        raise file_changed_error(path)
     cells_in(data, path.asked)  # or it is no notebook
-    text, coding = decode(data, path.asked)
+    text, coding = decode_text(data, path.asked)
     try:
         notebook = Notebook(text)
     except RecursionError:
         raise ToolError(f"'{path.asked}' is nested too deeply. Nothing was done.") from None
     at = None if given.cell_id is None else notebook.find(given.cell_id)
     made, name = _changed(given, notebook, at)
-    with written(path):
-        calling.place.put(path, encode(made, coding), before=before)
+    with translate_write_errors(path):
+        calling.place.put(path, encode_text(made, coding), before=before)
     return _answered(given, path, name)
 
 
@@ -62,17 +62,17 @@ def _changed(given: NotebookInput, notebook: Any, at: int | None) -> tuple[str, 
     if given.edit_mode == "insert":
         name = os.urandom(4).hex()
         place = 0 if at is None else at + 1
-        return notebook.inserted(place, name, str(given.cell_type), given.new_source), name
+        return notebook.insert_cell(place, name, str(given.cell_type), given.new_source), name
     assert at is not None
     if given.edit_mode == "delete":
-        return notebook.deleted(at), str(given.cell_id)
-    return notebook.replaced(at, given.new_source, given.cell_type), str(given.cell_id)
+        return notebook.delete_cell(at), str(given.cell_id)
+    return notebook.replace_cell(at, given.new_source, given.cell_type), str(given.cell_id)
 
 
 _DONE = {"replace": "was replaced", "insert": "was inserted", "delete": "was deleted"}
 
 
-def _answered(given: NotebookInput, path: Resolved, id: str) -> Answer:
+def _answered(given: NotebookInput, path: Resolved, id: str) -> ToolAnswer:
     done = f"Cell '{id}' {_DONE[given.edit_mode]}"
     facts = {
         "notebook_path": path.real,
@@ -81,7 +81,7 @@ def _answered(given: NotebookInput, path: Resolved, id: str) -> Answer:
         "edit_mode": given.edit_mode,
         "new_source": given.new_source,
     }
-    return answer(f"{done} in '{path.asked}'.", facts, Rendering(f"{done} in {path.asked}", given.new_source))
+    return make_answer(f"{done} in '{path.asked}'.", facts, Rendering(f"{done} in {path.asked}", given.new_source))
 
 
 def _summary(given: NotebookInput) -> str:
@@ -94,7 +94,7 @@ NOTEBOOK_EDIT = Tool(
         "Replace, insert or delete one cell of a Jupyter notebook. Read the notebook first: it shows the cells' ids."
     ),
     input=NotebookInput,
-    run=run,
+    run=run_notebook_edit,
     paths=("notebook_path",),
     summary=_summary,
 )

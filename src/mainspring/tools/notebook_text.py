@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.json_spans import Span, after_blanks, indentation, items, members, replaced
+from mainspring.tools.json_spans import JsonSpan, find_indentation, find_items, find_members, replace_spans, skip_blanks
 
 _CODE_ONLY: dict[str, Any] = {"execution_count": None, "outputs": []}
 
@@ -18,9 +18,9 @@ class Notebook:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        top = members(text, after_blanks(text, 0))
+        top = find_members(text, skip_blanks(text, 0))
         self.list = top["cells"].value
-        self.spans = items(text, self.list.start)
+        self.spans = find_items(text, self.list.start)
         self.cells: list[dict[str, Any]] = [json.loads(text[span.start : span.end]) for span in self.spans]
         self.unit = self._unit()
         self.end = "\r\n" if "\r\n" in text else "\n"
@@ -36,28 +36,28 @@ class Notebook:
         known = ", ".join([f"'{name}'" for name in names[:20]]) or "none"
         raise ToolError(f"There is no cell '{id[:100]}'. Nothing was done. The cells are: {known}.")
 
-    def replaced(self, at: int, source: str, kind: str | None) -> str:
+    def replace_cell(self, at: int, source: str, kind: str | None) -> str:
         cell, span = self.cells[at], self.spans[at]
         if kind is not None and kind != cell["cell_type"]:
-            return replaced(self.text, [(span, self._dumped(_turned(cell, kind, source), span.start))])
-        parts = members(self.text, span.start)
+            return replace_spans(self.text, [(span, self._dumped(_turned(cell, kind, source), span.start))])
+        parts = find_members(self.text, span.start)
         new: dict[str, Any] = {"source": _like(cell.get("source"), source)}
         if cell["cell_type"] == "code":
             new |= _CODE_ONLY
         changes = [(parts[key].value, self._dumped(new[key], parts[key].key.start)) for key in new if key in parts]
         if "source" not in parts:
-            return replaced(self.text, [(span, self._dumped({**cell, **new}, span.start))])
-        return replaced(self.text, changes)
+            return replace_spans(self.text, [(span, self._dumped({**cell, **new}, span.start))])
+        return replace_spans(self.text, changes)
 
-    def deleted(self, at: int) -> str:
+    def delete_cell(self, at: int) -> str:
         """With the comma before it, or the one after it if it is the first."""
         if len(self.spans) == 1:
-            return replaced(self.text, [(self.list, "[]")])
+            return replace_spans(self.text, [(self.list, "[]")])
         here = self.spans[at]
-        gone = Span(self.spans[at - 1].end, here.end) if at else Span(here.start, self.spans[1].start)
-        return replaced(self.text, [(gone, "")])
+        gone = JsonSpan(self.spans[at - 1].end, here.end) if at else JsonSpan(here.start, self.spans[1].start)
+        return replace_spans(self.text, [(gone, "")])
 
-    def inserted(self, at: int, id: str, kind: str, source: str) -> str:
+    def insert_cell(self, at: int, id: str, kind: str, source: str) -> str:
         cell: dict[str, Any] = {"cell_type": kind}
         if kind == "code":
             cell["execution_count"] = None
@@ -68,18 +68,22 @@ class Notebook:
             cell["outputs"] = []
         cell["source"] = _as_lines(source)
         if not self.spans:
-            return replaced(self.text, [(self.list, self._dumped([cell], self.list.start))])
+            return replace_spans(self.text, [(self.list, self._dumped([cell], self.list.start))])
         if at == 0:
             first = self.spans[0].start
-            made = self._dumped(cell, first) + "," + (self.end + indentation(self.text, first) if self.unit else " ")
-            return replaced(self.text, [(Span(first, first), made)])
+            made = (
+                self._dumped(cell, first) + "," + (self.end + find_indentation(self.text, first) if self.unit else " ")
+            )
+            return replace_spans(self.text, [(JsonSpan(first, first), made)])
         before = self.spans[at - 1]
-        gap = self.end + indentation(self.text, before.start) if self.unit else " "
-        return replaced(self.text, [(Span(before.end, before.end), f",{gap}{self._dumped(cell, before.start)}")])
+        gap = self.end + find_indentation(self.text, before.start) if self.unit else " "
+        return replace_spans(
+            self.text, [(JsonSpan(before.end, before.end), f",{gap}{self._dumped(cell, before.start)}")]
+        )
 
     def _unit(self) -> str:
         """One step of indentation; empty: all stands in one line."""
-        if self.spans and (deep := indentation(self.text, self.spans[0].start)):
+        if self.spans and (deep := find_indentation(self.text, self.spans[0].start)):
             return deep[: max(1, len(deep) // 2)]
         return " " if "\n" in self.text.strip() else ""
 
@@ -92,7 +96,7 @@ class Notebook:
 
     def _indentation_of_line(self, at: int) -> str:
         start = self.text.rfind("\n", 0, at) + 1
-        return self.text[start : after_blanks(self.text, start)] if self.unit else ""
+        return self.text[start : skip_blanks(self.text, start)] if self.unit else ""
 
 
 def _version(text: str, top: dict[str, Any]) -> tuple[int, int]:

@@ -16,26 +16,26 @@ from mainspring.core.value import Value
 from mainspring.hooks.facts import make_subagent_start_payload
 from mainspring.hooks.points import NOTHING, HookResult
 from mainspring.processes.paths import Resolved, look_again
-from mainspring.tools.base import Answer, Asking, Tool
+from mainspring.tools.base import CallContext, Tool, ToolAnswer
 
 if TYPE_CHECKING:
-    from mainspring.tools.hands import Hands
+    from mainspring.tools.hands import Toolset
 
 
-class Done(Value):
+class InvocationResult(Value):
     """A call that has come to its end."""
 
-    answer: Answer
+    answer: ToolAnswer
     denied: bool = False
     stop: str | None = None  # the run ends, and why
     context: tuple[str, ...] = ()  # of hooks, for the model
     steps: tuple[tuple[str, int], ...] = ()  # how long each took, in microseconds
 
 
-class Passage:
-    """One call on its way. Tools see it as their `Calling`."""
+class ToolInvocation:
+    """One call on its way. Tools see it as their `ToolContext`."""
 
-    def __init__(self, call: ToolCall, asking: Asking, hands: Hands) -> None:
+    def __init__(self, call: ToolCall, asking: CallContext, hands: Toolset) -> None:
         self.call = call
         self.asking = asking
         self.hands = hands
@@ -48,7 +48,7 @@ class Passage:
         self.given: Any = None  # the same, typed
         self.ignored = ""  # about fields of the input that the tool does not have
         self.opinion = NOTHING  # of the hooks
-        self.answer: Answer | None = None
+        self.answer: ToolAnswer | None = None
         self.began = False  # the tool itself,
         self.took = 0  # and how long it ran, in milliseconds
         self.denied = False
@@ -100,9 +100,9 @@ class Passage:
 
     # --- what steps say ---
 
-    def refuse(self, why: str) -> Answer:
+    def refuse(self, why: str) -> ToolAnswer:
         self.denied = True
-        return wrong(why)
+        return make_error_answer(why)
 
     def heed(self, opinion: HookResult) -> None:
         self.context += opinion.context
@@ -121,5 +121,5 @@ class Passage:
         }
 
 
-def wrong(text: str, data: Any = None) -> Answer:
-    return Answer((Text(text),), data, is_error=True)
+def make_error_answer(text: str, data: Any = None) -> ToolAnswer:
+    return ToolAnswer((Text(text),), data, is_error=True)

@@ -11,7 +11,7 @@ MOST_STEPS = 300  # lines that differ; the search takes the square of it
 NO_NEWLINE = "\\ No newline at end of file"
 
 
-class Range(NamedTuple):
+class ChangedRange(NamedTuple):
     """These lines of the old text became those of the new one. Counted from 0, the ends are not in it."""
 
     old: int
@@ -28,7 +28,7 @@ def lines_of(text: str) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def hunks(old: list[str], new: list[str], ranges: list[Range]) -> list[dict[str, Any]]:
+def make_hunks(old: list[str], new: list[str], ranges: list[ChangedRange]) -> list[dict[str, Any]]:
     """In the shape of 'structuredPatch'."""
     made: list[dict[str, Any]] = []
     for group in _groups(ranges):
@@ -57,9 +57,9 @@ def hunks(old: list[str], new: list[str], ranges: list[Range]) -> list[dict[str,
     return made
 
 
-def _groups(ranges: list[Range]) -> list[list[Range]]:
+def _groups(ranges: list[ChangedRange]) -> list[list[ChangedRange]]:
     """Changes whose surroundings meet are told together."""
-    groups: list[list[Range]] = []
+    groups: list[list[ChangedRange]] = []
     for one in ranges:
         if groups and one.old - groups[-1][-1].old_end <= 2 * CONTEXT:
             groups[-1].append(one)
@@ -77,7 +77,7 @@ def _marked(sign: str, lines: list[str]) -> list[str]:
     return marked
 
 
-def diff(patch: list[dict[str, Any]], name: str, most: int) -> str:
+def format_patch(patch: list[dict[str, Any]], name: str, most: int) -> str:
     """For a screen: not more than so many lines."""
     out = [f"--- {name}", f"+++ {name}"]
     for hunk in patch:
@@ -88,7 +88,7 @@ def diff(patch: list[dict[str, Any]], name: str, most: int) -> str:
     return "\n".join(out) + "\n"
 
 
-def counted(patch: list[dict[str, Any]]) -> tuple[int, int]:
+def count_changes(patch: list[dict[str, Any]]) -> tuple[int, int]:
     """Lines that came and lines that went."""
     signs = [line[:1] for hunk in patch for line in hunk["lines"]]
     return signs.count("+"), signs.count("-")
@@ -97,32 +97,32 @@ def counted(patch: list[dict[str, Any]]) -> tuple[int, int]:
 # --- where they differ ------------------------------------------------------------------------------
 
 
-def trimmed(old: list[str], new: list[str], one: Range) -> Range | None:
+def trim_range(old: list[str], new: list[str], one: ChangedRange) -> ChangedRange | None:
     """Without the lines that are the same at its beginning and end; None: nothing is left."""
     a, a_end, b, b_end = one
     while a < a_end and b < b_end and old[a] == new[b]:
         a, b = a + 1, b + 1
     while a < a_end and b < b_end and old[a_end - 1] == new[b_end - 1]:
         a_end, b_end = a_end - 1, b_end - 1
-    return Range(a, a_end, b, b_end) if a < a_end or b < b_end else None
+    return ChangedRange(a, a_end, b, b_end) if a < a_end or b < b_end else None
 
 
-def ranges_between(old: list[str], new: list[str]) -> list[Range]:
-    whole = trimmed(old, new, Range(0, len(old), 0, len(new)))
+def ranges_between(old: list[str], new: list[str]) -> list[ChangedRange]:
+    whole = trim_range(old, new, ChangedRange(0, len(old), 0, len(new)))
     if whole is None:
         return []
     kept = _kept(old[whole.old : whole.old_end], new[whole.new : whole.new_end])
     return [whole] if kept is None else _between(whole, kept)
 
 
-def _between(whole: Range, kept: list[tuple[int, int]]) -> list[Range]:
+def _between(whole: ChangedRange, kept: list[tuple[int, int]]) -> list[ChangedRange]:
     """The gaps between the lines that were kept."""
-    found: list[Range] = []
+    found: list[ChangedRange] = []
     a, b = whole.old, whole.new
     for x, y in [*kept, (whole.old_end - whole.old, whole.new_end - whole.new)]:
         to_a, to_b = whole.old + x, whole.new + y
         if a < to_a or b < to_b:
-            found.append(Range(a, to_a, b, to_b))
+            found.append(ChangedRange(a, to_a, b, to_b))
         a, b = to_a + 1, to_b + 1
     return found
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from mainspring.core.errors import ToolError
 from mainspring.providers.media import LARGEST_DOCUMENT
-from mainspring.tools.aside import Halt
-from mainspring.tools.base import Place
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.base import Workspace
 
 MOST_BYTES = LARGEST_DOCUMENT // 4 * 3  # of the file: base64 makes four of three
 MOST_PAGES = 100  # the API takes no more
@@ -55,7 +55,7 @@ def refuse_if_long(pages: int | None, name: str) -> None:
 # --- some pages -------------------------------------------------------------------------------------
 
 
-class Span(NamedTuple):
+class PageRange(NamedTuple):
     """Pages, counted from 1, the last one included."""
 
     first: int
@@ -65,13 +65,13 @@ class Span(NamedTuple):
         return f"{self.first}" if self.first == self.last else f"{self.first}-{self.last}"
 
 
-class Pages(NamedTuple):
+class PdfPages(NamedTuple):
     data: bytes  # a document that holds only these
-    span: Span  # as far as there are any
+    span: PageRange  # as far as there are any
     total: int
 
 
-def span_of(text: str) -> Span:
+def span_of(text: str) -> PageRange:
     found = re.fullmatch(_SPAN, text)
     if found is None:
         raise ToolError(f"'pages' is '{text[:100]}': give one page, such as '3', or some, such as '1-5'.")
@@ -81,10 +81,10 @@ def span_of(text: str) -> Span:
         raise ToolError(f"'pages' is '{text[:100]}': pages are counted from 1, and the first stands first.")
     if last - first >= MOST_CUT:
         raise ToolError(f"'pages' is '{text[:100]}': {MOST_CUT} pages are the most at once. Go on with another call.")
-    return Span(first, last)
+    return PageRange(first, last)
 
 
-def cut_out(fd: int, span: Span, name: str, place: Place, halt: Halt) -> Pages:
+def cut_out(fd: int, span: PageRange, name: str, place: Workspace, halt: HaltSignal) -> PdfPages:
     from mainspring.tools.search_child import output_alone  # few documents are cut
 
     command = [sys.executable, "-I", "-m", "mainspring.tools.pdf_pages", str(span.first), str(span.last)]
@@ -101,7 +101,7 @@ def cut_out(fd: int, span: Span, name: str, place: Place, halt: Halt) -> Pages:
         raise ToolError(
             f"'{name}' has {total:,} page{'s' * (total != 1)}, none from {span.first:,} on: choose others with 'pages'."
         )
-    return Pages(data, Span(span.first, min(span.last, total)), total)
+    return PdfPages(data, PageRange(span.first, min(span.last, total)), total)
 
 
 def _why(code: int, errors: str, name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 REFUSED, NO_LIBRARY = 2, 3  # exit codes
 
 
-def pages(pypdf: Any, source: io.BufferedReader, first: int, last: int) -> tuple[int, bytes]:
+def extract_pages(pypdf: Any, source: io.BufferedReader, first: int, last: int) -> tuple[int, bytes]:
     reader = pypdf.PdfReader(source)
     total = len(reader.pages)
     if first > total:
@@ -33,7 +33,7 @@ def main() -> int:
         return NO_LIBRARY
     try:
         with open(0, "rb", closefd=False) as source:
-            total, made = pages(pypdf, source, int(sys.argv[1]), int(sys.argv[2]))
+            total, made = extract_pages(pypdf, source, int(sys.argv[1]), int(sys.argv[2]))
     except Exception as error:  # noqa: BLE001  # a damaged document raises anything, and this program has no other job
         sys.stderr.write(f"{type(error).__name__}: {' '.join(str(error).split())}\n")
         return REFUSED

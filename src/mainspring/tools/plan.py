@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 
 PLAN, DEFAULT = "plan", "default"
 LONGEST = 50_000  # characters of a plan: more than anybody reads
@@ -24,47 +24,49 @@ Mode = Callable[[], str]
 Change = Callable[[str], Awaitable[None]]
 
 
-class EnterInput(Input, frozen=True):
+class EnterPlanModeInput(Input, frozen=True):
     pass
 
 
-class ExitInput(Input, frozen=True):
+class ExitPlanModeInput(Input, frozen=True):
     plan: Annotated[str, Meta(min_length=1, max_length=LONGEST), "The whole plan, in Markdown: the user reads this."]
 
 
-class Plan:
+class PlanMode:
     """One for each session: it knows where to go back to."""
 
     def __init__(self, mode: Mode, change: Change) -> None:
         self._mode, self._change = mode, change
         self._before = DEFAULT  # of a session that began in mode plan nobody knows better
 
-    async def enter(self, given: EnterInput, calling: Calling) -> Answer:  # noqa: ARG002  # every tool gets it
+    async def enter(self, given: EnterPlanModeInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG002  # every tool gets it
         now = self._mode()
         if now == PLAN:
             raise ToolError("The mode is 'plan' already: explore, then call ExitPlanMode with the plan.")
         await self._change(PLAN)
         self._before = now
-        return answer(ENTERED, {"mode": PLAN}, Rendering("Plan mode"))
+        return make_answer(ENTERED, {"mode": PLAN}, Rendering("Plan mode"))
 
-    async def leave(self, given: ExitInput, calling: Calling) -> Answer:
+    async def leave(self, given: ExitPlanModeInput, calling: ToolContext) -> ToolAnswer:
         if self._mode() != PLAN:
             raise ToolError("The mode is not 'plan', so there is no plan to approve: go on with the work.")
         if not given.plan.strip():
             raise ToolError("The plan is empty. Nobody was asked: write it down and call ExitPlanMode again.")
         back = self._before
-        said = (await calling.ask(asked(given.plan, back))).strip()
-        if not approved(said):
+        said = (await calling.ask(format_plan_question(given.plan, back))).strip()
+        if not is_approved(said):
             facts = {"plan": given.plan, "approved": False, "said": said}
-            return answer(refusal(said), facts, Rendering("The plan was not approved", said))
+            return make_answer(format_plan_refusal(said), facts, Rendering("The plan was not approved", said))
         if self._mode() == PLAN:  # else the person has chosen a mode meanwhile, and keeps it
             await self._change(back)
         self._before = DEFAULT  # once: what holds next time is known then
         facts = {"plan": given.plan, "approved": True, "mode": self._mode()}
-        return answer(f"The user approved the plan. The mode is now '{self._mode()}': carry it out.", facts, APPROVED)
+        return make_answer(
+            f"The user approved the plan. The mode is now '{self._mode()}': carry it out.", facts, APPROVED
+        )
 
 
-def asked(plan: str, back: str) -> str:
+def format_plan_question(plan: str, back: str) -> str:
     """With the mode that a yes leads to: it may be one in which much more is allowed."""
     return f"{plan.strip()}\n\nCarry out this plan, in mode '{back}'{HOW_TO_ANSWER}"
 
@@ -73,11 +75,11 @@ def asks_for_approval(text: str) -> bool:
     return text.endswith(HOW_TO_ANSWER)
 
 
-def approved(said: str) -> bool:
+def is_approved(said: str) -> bool:
     return said.strip().rstrip(".!").lower() in YES
 
 
-def refusal(said: str) -> str:
+def format_plan_refusal(said: str) -> str:
     words = "" if said.lower() in NO else f"\nThey said: {said}"
     return f"The user did not approve the plan: stay in mode 'plan', mend it, then call ExitPlanMode again.{words}"
 
@@ -91,7 +93,7 @@ APPROVED = Rendering("The plan was approved")
 
 def plan_tools(mode: Mode, change: Change) -> tuple[Tool, ...]:
     """`mode` tells the permission mode that is in force, `change` sets another."""
-    plan = Plan(mode, change)
+    plan = PlanMode(mode, change)
     return (
         Tool(
             name="EnterPlanMode",
@@ -99,7 +101,7 @@ def plan_tools(mode: Mode, change: Change) -> tuple[Tool, ...]:
                 "Begin with a plan: until the user approves one, nothing can be changed. For work with several ways to "
                 "do it, or with many files; not for small or clear tasks."
             ),
-            input=EnterInput,
+            input=EnterPlanModeInput,
             run=plan.enter,
             repeatable=True,
             summary=lambda _: "Enter plan mode",
@@ -110,7 +112,7 @@ def plan_tools(mode: Mode, change: Change) -> tuple[Tool, ...]:
                 "In plan mode only: show the finished plan to the user and ask for approval. Not for answers that need "
                 "no changes to files."
             ),
-            input=ExitInput,
+            input=ExitPlanModeInput,
             run=plan.leave,
             repeatable=True,  # the person is asked once more
             summary=lambda _: "Show the plan",

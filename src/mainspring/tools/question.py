@@ -1,7 +1,7 @@
 """`AskUserQuestion`: up to four questions with options, asked of the person one after another.
 
-How a question looks in text is `rendered`, and what an answer means is `meant`: both are pure, so that another door can
-have ways of its own. Only for sessions in which somebody can be asked.
+How a question looks in text is `render_question`, and what an answer means is `match_answer`: both are pure, so that
+another door can have ways of its own. Only for sessions in which somebody can be asked.
 """
 
 from typing import Annotated
@@ -11,53 +11,53 @@ from msgspec import Meta
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 
 LONGEST = 2_000  # characters of a question or of what an option means
 LABEL = 200  # characters of a label
 NO_ANSWER = "(no answer)"
 
 
-class Option(Input, frozen=True):
+class QuestionOption(Input, frozen=True):
     label: Annotated[str, Meta(min_length=1, max_length=LABEL), "One to five words."]
     description: Annotated[str, Meta(max_length=LONGEST), "What choosing it means."] = ""
 
 
-class Question(Input, frozen=True, rename="camel"):
+class UserQuestion(Input, frozen=True, rename="camel"):
     question: Annotated[str, Meta(min_length=1, max_length=LONGEST), "The whole question, with its question mark."]
-    options: Annotated[list[Option], Meta(min_length=2, max_length=4), "Different from each other."]
+    options: Annotated[list[QuestionOption], Meta(min_length=2, max_length=4), "Different from each other."]
     header: Annotated[str, Meta(max_length=LABEL), "A word or two, as a title."] = ""
     multi_select: Annotated[bool, "More than one may be chosen."] = False
 
 
 class QuestionInput(Input, frozen=True):
-    questions: Annotated[list[Question], Meta(min_length=1, max_length=4), "Asked in this order."]
+    questions: Annotated[list[UserQuestion], Meta(min_length=1, max_length=4), "Asked in this order."]
 
 
-async def run(given: QuestionInput, calling: Calling) -> Answer:
-    check(given)
+async def run_question(given: QuestionInput, calling: ToolContext) -> ToolAnswer:
+    check_questions(given)
     answers: dict[str, str] = {}
     for number, one in enumerate(given.questions, 1):
-        said = await calling.ask(rendered(one, number, len(given.questions)))
-        answers[one.question] = meant(one, said)
+        said = await calling.ask(render_question(one, number, len(given.questions)))
+        answers[one.question] = match_answer(one, said)
     pairs = ", ".join([f'"{question}"="{said}"' for question, said in answers.items()])
     facts = {"questions": msgspec.to_builtins(given.questions), "answers": answers}
     body = "\n".join([f"{question} {said}" for question, said in answers.items()])
-    return answer(f"User has answered your questions: {pairs}", facts, Rendering(summary(given), body))
+    return make_answer(f"User has answered your questions: {pairs}", facts, Rendering(summarize_questions(given), body))
 
 
-def check(given: QuestionInput) -> None:
+def check_questions(given: QuestionInput) -> None:
     """Answers are told apart by the texts."""
     texts = [one.question for one in given.questions]
     if len(set(texts)) < len(texts):
         raise ToolError("Two questions are the same. Nothing was asked: ask each of them once.")
     for one in given.questions:
-        labels = [plain(option.label) for option in one.options]
+        labels = [normalize_answer(option.label) for option in one.options]
         if len(set(labels)) < len(labels):
             raise ToolError(f"Two options of '{one.question[:100]}' have one label. Nothing was asked: rename one.")
 
 
-def rendered(one: Question, number: int = 1, of: int = 1) -> str:
+def render_question(one: UserQuestion, number: int = 1, of: int = 1) -> str:
     """The question as text, its options numbered."""
     title = " ".join([part for part in (f"({number} of {of})" if of > 1 else "", one.header) if part])
     lines = [title, one.question] if title else [one.question]
@@ -70,7 +70,7 @@ def rendered(one: Question, number: int = 1, of: int = 1) -> str:
 WORDS = "A number, or words of your own."
 
 
-def meant(one: Question, said: str) -> str:
+def match_answer(one: UserQuestion, said: str) -> str:
     """The labels that an answer chooses, by number or by name; any other words are the answer themselves."""
     parts = said.split(",") if one.multi_select else [said]
     chosen = [chosen_by(one, part) for part in parts]
@@ -79,20 +79,20 @@ def meant(one: Question, said: str) -> str:
     return said.strip() or NO_ANSWER
 
 
-def chosen_by(one: Question, said: str) -> str:
+def chosen_by(one: UserQuestion, said: str) -> str:
     """A label, or nothing."""
-    wanted = plain(said)
+    wanted = normalize_answer(said)
     for place, option in enumerate(one.options, 1):
-        if wanted in (str(place), f"{place}.", plain(option.label)):
+        if wanted in (str(place), f"{place}.", normalize_answer(option.label)):
             return option.label
     return ""
 
 
-def plain(text: str) -> str:
+def normalize_answer(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def summary(given: QuestionInput) -> str:
+def summarize_questions(given: QuestionInput) -> str:
     more = len(given.questions) - 1
     return f"Ask: {given.questions[0].question}" + (f" (and {more} more)" if more else "")
 
@@ -105,8 +105,8 @@ ASK_USER_QUESTION = Tool(
         "you advise first and add '(Recommended)' to its label."
     ),
     input=QuestionInput,
-    run=run,
+    run=run_question,
     read_only=True,
     concurrent=False,  # a person is asked one thing at a time, and never by a reply that may yet be withdrawn
-    summary=summary,
+    summary=summarize_questions,
 )

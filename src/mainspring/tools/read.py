@@ -18,13 +18,13 @@ from mainspring.core.updates import Rendering
 from mainspring.processes.opening import read_all
 from mainspring.processes.paths import Resolved
 from mainspring.tools import images, pdf
-from mainspring.tools.aside import SMALL, Halt, aside
-from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Place, Tool, answer, without_nul
-from mainspring.tools.coding import HEAD, Coding, coding_of
-from mainspring.tools.files import WHOLE, opened
-from mainspring.tools.line_ends import Descriptor, Memory, Source, native_count
-from mainspring.tools.line_index import FAR, Index, index_of
-from mainspring.tools.lines import Line, Wanted, Window, window
+from mainspring.tools.aside import SMALL, HaltSignal, run_in_thread
+from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
+from mainspring.tools.coding import HEAD, FileEncoding, coding_of
+from mainspring.tools.files import WHOLE, open_for_read
+from mainspring.tools.line_ends import ByteSource, DescriptorBytes, MemoryBytes, native_count
+from mainspring.tools.line_index import FAR, LineIndex, index_of
+from mainspring.tools.lines import FileLine, LineRequest, LineWindow, read_line_window
 
 MOST_LINES = 2_000
 LONGEST = 2_000  # characters of a line
@@ -39,13 +39,13 @@ class ReadInput(Input, frozen=True):
     pages: Annotated[str, f"Of a PDF: '3' or '1-5'; {pdf.MOST_CUT} at most."] = ""
 
 
-async def run(given: ReadInput, calling: Calling) -> Answer:
+async def run_read(given: ReadInput, calling: ToolContext) -> ToolAnswer:
     path = calling.resolve(given.file_path)
     if path.kind == "folder":
         raise ToolError(f"'{path.asked}' is a folder: list it with Glob, or with ls in Bash.")
     if path.kind == "file" and (given.pages or _size(path) > SMALL):
-        return await aside(lambda halt: _read(given, path, calling, halt), seconds=SECONDS)
-    return _read(given, path, calling, Halt())
+        return await run_in_thread(lambda halt: _read(given, path, calling, halt), seconds=SECONDS)
+    return _read(given, path, calling, HaltSignal())
 
 
 def _size(path: Resolved) -> int:
@@ -55,8 +55,8 @@ def _size(path: Resolved) -> int:
         return 0  # gone since: opening it says so
 
 
-def _read(given: ReadInput, path: Resolved, calling: Calling, halt: Halt) -> Answer:
-    with opened(path, calling) as fd:
+def _read(given: ReadInput, path: Resolved, calling: ToolContext, halt: HaltSignal) -> ToolAnswer:
+    with open_for_read(path, calling) as fd:
         size = os.fstat(fd).st_size
         head = os.pread(fd, HEAD, 0)
         found = images.image_in(head)
@@ -84,7 +84,7 @@ def _read(given: ReadInput, path: Resolved, calling: Calling, halt: Halt) -> Ans
 # --- what is no text --------------------------------------------------------------------------------
 
 
-def _image(path: Resolved, data: bytes) -> Answer:
+def _image(path: Resolved, data: bytes) -> ToolAnswer:
     found = images.image_in(data)
     assert found is not None
     images.refuse_if_large(found, len(data), path.asked)
@@ -92,33 +92,33 @@ def _image(path: Resolved, data: bytes) -> Answer:
     facts = {"type": found.media_type, "originalSize": len(data)}
     summary = f"Read {found.media_type.partition('/')[2].upper()} image ({len(data):,} bytes{size})"
     content = (Image(found.media_type, _base64(data)),)
-    return Answer(content, {"type": "image", "file": facts}, shown=Rendering(summary))
+    return ToolAnswer(content, {"type": "image", "file": facts}, shown=Rendering(summary))
 
 
-def _document(path: Resolved, data: bytes) -> Answer:
+def _document(path: Resolved, data: bytes) -> ToolAnswer:
     pages = pdf.pages_of(data)
     pdf.refuse_if_long(pages, path.asked)
     facts = {"filePath": path.real, "originalSize": len(data), "pages": pages}
     summary = f"Read PDF ({len(data):,} bytes" + (f", {_counted(pages, 'page')})" if pages else ")")
-    return Answer(
+    return ToolAnswer(
         (Document("application/pdf", _base64(data)),), {"type": "pdf", "file": facts}, shown=Rendering(summary)
     )
 
 
-def _span(given: ReadInput, path: Resolved, head: bytes) -> pdf.Span:
+def _span(given: ReadInput, path: Resolved, head: bytes) -> pdf.PageRange:
     if not pdf.is_pdf(head):
         raise ToolError(f"'{path.asked}' is no PDF document: leave 'pages' out, and choose with 'offset' and 'limit'.")
     return pdf.span_of(given.pages)
 
 
-def _pages(path: Resolved, found: pdf.Pages) -> Answer:
+def _pages(path: Resolved, found: pdf.PdfPages) -> ToolAnswer:
     facts = {"filePath": path.real, "originalSize": len(found.data), "pages": found.total, "shown": str(found.span)}
     said = f"[Pages {found.span} of {found.total:,} of '{path.asked}'.]"
     content = (Text(said), Document("application/pdf", _base64(found.data)))
-    return Answer(content, {"type": "pdf", "file": facts}, shown=Rendering(f"Read PDF pages {found.span}"))
+    return ToolAnswer(content, {"type": "pdf", "file": facts}, shown=Rendering(f"Read PDF pages {found.span}"))
 
 
-def _notebook(path: Resolved, data: bytes) -> Answer:
+def _notebook(path: Resolved, data: bytes) -> ToolAnswer:
     from mainspring.tools import cells  # its types take a while to define
 
     found = cells.cells_in(data, path.asked)
@@ -126,7 +126,9 @@ def _notebook(path: Resolved, data: bytes) -> Answer:
         {"cell_id": cell.id, "cellType": cell.kind, "source": cell.source, "outputs": cell.output} for cell in found
     ]
     kept: Any = {"type": "notebook", "file": {"filePath": path.real, "cells": facts}}
-    return Answer(cells.shown(found, MOST_TEXT), kept, shown=Rendering(f"Read {_counted(len(found), 'cell')}"))
+    return ToolAnswer(
+        cells.render_cells(found, MOST_TEXT), kept, shown=Rendering(f"Read {_counted(len(found), 'cell')}")
+    )
 
 
 def _base64(data: bytes) -> str:
@@ -138,7 +140,7 @@ def _base64(data: bytes) -> str:
 # --- text -------------------------------------------------------------------------------------------
 
 
-def _small(given: ReadInput, path: Resolved, data: bytes, coding: Coding, halt: Halt) -> Answer:
+def _small(given: ReadInput, path: Resolved, data: bytes, coding: FileEncoding, halt: HaltSignal) -> ToolAnswer:
     body = data[len(coding.mark) :]
     broken = False
     if coding.wide:
@@ -146,17 +148,17 @@ def _small(given: ReadInput, path: Resolved, data: bytes, coding: Coding, halt: 
         broken = "\ufffd" in text
         body = text.encode("utf-8", "replace")
     if not body:
-        return answer(f"['{path.asked}' is empty.]", _facts(path, "", 1, 0, 0), Rendering("Read 0 lines"))
-    return _text(given, path, _seen(given, Memory(body), Index(), halt), broken=broken)
+        return make_answer(f"['{path.asked}' is empty.]", _facts(path, "", 1, 0, 0), Rendering("Read 0 lines"))
+    return _text(given, path, _seen(given, MemoryBytes(body), LineIndex(), halt), broken=broken)
 
 
-def _source(fd: int, coding: Coding, path: Resolved) -> Descriptor:
+def _source(fd: int, coding: FileEncoding, path: Resolved) -> DescriptorBytes:
     if coding.wide:
         raise ToolError(f"'{path.asked}' is UTF-16 and larger than {WHOLE:,} bytes: convert it with iconv, in Bash.")
-    return Descriptor(fd, len(coding.mark))
+    return DescriptorBytes(fd, len(coding.mark))
 
 
-def _big(given: ReadInput, path: Resolved, source: Descriptor, place: Place, halt: Halt) -> Answer:
+def _big(given: ReadInput, path: Resolved, source: DescriptorBytes, place: Workspace, halt: HaltSignal) -> ToolAnswer:
     with index_of(source.fd) as index:
         made = _text(given, path, _seen(given, source, index, halt))
     far = given.offset > FAR and native_count() is not None  # who has looked there knows that the rest takes no longer
@@ -167,9 +169,11 @@ def _big(given: ReadInput, path: Resolved, source: Descriptor, place: Place, hal
     return made
 
 
-def _seen(given: ReadInput, source: Source, index: Index, halt: Halt) -> Window:
+def _seen(given: ReadInput, source: ByteSource, index: LineIndex, halt: HaltSignal) -> LineWindow:
     first = max(given.offset, 1) - 1
-    return window(source, index, Wanted(first, given.limit, longest=LONGEST * 4, most=MOST_TEXT * 4), halt)
+    return read_line_window(
+        source, index, LineRequest(first, given.limit, longest=LONGEST * 4, most=MOST_TEXT * 4), halt
+    )
 
 
 class _Rows(NamedTuple):
@@ -179,7 +183,7 @@ class _Rows(NamedTuple):
     full: bool  # there was no room for all
 
 
-def _text(given: ReadInput, path: Resolved, seen: Window, *, broken: bool = False) -> Answer:
+def _text(given: ReadInput, path: Resolved, seen: LineWindow, *, broken: bool = False) -> ToolAnswer:
     first = max(given.offset, 1)
     if not seen.lines:
         count = "fewer lines" if seen.total is None else _counted(seen.total, "line")
@@ -188,10 +192,12 @@ def _text(given: ReadInput, path: Resolved, seen: Window, *, broken: bool = Fals
     shown = "".join([f"{number}\t{text}\n" for number, text in enumerate(rows.texts, first)])
     notes = _notes(rows, seen, first, broken)
     facts = _facts(path, "\n".join(rows.texts), first, len(rows.texts), seen.total)
-    return answer(shown + "".join([f"[{note}]\n" for note in notes]), facts, Rendering(f"Read {len(rows.texts)} lines"))
+    return make_answer(
+        shown + "".join([f"[{note}]\n" for note in notes]), facts, Rendering(f"Read {len(rows.texts)} lines")
+    )
 
 
-def _rows(lines: list[Line], first: int) -> _Rows:
+def _rows(lines: list[FileLine], first: int) -> _Rows:
     texts: list[str] = []
     cut, broken = 0, False
     room = MOST_TEXT
@@ -208,7 +214,7 @@ def _rows(lines: list[Line], first: int) -> _Rows:
     return _Rows(texts, cut, broken, full=False)
 
 
-def _decoded(line: Line) -> tuple[str, bool]:
+def _decoded(line: FileLine) -> tuple[str, bool]:
     """Its text without its end, and whether all of it is UTF-8."""
     data = line.data if line.cut else line.data.removesuffix(b"\r")
     try:
@@ -218,7 +224,7 @@ def _decoded(line: Line) -> tuple[str, bool]:
         return without_nul(data.decode("utf-8", "ignore" if at_the_cut else "replace")), at_the_cut
 
 
-def _notes(rows: _Rows, seen: Window, first: int, broken: bool) -> list[str]:
+def _notes(rows: _Rows, seen: LineWindow, first: int, broken: bool) -> list[str]:
     notes: list[str] = []
     if rows.broken or broken:
         notes.append("Some bytes are not text in the file's encoding; they are shown as \ufffd.")
@@ -266,7 +272,7 @@ READ = Tool(
         "must be read before Edit or Write can change it."
     ),
     input=ReadInput,
-    run=run,
+    run=run_read,
     read_only=True,
     paths=("file_path",),
     summary=_summary,

@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.tools.aside import Halt, aside
-from mainspring.tools.base import Answer, Calling, Input, Place, Tool, answer, without_nul
+from mainspring.tools.aside import HaltSignal, run_in_thread
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
 
 NAME = "Recall"
 LIMIT, MOST = 10, 50
@@ -32,7 +32,7 @@ class RecallInput(Input, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=MOST), f"How many hits, newest first; {LIMIT} unless given."] = LIMIT
 
 
-class Hit(Struct):
+class RecallMatch(Struct):
     turn: int
     role: str
     tool: str
@@ -40,14 +40,14 @@ class Hit(Struct):
     more: int = 0
 
 
-class Found(Struct):
-    hits: list[Hit]
+class RecallMatches(Struct):
+    hits: list[RecallMatch]
     total: int
     loose: bool = False
 
 
 def recall_tool(search: Search) -> Tool:
-    async def run(given: RecallInput, calling: Calling) -> Answer:
+    async def run(given: RecallInput, calling: ToolContext) -> ToolAnswer:
         query = given.query.strip()
         if not query:
             raise ToolError("'query' is empty: give some words that were said, or an expression.")
@@ -57,7 +57,9 @@ def recall_tool(search: Search) -> Tool:
         if command is None:
             raise ToolError("Nothing of this session is stored, so nothing of it can be searched.")
         asked = msgspec.json.encode({"query": query, "limit": given.limit, "without": NAME}).decode()
-        return _told(await aside(lambda halt: _found([*command, asked], calling.place, halt), seconds=SECONDS), query)
+        return _told(
+            await run_in_thread(lambda halt: _found([*command, asked], calling.place, halt), seconds=SECONDS), query
+        )
 
     return Tool(
         name=NAME,
@@ -72,7 +74,7 @@ def recall_tool(search: Search) -> Tool:
     )
 
 
-def _found(command: list[str], place: Place, halt: Halt) -> Found:
+def _found(command: list[str], place: Workspace, halt: HaltSignal) -> RecallMatches:
     from mainspring.tools.search_child import output_alone
 
     output = output_alone(command, place, MOST_OUTPUT, halt)
@@ -81,26 +83,26 @@ def _found(command: list[str], place: Place, halt: Halt) -> Found:
     if output.code != 0:
         raise ToolError(f"The search failed: {output.errors.strip().rpartition(chr(10))[2] or output.code}")
     try:
-        return msgspec.json.decode(output.data, type=Found)
+        return msgspec.json.decode(output.data, type=RecallMatches)
     except msgspec.MsgspecError as error:
         raise ToolError(f"The search failed: {error}") from None
 
 
-def _told(found: Found, query: str) -> Answer:
+def _told(found: RecallMatches, query: str) -> ToolAnswer:
     facts = msgspec.to_builtins(found)
     if not found.hits:
         said = f"Nothing in this session fits '{query}'. Try fewer or other words."
-        return answer(said, facts, Rendering("Nothing found"))
+        return make_answer(said, facts, Rendering("Nothing found"))
     count = f"{len(found.hits)} of {found.total:,}" if found.total > len(found.hits) else f"{found.total}"
     how = " (all words, not next to each other)" if found.loose else ""
     rows = [f"{count} found{how}, newest first."]
     rows += [f"[{_where(hit)}]\n{without_nul(hit.text)}" for hit in found.hits]
     if found.total > len(found.hits):
         rows.append("[There are more: ask with a higher 'limit', or for other words.]")
-    return answer("\n\n".join(rows) + "\n", facts, Rendering(f"Found {found.total}"))
+    return make_answer("\n\n".join(rows) + "\n", facts, Rendering(f"Found {found.total}"))
 
 
-def _where(hit: Hit) -> str:
+def _where(hit: RecallMatch) -> str:
     who = {"assistant": f"your call of {hit.tool}" if hit.tool else "you", "tool": f"result of {hit.tool or 'a call'}"}
     more = f", and {hit.more:,} more in it" if hit.more else ""
     return f"turn {hit.turn}, {who.get(hit.role, hit.role)}{more}"

@@ -209,7 +209,7 @@ def _hashable(hint: Any) -> bool:
 # --- a place in a schema --------------------------------------------------------------------------------------------
 
 
-def inside(schema: dict[str, Any], path: str) -> dict[str, Any]:
+def subschema_at(schema: dict[str, Any], path: str) -> dict[str, Any]:
     """What is said of a place that msgspec names (`$.tasks[0].status`, `$.named[...]`). Nothing below a union: nobody
     knows which kind was meant."""
     found = schema

@@ -21,13 +21,22 @@ from mainspring.core.errors import ToolError
 from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors
 from mainspring.processes.opening import open_folder, open_read
 from mainspring.processes.paths import Resolved
-from mainspring.tools.aside import Halt
-from mainspring.tools.base import Calling, Place
-from mainspring.tools.files import missing
-from mainspring.tools.search_child import MOST_MEMORY, Job, Output, Where, died, environment, output_of, ripgrep
-from mainspring.tools.search_confirm import Below, confirmed
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.base import ToolContext, Workspace
+from mainspring.tools.files import describe_missing_file
+from mainspring.tools.search_child import (
+    MOST_MEMORY,
+    SearchJob,
+    SearchLocation,
+    SearchOutput,
+    crashed_by_itself,
+    find_ripgrep,
+    output_of,
+    search_environment,
+)
+from mainspring.tools.search_confirm import ConfirmFolder, confirm_matches
 from mainspring.tools.search_grants import ignore_files_above, users_ignore_files
-from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, Mode, Request
+from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, FileSearchRequest, Mode
 
 SECONDS = 20
 LONGEST = 20_000  # characters of a pattern
@@ -36,17 +45,17 @@ MOST_NAMES = 32_000_000  # bytes of a list of all files, from which some are cho
 
 
 @contextmanager
-def begun(path: Resolved, calling: Calling) -> Generator[Where]:
+def open_search_root(path: Resolved, calling: ToolContext) -> Generator[SearchLocation]:
     """Where the search is to be, held by descriptors: it stays there even if somebody swaps the names."""
     if path.kind == "missing":
-        raise ToolError(missing(path, calling))
+        raise ToolError(describe_missing_file(path, calling))
     held: list[int] = []
     try:
         if path.kind != "folder":
             held.append(open_read(path))
         folder = path.real if path.kind == "folder" else path.real.rpartition("/")[0] or "/"
         held.append(open_folder(folder))
-        yield Where(held[-1], folder, held[0] if len(held) > 1 else None)
+        yield SearchLocation(held[-1], folder, held[0] if len(held) > 1 else None)
     except OSError as error:
         raise ToolError(f"'{path.asked}' cannot be searched: {error.strerror}.") from None
     finally:
@@ -54,21 +63,25 @@ def begun(path: Resolved, calling: Calling) -> Generator[Where]:
             os.close(fd)
 
 
-def answered(request: Request, where: Where, place: Place, halt: Halt) -> Output:
+def run_search(request: FileSearchRequest, where: SearchLocation, place: Workspace, halt: HaltSignal) -> SearchOutput:
     """As the program tells it."""
     _check(request)
-    program = ripgrep(place)
+    program = find_ripgrep(place)
     most = MOST_NAMES if request.mode == "names" else MOST_OUTPUT
     if program is None:
-        return _fine(output_of(Job(_python(request, where), environment(place), most), where, halt))
-    job = Job([program, *_arguments(request, ["./" if where.file is None else "-"])], environment(place), most)
+        return _fine(output_of(SearchJob(_python(request, where), search_environment(place), most), where, halt))
+    job = SearchJob(
+        [program, *_arguments(request, ["./" if where.file is None else "-"])], search_environment(place), most
+    )
     return _fine(_confined(job, where, place, halt) if can_be_confined(program) else output_of(job, where, halt))
 
 
-def found(request: Request, where: Where, calling: Calling, halt: Halt) -> Output:
+def search_confirmed(
+    request: FileSearchRequest, where: SearchLocation, calling: ToolContext, halt: HaltSignal
+) -> SearchOutput:
     """What is true of files below the folder that no rule closes, whatever is swapped meanwhile."""
-    output = answered(request, where, calling.place, halt)
-    program = ripgrep(calling.place)
+    output = run_search(request, where, calling.place, halt)
+    program = find_ripgrep(calling.place)
     if program is None or where.file is not None or not is_in_doubt(calling):
         return output
     plain = replace(request, globs=(), type=None)
@@ -76,21 +89,21 @@ def found(request: Request, where: Where, calling: Calling, halt: Halt) -> Outpu
     def may_read(name: str) -> bool:
         return calling.may_read(f"{where.name.rstrip('/')}/{name}")
 
-    def again(files: dict[str, int]) -> Output:
+    def again(files: dict[str, int]) -> SearchOutput:
         command = [program, "--no-ignore", *_arguments(plain, list(files))]
-        job = Job(command, environment(calling.place), MOST_OUTPUT, passed=tuple(files.values()))
+        job = SearchJob(command, search_environment(calling.place), MOST_OUTPUT, passed=tuple(files.values()))
         return output_of(job, where, halt)
 
-    return confirmed(output, request.mode, Below(where.folder, may_read), again)
+    return confirm_matches(output, request.mode, ConfirmFolder(where.folder, may_read), again)
 
 
-def is_in_doubt(calling: Calling) -> bool:
+def is_in_doubt(calling: ToolContext) -> bool:
     """Whether ripgrep may tell of files that it should not have seen."""
-    program = ripgrep(calling.place)
+    program = find_ripgrep(calling.place)
     return program is not None and (calling.has_read_rules or not can_be_confined(program))
 
 
-def _confined(job: Job, where: Where, place: Place, halt: Halt) -> Output:
+def _confined(job: SearchJob, where: SearchLocation, place: Workspace, halt: HaltSignal) -> SearchOutput:
     """It can read what is below the folder, the files above that say what is left out, and itself."""
     if where.file is not None:
         with hold_descriptors((job.command[0], *LIBRARIES)) as system:
@@ -105,7 +118,7 @@ def _confined(job: Job, where: Where, place: Place, halt: Halt) -> Output:
         return output_of(job._replace(command=command, readable=(where.folder, *system, *above, *own)), where, halt)
 
 
-def _check(request: Request) -> None:
+def _check(request: FileSearchRequest) -> None:
     texts = (("pattern", request.pattern), ("type", request.type or ""), *[("glob", one) for one in request.globs])
     for name, text in texts:
         if len(text) > LONGEST:
@@ -114,8 +127,8 @@ def _check(request: Request) -> None:
             raise ToolError(f"The {name} holds a NUL character, which no text file does.")
 
 
-def _fine(output: Output) -> Output:
-    if died(output):
+def _fine(output: SearchOutput) -> SearchOutput:
+    if crashed_by_itself(output):
         raise ToolError(
             f"The search died: some line may be longer than the {MOST_MEMORY // 1_000_000:,} MB that it can keep. Name "
             "other files with 'path' or 'glob'."
@@ -151,7 +164,7 @@ _FORM: dict[Mode, tuple[str, ...]] = {
 }
 
 
-def _arguments(request: Request, paths: list[str]) -> list[str]:
+def _arguments(request: FileSearchRequest, paths: list[str]) -> list[str]:
     made = ["--no-config", "--color=never", "--null", "--hidden", "--no-require-git"]
     made.append("--no-messages")  # about files that cannot be read: their names may be of a folder that was swapped
     made += _FORM[request.mode]
@@ -166,6 +179,6 @@ def _arguments(request: Request, paths: list[str]) -> list[str]:
     return [*made, "--", *paths]
 
 
-def _python(request: Request, where: Where) -> list[str]:
+def _python(request: FileSearchRequest, where: SearchLocation) -> list[str]:
     asked = msgspec.json.encode(request).decode()
     return [sys.executable, "-I", "-m", "mainspring.tools.search_walk", asked, "-" if where.file is not None else "."]

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from mainspring.processes.confined import start_confined
 from mainspring.processes.opening import open_folder
 from mainspring.processes.programs import find_program
-from mainspring.tools.aside import Halt
-from mainspring.tools.base import Place
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.base import Workspace
 
 MOST_ERRORS = 4_000
 SOME_UNREAD = 2  # the exit code, if it also searched others
@@ -26,7 +26,7 @@ _MANY = 20  # pieces; from then on we wait a little before each, so that it brin
 _LITTLE = 0.001  # seconds
 
 
-class Output(NamedTuple):
+class SearchOutput(NamedTuple):
     data: bytes
     errors: str
     code: int
@@ -39,27 +39,27 @@ class Output(NamedTuple):
         return self.code == SOME_UNREAD
 
 
-class Where(NamedTuple):
+class SearchLocation(NamedTuple):
     folder: int  # a descriptor: the search begins there, whatever has its name by now
     name: str  # for systems where a descriptor cannot be entered
     file: int | None = None  # a descriptor: only this file, as standard input
 
 
-def ripgrep(place: Place) -> str | None:
+def find_ripgrep(place: Workspace) -> str | None:
     """Where the system has it or on PATH, but never from a folder that is worked on; else beside our interpreter."""
     found = find_program("rg", path=place.environ.get("PATH", ""), outside=(place.root, *place.folders))
     beside = f"{sys.executable.rpartition('/')[0]}/rg"
     return found or (beside if beside.startswith("/") and os.access(beside, os.X_OK) else None)
 
 
-def environment(place: Place) -> dict[str, str]:
+def search_environment(place: Workspace) -> dict[str, str]:
     """Where the user's own ignore file is, and no more."""
     kept = {name: place.environ[name] for name in ("XDG_CONFIG_HOME",) if name in place.environ}
     home = place.home or place.environ.get("HOME", "")
     return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **kept, **({"HOME": home} if home else {})}
 
 
-class Job(NamedTuple):
+class SearchJob(NamedTuple):
     """A program that searches."""
 
     command: list[str]  # an absolute program first
@@ -69,7 +69,7 @@ class Job(NamedTuple):
     readable: tuple[int, ...] | None = None  # descriptors of all that it can read; None: it is not confined
 
 
-def output_of(job: Job, where: Where, halt: Halt) -> Output:
+def output_of(job: SearchJob, where: SearchLocation, halt: HaltSignal) -> SearchOutput:
     """What it prints."""
     child = _started(job, where)
     try:
@@ -84,7 +84,7 @@ def output_of(job: Job, where: Where, halt: Halt) -> Output:
                 pipe.close()
 
 
-def _started(job: Job, where: Where) -> subprocess.Popen[bytes]:
+def _started(job: SearchJob, where: SearchLocation) -> subprocess.Popen[bytes]:
     entered = f"/proc/self/fd/{where.folder}"
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -108,11 +108,13 @@ def _started(job: Job, where: Where) -> subprocess.Popen[bytes]:
         os.close(nothing)
 
 
-def output_alone(command: list[str], place: Place, most: int, halt: Halt, *, stdin: int | None = None) -> Output:
+def output_alone(
+    command: list[str], place: Workspace, most: int, halt: HaltSignal, *, stdin: int | None = None
+) -> SearchOutput:
     """Of a program that works in no folder."""
     folder = open_folder("/")
     try:
-        return output_of(Job(command, environment(place), most), Where(folder, "/", stdin), halt)
+        return output_of(SearchJob(command, search_environment(place), most), SearchLocation(folder, "/", stdin), halt)
     finally:
         os.close(folder)
 
@@ -125,7 +127,7 @@ def _limit_memory(pid: int) -> None:
             resource.prlimit(pid, resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
-def _drained(child: subprocess.Popen[bytes], most: int, halt: Halt) -> Output:
+def _drained(child: subprocess.Popen[bytes], most: int, halt: HaltSignal) -> SearchOutput:
     assert child.stdout is not None
     assert child.stderr is not None
     out, err = child.stdout.fileno(), child.stderr.fileno()
@@ -159,9 +161,9 @@ def _drained(child: subprocess.Popen[bytes], most: int, halt: Halt) -> Output:
     if halt.set:
         halt.check()
     errors = b"".join(kept[err]).decode("utf-8", "replace")[:MOST_ERRORS]
-    return Output(b"".join(kept[out]), errors, code, cut=cut, late=late)
+    return SearchOutput(b"".join(kept[out]), errors, code, cut=cut, late=late)
 
 
-def died(output: Output) -> bool:
+def crashed_by_itself(output: SearchOutput) -> bool:
     """By itself, not by us: as a rule, for want of memory."""
     return not output.cut and not output.late and output.code in (-signal.SIGABRT, -signal.SIGKILL, -signal.SIGSEGV)

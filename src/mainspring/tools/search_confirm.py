@@ -17,15 +17,17 @@ from typing import NamedTuple
 
 from mainspring.processes.opening import open_below
 from mainspring.processes.paths import PathRefused
-from mainspring.tools.search_child import Output
-from mainspring.tools.search_output import counts, groups, names
+from mainspring.tools.search_child import SearchOutput
+from mainspring.tools.search_output import parse_counts, parse_groups, parse_names
 from mainspring.tools.search_request import Mode
 
 MOST = 2_000  # files
 AT_ONCE = 100  # descriptors
 DESCRIPTORS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
-Again = Callable[[dict[str, int]], Output]  # the same search in files that are open, by the names that it then tells
+Again = Callable[
+    [dict[str, int]], SearchOutput
+]  # the same search in files that are open, by the names that it then tells
 
 
 def is_there(folder: int, name: str) -> bool:
@@ -39,14 +41,14 @@ def is_there(folder: int, name: str) -> bool:
     return True
 
 
-class Below(NamedTuple):
+class ConfirmFolder(NamedTuple):
     """Where files are opened, and which."""
 
     folder: int  # a descriptor
     may_read: Callable[[str], bool]  # by a name below it
 
 
-def confirmed(output: Output, mode: Mode, below: Below, again: Again) -> Output:
+def confirm_matches(output: SearchOutput, mode: Mode, below: ConfirmFolder, again: Again) -> SearchOutput:
     """The answer with what is true of files below the folder, by the names that they have there."""
     found = found_in(output, mode)
     allowed = (name for name in found if below.may_read(name))
@@ -54,26 +56,26 @@ def confirmed(output: Output, mode: Mode, below: Below, again: Again) -> Output:
     pieces: list[bytes] = []
     late, cut = output.late, output.cut or len(found) > MOST
     for at in range(0, len(chosen), AT_ONCE):
-        with opened(below.folder, chosen[at : at + AT_ONCE]) as files:
+        with open_chosen_files(below.folder, chosen[at : at + AT_ONCE]) as files:
             if not files:
                 continue
             told = again({f"{DESCRIPTORS}/{fd}": fd for fd in files})
         late, cut = late or told.late, cut or told.cut
-        pieces += renamed(told, mode, {f"{DESCRIPTORS}/{fd}": name for fd, name in files.items()})
+        pieces += rename_matches(told, mode, {f"{DESCRIPTORS}/{fd}": name for fd, name in files.items()})
     between = b"\n" if mode == "content" else b""
     return output._replace(data=between.join(pieces), late=late, cut=cut)
 
 
-def found_in(output: Output, mode: Mode) -> list[str]:
+def found_in(output: SearchOutput, mode: Mode) -> list[str]:
     if mode == "count":
-        return [name for name, _ in counts(output.data)]
+        return [name for name, _ in parse_counts(output.data)]
     if mode == "content":
-        return [group.name for group in groups(output.data)]
-    return names(output.data)
+        return [group.name for group in parse_groups(output.data)]
+    return parse_names(output.data)
 
 
 @contextlib.contextmanager
-def opened(folder: int, chosen: Iterable[str]) -> Generator[dict[int, str]]:
+def open_chosen_files(folder: int, chosen: Iterable[str]) -> Generator[dict[int, str]]:
     """Those that can be opened."""
     files: dict[int, str] = {}
     try:
@@ -86,13 +88,13 @@ def opened(folder: int, chosen: Iterable[str]) -> Generator[dict[int, str]]:
             os.close(fd)
 
 
-def renamed(output: Output, mode: Mode, known: dict[str, str]) -> Iterator[bytes]:
+def rename_matches(output: SearchOutput, mode: Mode, known: dict[str, str]) -> Iterator[bytes]:
     """Piece by piece, in the form of the first answer."""
     if mode == "count":
-        for name, count in counts(output.data):
+        for name, count in parse_counts(output.data):
             yield _head(known[name]) + b"%d\n" % count
     elif mode == "content":
-        for group in groups(output.data):
+        for group in parse_groups(output.data):
             yield _head(known[group.name]) + group.body
     else:
         for name in os.fsdecode(output.data).split("\0")[:-1]:

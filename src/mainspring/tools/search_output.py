@@ -18,13 +18,13 @@ _NO_ROWS = (b"\n--", b"\n.", b"\n<")
 _SIGNS = (b"\n--", b" binary file ")  # without these, there is none of them
 
 
-class Row(NamedTuple):
+class SearchLine(NamedTuple):
     number: int  # 0: a gap
     found: bool
     text: str
 
 
-class Group(NamedTuple):
+class FileMatches(NamedTuple):
     """The lines of a file, not yet taken apart: of most files only their number matters."""
 
     name: str
@@ -40,25 +40,25 @@ class Group(NamedTuple):
         return self.body.count(b"\n") - others
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SearchLine]:
         """Lines that are cut, and what is no line, are left out."""
-        rows: list[Row] = []
+        rows: list[SearchLine] = []
         for line in self.body.split(b"\n")[:-1]:
             if line.removesuffix(b"\r") == b"--":
-                rows.append(Row(0, found=False, text=""))
+                rows.append(SearchLine(0, found=False, text=""))
             elif parts := _LINE.match(line):
                 text = parts[3].removesuffix(b"\r").decode("utf-8", "replace")
-                rows.append(Row(int(parts[1]), found=parts[2] == b":", text=text))
+                rows.append(SearchLine(int(parts[1]), found=parts[2] == b":", text=text))
         return rows
 
 
-def names(data: bytes) -> list[str]:
+def parse_names(data: bytes) -> list[str]:
     """Without the last one, if it is cut."""
     whole = os.fsdecode(data[: data.rfind(b"\0") + 1])
     return whole[2:-1].split("\0./") if whole else []
 
 
-def counts(data: bytes) -> list[tuple[str, int]]:
+def parse_counts(data: bytes) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     at = 0
     while (end := data.find(b"\0", at)) >= 0 and (stop := data.find(b"\n", end)) >= 0:
@@ -69,14 +69,14 @@ def counts(data: bytes) -> list[tuple[str, int]]:
     return found
 
 
-def groups(data: bytes) -> list[Group]:
-    found: list[Group] = []
+def parse_groups(data: bytes) -> list[FileMatches]:
+    found: list[FileMatches] = []
     plain = not any(sign in data for sign in _SIGNS)
     at = 0
     while (end := data.find(b"\0", at)) >= 0:
         stop = data.find(b"\n\n", end)
         body = data[end + 1 :] if stop < 0 else data[end + 1 : stop + 1]
-        found.append(Group(_name(data[at:end]), body, plain))
+        found.append(FileMatches(_name(data[at:end]), body, plain))
         if stop < 0:
             break
         at = stop + 2

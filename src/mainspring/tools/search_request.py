@@ -11,7 +11,7 @@ NEVER = (".git", ".hg", ".svn", ".jj", ".bzr")  # the insides of version control
 Mode = Literal["names", "files", "content", "count"]
 
 
-class Request(Struct, frozen=True):
+class FileSearchRequest(Struct, frozen=True):
     mode: Mode
     pattern: str = ""
     globs: tuple[str, ...] = ()

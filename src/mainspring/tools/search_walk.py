@@ -13,9 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.glob_pattern import compiled
-from mainspring.tools.ignored import Rules, above, ignored, of_opened
-from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, Request
+from mainspring.tools.glob_pattern import compile_glob
+from mainspring.tools.ignored import IgnoreRules, is_ignored, read_folder_rules, read_rules_above
+from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, FileSearchRequest
 from mainspring.tools.search_types import TYPES
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -23,7 +23,7 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-class Entry(NamedTuple):
+class WalkEntry(NamedTuple):
     """A file in the walk."""
 
     folder: int  # a descriptor, open until the next one is asked for
@@ -31,22 +31,22 @@ class Entry(NamedTuple):
     path: str  # from where the walk began
 
 
-class Wish(NamedTuple):
+class GlobFilter(NamedTuple):
     """What a glob asks for: files that fit, or (with `!`) none that fit."""
 
     matches: re.Pattern[str]
     wanted: bool
 
 
-class Walk:
-    def __init__(self, request: Request) -> None:
+class DirectoryWalk:
+    def __init__(self, request: FileSearchRequest) -> None:
         self.wishes = [_wish(one) for one in (*request.globs, *[f"!{name}" for name in NEVER])]
         self.choosy = any(wish.wanted for wish in self.wishes)
         self.ends = _ends(request.type)
 
-    def files(self, folder: int, below: str, stack: list[Rules]) -> Iterator[Entry]:
+    def files(self, folder: int, below: str, stack: list[IgnoreRules]) -> Iterator[WalkEntry]:
         """From one descriptor to the next: a folder that is swapped for a link is not entered."""
-        stack = [*stack, *of_opened(folder, below)]
+        stack = [*stack, *read_folder_rules(folder, below)]
         try:
             with os.scandir(folder) as entries:
                 found = sorted([(entry.name, _is_folder(entry)) for entry in entries])
@@ -57,20 +57,20 @@ class Walk:
             if is_folder is None or not self.takes(path, stack, folder=is_folder):
                 continue
             if not is_folder:
-                yield Entry(folder, name, path)
+                yield WalkEntry(folder, name, path)
             elif (inner := _opened(name, _LIST, folder)) is not None:
                 try:
                     yield from self.files(inner, f"{path}/", stack)
                 finally:
                     os.close(inner)
 
-    def takes(self, path: str, stack: list[Rules], *, folder: bool) -> bool:
+    def takes(self, path: str, stack: list[IgnoreRules], *, folder: bool) -> bool:
         for wish in reversed(self.wishes):
             if wish.matches.match(path):
                 return wish.wanted
         if self.choosy and not folder:
             return False
-        if ignored(path, stack, folder=folder):
+        if is_ignored(path, stack, folder=folder):
             return False
         return folder or not self.ends or path.endswith(self.ends)
 
@@ -89,9 +89,9 @@ def _opened(name: str, flags: int, folder: int | None = None) -> int | None:
         return None
 
 
-def _wish(glob: str) -> Wish:
+def _wish(glob: str) -> GlobFilter:
     pattern = glob.removeprefix("!")
-    return Wish(compiled(pattern, whole="/" in pattern), not glob.startswith("!"))
+    return GlobFilter(compile_glob(pattern, whole="/" in pattern), not glob.startswith("!"))
 
 
 def _ends(kind: str | None) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def lines_found(text: str, pattern: re.Pattern[str], *, multiline: bool) -> Gene
             last = number
 
 
-def heading(text: str, numbers: list[int], request: Request) -> str:
+def format_with_context(text: str, numbers: list[int], request: FileSearchRequest) -> str:
     """The lines that were found and those around them, as ripgrep prints them."""
     lines = text.removesuffix("\n").split("\n")
     found = set(numbers)
@@ -177,7 +177,7 @@ def _short(line: str) -> str:
 # --- the program ------------------------------------------------------------------------------------
 
 
-def printed(name: str, text: str, pattern: re.Pattern[str], request: Request) -> bytes:
+def format_file_matches(name: str, text: str, pattern: re.Pattern[str], request: FileSearchRequest) -> bytes:
     numbers = lines_found(text, pattern, multiline=request.multiline)
     if request.mode == "files":
         return b"" if next(numbers, None) is None else os.fsencode(name) + b"\0"
@@ -186,30 +186,30 @@ def printed(name: str, text: str, pattern: re.Pattern[str], request: Request) ->
         return b""
     if request.mode == "count":
         return os.fsencode(name) + b"\0" + f"{len(all_numbers)}\n".encode()
-    return os.fsencode(name) + b"\0" + heading(text, all_numbers, request).encode()
+    return os.fsencode(name) + b"\0" + format_with_context(text, all_numbers, request).encode()
 
 
-def outputs(request: Request, where: str) -> Iterator[bytes]:
+def iter_outputs(request: FileSearchRequest, where: str) -> Iterator[bytes]:
     flags = (re.IGNORECASE if request.ignore_case else 0) | re.MULTILINE
     pattern = re.compile(request.pattern, flags | (re.DOTALL if request.multiline else 0))
     if where == "-":
         text = _decoded(_all(0))
-        yield b"" if text is None else printed("<stdin>", text, pattern, request)
+        yield b"" if text is None else format_file_matches("<stdin>", text, pattern, request)
         return
     start = os.open(".", _LIST)
-    for entry in Walk(request).files(start, "", above(os.getcwd())):  # noqa: PTH109  # nor is pathlib loaded
+    for entry in DirectoryWalk(request).files(start, "", read_rules_above(os.getcwd())):  # noqa: PTH109  # nor is pathlib loaded
         if request.mode == "names":
             yield os.fsencode(f"./{entry.path}") + b"\0"
         elif (text := text_of(entry.name, entry.folder)) is not None:
-            yield printed(f"./{entry.path}", text, pattern, request)
+            yield format_file_matches(f"./{entry.path}", text, pattern, request)
     os.close(start)
 
 
 def main() -> None:
-    request = msgspec.json.decode(sys.argv[1], type=Request)
+    request = msgspec.json.decode(sys.argv[1], type=FileSearchRequest)
     between = b""
     try:
-        for piece in outputs(request, sys.argv[2]):
+        for piece in iter_outputs(request, sys.argv[2]):
             if piece:
                 sys.stdout.buffer.write(between + piece)
                 between = b"\n" if request.mode == "content" else b""

@@ -32,7 +32,7 @@ USUAL = frozenset(
 )  # fmt: skip
 
 
-def meaning(command: str, code: int) -> str:
+def explain_harmless_code(command: str, code: int) -> str:
     """What a code means that is no failure; empty: it is one."""
     if code != 1:
         return ""
@@ -42,7 +42,7 @@ def meaning(command: str, code: int) -> str:
     return ONE.get(_program(chain[-1]), "")
 
 
-def named(code: int) -> str:
+def describe_exit_code(code: int) -> str:
     """As a line for the model. A negative code is the shell's own end, by a signal for certain."""
     name = _signal(-code) if code < 0 else _signal(code - _SIGNALLED) if code - _SIGNALLED in USUAL else ""
     hint = ": the memory may have run out" if name == "SIGKILL" else ""

@@ -8,7 +8,7 @@ EVERY = 0.1  # seconds
 BYTES, LINES = 1_000, 5  # of the end of the output
 
 
-class Live:
+class LiveOutput:
     """Called with each piece of output."""
 
     def __init__(self, show: Callable[[str], object]) -> None:

@@ -13,7 +13,7 @@ import socket
 
 from mainspring.processes.marks import ProcessTag, first_words
 from mainspring.processes.paths import is_within
-from mainspring.tools.base import Place
+from mainspring.tools.base import Workspace
 
 # The descriptor by which bash answers. It must be below 10: from there on bash keeps copies of descriptors of its own,
 # also where ours is closed, and would tell the folder to one of those.
@@ -33,7 +33,7 @@ def answer_pair() -> tuple[int, int]:
     return ours.detach(), its.detach()
 
 
-def arguments(command: str, mark: ProcessTag, answer: int | None) -> tuple[str, ...]:
+def bash_arguments(command: str, mark: ProcessTag, answer: int | None) -> tuple[str, ...]:
     """Of bash. `answer` is a descriptor; None: nobody asks for the folder."""
     return ("--noprofile", "--norc", "-c", _script(mark, answer), "bash", command)
 
@@ -53,7 +53,7 @@ def _script(mark: ProcessTag, answer: int | None) -> str:
     )
 
 
-def answered(fd: int) -> str:
+def read_final_directory(fd: int) -> str:
     """The folder that was told; empty: none was. The shell has ended, so nothing more will come."""
     os.set_blocking(fd, False)
     try:
@@ -65,7 +65,7 @@ def answered(fd: int) -> str:
     return os.fsdecode(once.removesuffix(b"\n"))
 
 
-def move(place: Place, folder: str) -> str:
+def change_directory(place: Workspace, folder: str) -> str:
     """Where the next command starts. A note for the model if that is not where this one ended."""
     if not folder or not os.path.isdir(folder) or folder == os.path.realpath(place.cwd):  # noqa: PTH112
         return ""

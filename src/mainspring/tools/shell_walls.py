@@ -66,7 +66,7 @@ _SCRIPT = rf"(?:{_WHERE}(?:,{_WHERE})? *)?(?:s(?P<end>[/|#]){_TEXT}(?P=end){_TOD
 _QUIET = frozenset(["true", ":", "cat", "/bin/true", "/usr/bin/true"])
 
 
-class Excluded(Bundle):
+class SandboxExclusions(Bundle):
     """What may run outside, by the user's settings."""
 
     commands: tuple[str, ...] = ()  # as in a rule for Bash
@@ -80,7 +80,7 @@ def no_walls(command: str, leave: bool) -> SandboxAccess:  # noqa: ARG001  # it 
     return SandboxAccess.NONE
 
 
-def walls_of(excluded: Excluded) -> WallsOf:
+def walls_of(excluded: SandboxExclusions) -> WallsOf:
     def choose(command: str, leave: bool) -> SandboxAccess:  # a callback
         if leave and not excluded.on_request:
             raise ToolError(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated
 
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 
 LoadSkill = Callable[[str, str], str]  # name and arguments: its text, or a `ToolError`
 
@@ -13,13 +13,13 @@ class SkillInput(Input, frozen=True):
     args: Annotated[str, "What it is to be applied to, if anything."] = ""
 
 
-def summary(given: SkillInput) -> str:
+def summarize_skill_input(given: SkillInput) -> str:
     return f"Skill {given.skill}"
 
 
 def skill_tool(load: LoadSkill) -> Tool:
-    async def run(given: SkillInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
-        return answer(load(given.skill, given.args), {"commandName": given.skill, "success": True})
+    async def run(given: SkillInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
+        return make_answer(load(given.skill, given.args), {"commandName": given.skill, "success": True})
 
     return Tool(
         name="Skill",
@@ -28,5 +28,5 @@ def skill_tool(load: LoadSkill) -> Tool:
         input=SkillInput,
         run=run,
         read_only=True,
-        summary=summary,
+        summary=summarize_skill_input,
     )

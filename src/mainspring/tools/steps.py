@@ -17,81 +17,85 @@ from mainspring.core.messages import Text
 from mainspring.core.pairing import NeverRan
 from mainspring.hooks.points import HookPoint
 from mainspring.secrets.held import is_in
-from mainspring.tools.base import CRASHED, INTERRUPTED, Answer, is_answer
-from mainspring.tools.consent import decide
-from mainspring.tools.fitting import fitted, without_nonce
-from mainspring.tools.inputs import KEY_IN_INPUT, MOST_DEEP, deeper_than, take
-from mainspring.tools.passage import Done, Passage, wrong
-from mainspring.tools.pipeline_results import in_place, output_of, response
+from mainspring.tools.base import CRASHED, INTERRUPTED, ToolAnswer, is_answer
+from mainspring.tools.consent import decide_permission
+from mainspring.tools.fitting import fit_answer, without_nonce
+from mainspring.tools.inputs import KEY_IN_INPUT, MOST_DEEP, accept_input, deeper_than
+from mainspring.tools.passage import InvocationResult, ToolInvocation, make_error_answer
+from mainspring.tools.pipeline_results import output_of, replacement_content, tool_response
 
-Step = Callable[[Passage], Awaitable[Answer | None]]
+Step = Callable[[ToolInvocation], Awaitable[ToolAnswer | None]]
 
 
-async def find(passage: Passage) -> Answer | None:
+async def find_tool(passage: ToolInvocation) -> ToolAnswer | None:
     hands, name = passage.hands, passage.call.name
     missing = await hands.arrive(name)
     found = hands.tool(name)
     if found is None:
-        return wrong(missing or f"There is no tool '{name}'. There are: {', '.join(hands.offers) or 'none'}.")
+        return make_error_answer(
+            missing or f"There is no tool '{name}'. There are: {', '.join(hands.offers) or 'none'}."
+        )
     if not hands.is_known(name):
-        return wrong(f"You have not seen what '{name}' takes: call ToolSearch with 'select:{name}' first.")
+        return make_error_answer(f"You have not seen what '{name}' takes: call ToolSearch with 'select:{name}' first.")
     passage.found(found)
     return None
 
 
-async def check(passage: Passage) -> Answer | None:
+async def check_input(passage: ToolInvocation) -> ToolAnswer | None:
     """Parse and validate. A key of ours in it goes nowhere: not to a hook, nor to who is asked (security K3)."""
     if is_in(passage.call.input):
         return passage.refuse(KEY_IN_INPUT)
     if deeper_than(passage.call.input, MOST_DEEP):
-        return wrong(f"The input of '{passage.call.name}' is nested too deeply. Nothing was done: call it again.")
+        return make_error_answer(
+            f"The input of '{passage.call.name}' is nested too deeply. Nothing was done: call it again."
+        )
     passage.given = passage.tool.parse(passage.call.input)
     passage.ignored = passage.tool.ignored(passage.call.input)
     return None
 
 
-async def backfill(passage: Passage) -> Answer | None:
+async def complete_paths(passage: ToolInvocation) -> ToolAnswer | None:
     """Paths are made whole before anybody decides about them, so that hooks and rules see what will be opened."""
     if passage.tool.paths:
-        passage.sent = take(passage, passage.call.input)
+        passage.sent = accept_input(passage, passage.call.input)
     return None
 
 
-async def ask_hooks(passage: Passage) -> Answer | None:
+async def ask_hooks(passage: ToolInvocation) -> ToolAnswer | None:
     hooks = passage.hands.hooks
     if not hooks.any_at(HookPoint.PRE_TOOL_USE, passage.call.name):
         return None
     opinion = passage.opinion = await hooks.ask(HookPoint.PRE_TOOL_USE, passage.facts(), passage.call.name)
     passage.heed(opinion)
     if opinion.input is not None:
-        take(passage, opinion.input)
+        accept_input(passage, opinion.input)
     return passage.refuse(opinion.stop or "A hook ended the run.") if opinion.stop is not None else None
 
 
-NO_ANSWER = "it returned no 'Answer' of 'Text', 'Image' and 'Document'"
+NO_ANSWER = "it returned no 'ToolAnswer' of 'Text', 'Image' and 'Document'"
 
 
-async def act(passage: Passage) -> Answer | None:
+async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
     began = perf_counter_ns()
     passage.began = True
     try:
         made = await passage.tool.run(passage.given, passage)
-        passage.answer = made if is_answer(made) else wrong(CRASHED.format(error=NO_ANSWER))
+        passage.answer = made if is_answer(made) else make_error_answer(CRASHED.format(error=NO_ANSWER))
     except DeclinedError as error:
         passage.stop = passage.stop or str(error)
-        passage.answer = wrong(str(error))
+        passage.answer = make_error_answer(str(error))
     except ToolError as error:
-        passage.answer = wrong(str(error))
+        passage.answer = make_error_answer(str(error))
     except asyncio.CancelledError:
         raise  # by the executor; or the tool's own doing, and then the executor says so
     except Exception as error:  # noqa: BLE001  # whatever a tool does wrong: hooks hear of it, too
-        passage.answer = wrong(CRASHED.format(error=f"{type(error).__name__}: {error}"))
+        passage.answer = make_error_answer(CRASHED.format(error=f"{type(error).__name__}: {error}"))
     finally:
         passage.took = (perf_counter_ns() - began) // 1_000_000
     return None
 
 
-async def tell_hooks(passage: Passage) -> Answer | None:
+async def tell_hooks(passage: ToolInvocation) -> ToolAnswer | None:
     made, hooks = passage.answer, passage.hands.hooks
     assert made is not None
     point = HookPoint.POST_TOOL_USE_FAILURE if made.is_error else HookPoint.POST_TOOL_USE
@@ -100,60 +104,60 @@ async def tell_hooks(passage: Passage) -> Answer | None:
     if made.is_error:
         facts = passage.facts(error=made.text, is_interrupt=False, duration_ms=passage.took)
     else:
-        facts = passage.facts(tool_response=response(made, passage.call.name), duration_ms=passage.took)
+        facts = passage.facts(tool_response=tool_response(made, passage.call.name), duration_ms=passage.took)
     opinion = await hooks.ask(point, facts, passage.call.name)
     passage.heed(opinion)
     if (output := output_of(opinion, passage.call.name)) is not None:
-        passage.answer = Answer(in_place(output, passage.tool), output, made.is_error, made.failed)
+        passage.answer = ToolAnswer(replacement_content(output, passage.tool), output, made.is_error, made.failed)
     if opinion.block and opinion.reason:
         passage.context += (opinion.reason,)
     return None
 
 
-def tell_of_interrupt(passage: Passage) -> None:
+def tell_of_interrupt(passage: ToolInvocation) -> None:
     """In the background: whoever has interrupted a call does not want to wait for a hook."""
     facts = passage.facts(error=INTERRUPTED, is_interrupt=True, duration_ms=passage.took)
     passage.hands.hooks.tell(HookPoint.POST_TOOL_USE_FAILURE, facts, passage.call.name)
 
 
-async def fit(passage: Passage) -> Answer | None:
+async def fit_result(passage: ToolInvocation) -> ToolAnswer | None:
     made = passage.answer
     assert made is not None
-    fitting = fitted(made, passage.tool.most_shown, passage.place, passage.call.id)
+    fitting = fit_answer(made, passage.tool.most_shown, passage.place, passage.call.id)
     return replace(fitting, content=(*fitting.content, Text(f"\n{passage.ignored}"))) if passage.ignored else fitting
 
 
 STEPS: tuple[tuple[str, Step], ...] = (
-    ("find", find),
-    ("validate", check),
-    ("backfill", backfill),
+    ("find", find_tool),
+    ("validate", check_input),
+    ("backfill", complete_paths),
     ("hooks before", ask_hooks),
-    ("permission", decide),  # deny, ask, allow, mode, callback
-    ("run", act),
+    ("permission", decide_permission),  # deny, ask, allow, mode, callback
+    ("run", run_tool),
     ("hooks after", tell_hooks),
-    ("size", fit),
+    ("size", fit_result),
 )  # the record is the engine's: it has the journal
 
 
-async def walk(passage: Passage) -> Done:
+async def run_pipeline(passage: ToolInvocation) -> InvocationResult:
     """All of them, until one has an answer."""
     times: list[tuple[str, int]] = []
-    answer: Answer | None = None
+    answer: ToolAnswer | None = None
     for name, step in STEPS:
         began = perf_counter_ns()
         try:
             answer = await step(passage)
         except ToolError as error:
-            answer = wrong(str(error))
+            answer = make_error_answer(str(error))
         except asyncio.CancelledError:  # by the executor: the run is over
             if passage.began and passage.answer is None:
                 tell_of_interrupt(passage)
                 raise  # nobody knows what it did until then
-            answer = wrong(NeverRan.INTERRUPTED) if passage.answer is None else await fit(passage)
+            answer = make_error_answer(NeverRan.INTERRUPTED) if passage.answer is None else await fit_result(passage)
         finally:
             times.append((name, (perf_counter_ns() - began) // 1_000))
         if answer is not None:
             break
     assert answer is not None  # the last step has one
     answer = without_nonce(answer, passage.place.nonce)
-    return Done(answer, passage.denied, passage.stop, passage.context, tuple(times))
+    return InvocationResult(answer, passage.denied, passage.stop, passage.context, tuple(times))

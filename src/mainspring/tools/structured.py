@@ -10,8 +10,8 @@ from typing import Any
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Rendering
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer, half_characters
-from mainspring.tools.json_schema import Schema, TooLargeError
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, half_characters, make_answer
+from mainspring.tools.json_schema import Schema, SchemaValueTooLargeError
 
 NAME = "StructuredOutput"
 FOREIGN = ("anyOf", "oneOf", "allOf", "$ref")  # providers refuse them at the top of a tool's input
@@ -28,13 +28,13 @@ class SchemaTool(Tool, frozen=True, kw_only=True):
         return ToolSpec(self.name, self.about, self.schema.root)
 
     def parse(self, input: dict[str, Any]) -> dict[str, Any]:
-        why = unfit(self.schema, input)
+        why = explain_schema_failure(self.schema, input)
         if why:
             raise ToolError(f"The input of '{self.name}' {why}. Nothing was done: call it again.")
         return input
 
 
-def unfit(schema: Schema, input: dict[str, Any]) -> str:
+def explain_schema_failure(schema: Schema, input: dict[str, Any]) -> str:
     """Why an input is none, for the model; empty if it is one."""
     try:
         halves = half_characters(input)
@@ -43,7 +43,7 @@ def unfit(schema: Schema, input: dict[str, Any]) -> str:
         found = schema.violations(input)
     except RecursionError:
         return "is nested too deeply"
-    except TooLargeError:
+    except SchemaValueTooLargeError:
         return "is too large to be checked: give less"
     return f"does not fit: {'; '.join(found)}" if found else ""
 
@@ -59,7 +59,7 @@ def structured_tool(schema: Mapping[str, Any]) -> Tool:
             "it once, when the work is done. If it says that something does not fit, mend that and call it again."
         ),
         schema=understood,
-        run=run,
+        run=run_structured_output,
         read_only=True,
         summary=lambda _: "Structured output",
     )
@@ -76,5 +76,5 @@ def check_top(root: dict[str, Any]) -> None:
             raise UsageError(f"the schema of structured output has '{key}' at its top: put it into a property")
 
 
-async def run(given: dict[str, Any], calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
-    return answer("The output was taken.", given, Rendering("Structured output"))
+async def run_structured_output(given: dict[str, Any], calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
+    return make_answer("The output was taken.", given, Rendering("Structured output"))

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 
 MOST_TASKS = 1_000
 LONGEST_SUBJECT = 200  # characters: a line on a screen, and some
@@ -35,7 +35,7 @@ class Task(Struct, frozen=True, rename="camel"):
     status: Status = "pending"
 
 
-class Tasks:
+class SessionTasks:
     """One for each session. Numbers are never given twice."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Tasks:
     def add(self, subject: str, description: str = "", active_form: str = "") -> Task:
         if len(self._tasks) >= MOST_TASKS:
             raise ToolError(f"There are {MOST_TASKS:,} tasks already: delete some with TaskUpdate first.")
-        line = named(subject)
+        line = check_subject(subject)
         made = Task(str(self.given + 1), line, description, one_line(active_form) or line)
         self.given += 1
         self._tasks[made.id] = made
@@ -87,7 +87,7 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def named(subject: str) -> str:
+def check_subject(subject: str) -> str:
     """It stands in a list."""
     made = one_line(subject)
     if not made:
@@ -98,7 +98,7 @@ def named(subject: str) -> str:
 # --- inputs -------------------------------------------------------------------------------------------------------
 
 
-class CreateInput(Input, frozen=True, rename="camel"):
+class TaskCreateInput(Input, frozen=True, rename="camel"):
     subject: Annotated[Subject, "What to do, as an order: 'Mend the parser'."]
     description: Annotated[Description, "What must be known to do it, and when it is done."] = ""
     active_form: Annotated[
@@ -106,41 +106,43 @@ class CreateInput(Input, frozen=True, rename="camel"):
     ] = ""
 
 
-class UpdateInput(Input, frozen=True, rename="camel"):
+class TaskUpdateInput(Input, frozen=True, rename="camel"):
     task_id: Annotated[str, "As TaskCreate and TaskList name it."]
     status: Annotated[Literal["pending", "in_progress", "completed", "deleted"] | None, "Where it stands now."] = None
     subject: Annotated[Subject | None, "A better one."] = None
     description: Annotated[Description | None, "A better one."] = None
 
 
-class ListInput(Input, frozen=True):
+class TaskListInput(Input, frozen=True):
     pass
 
 
 # --- what they do -------------------------------------------------------------------------------------------------
 
 
-def create(tasks: Tasks, given: CreateInput) -> Answer:
+def create_task(tasks: SessionTasks, given: TaskCreateInput) -> ToolAnswer:
     made = tasks.add(given.subject, given.description, given.active_form)
-    return told(tasks, f"Task #{made.id} created: {made.subject}")
+    return make_tasks_answer(tasks, f"Task #{made.id} created: {made.subject}")
 
 
-def update(tasks: Tasks, given: UpdateInput) -> Answer:
+def update_task(tasks: SessionTasks, given: TaskUpdateInput) -> ToolAnswer:
     task = tasks.find(given.task_id)
     if given.status == "deleted":
         tasks.remove(task)
-        return told(tasks, f"Task #{task.id} deleted: {task.subject}")
+        return make_tasks_answer(tasks, f"Task #{task.id} deleted: {task.subject}")
     changed = changed_by(task, given)
     tasks.put(changed)
-    return told(tasks, f"Task #{changed.id} is {changed.status}: {changed.subject}{advice(tasks, given.status)}")
+    return make_tasks_answer(
+        tasks, f"Task #{changed.id} is {changed.status}: {changed.subject}{make_task_advice(tasks, given.status)}"
+    )
 
 
-def changed_by(task: Task, given: UpdateInput) -> Task:
+def changed_by(task: Task, given: TaskUpdateInput) -> Task:
     changes: dict[str, Any] = {}
     if given.status is not None:
         changes["status"] = given.status
     if given.subject is not None:
-        changes["subject"] = changes["active_form"] = named(given.subject)
+        changes["subject"] = changes["active_form"] = check_subject(given.subject)
     if given.description is not None:
         changes["description"] = given.description
     if not changes:
@@ -148,7 +150,7 @@ def changed_by(task: Task, given: UpdateInput) -> Task:
     return msgspec.structs.replace(task, **changes)
 
 
-def advice(tasks: Tasks, status: str | None) -> str:
+def make_task_advice(tasks: SessionTasks, status: str | None) -> str:
     """Advised, not forbidden: a model may have agents that work side by side."""
     count = len(tasks.with_status("in_progress"))
     if status != "in_progress" or count <= 1:
@@ -156,11 +158,11 @@ def advice(tasks: Tasks, status: str | None) -> str:
     return f"\n{count} tasks are in progress. Finish one before you begin another, unless they go on side by side."
 
 
-def listed(tasks: Tasks) -> Answer:
-    return told(tasks, "\n".join([line(task) for task in tasks]) or "There are no tasks.")
+def answer_with_list(tasks: SessionTasks) -> ToolAnswer:
+    return make_tasks_answer(tasks, "\n".join([format_task(task) for task in tasks]) or "There are no tasks.")
 
 
-def line(task: Task) -> str:
+def format_task(task: Task) -> str:
     words = one_line(task.description)
     if not words or task.status == "completed":
         return f"#{task.id} [{task.status}] {task.subject}"
@@ -169,10 +171,10 @@ def line(task: Task) -> str:
     )
 
 
-def told(tasks: Tasks, text: str) -> Answer:
+def make_tasks_answer(tasks: SessionTasks, text: str) -> ToolAnswer:
     counts = [f"{len(found)} {status}" for status in STATUSES if (found := tasks.with_status(status))]
     body = "\n".join([f"{MARKS[task.status]} {task.subject}" for task in tasks])
-    return answer(
+    return make_answer(
         text, {"tasks": msgspec.to_builtins(list(tasks))}, Rendering(f"Tasks: {', '.join(counts) or 'none'}", body)
     )
 
@@ -180,25 +182,25 @@ def told(tasks: Tasks, text: str) -> Answer:
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
-def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
-    from mainspring.tools.task_memory import TaskMemory
+def task_tools(tasks: SessionTasks) -> tuple[Tool, ...]:
+    from mainspring.tools.task_memory import TaskListMemory
 
-    memory = TaskMemory(tasks)
+    memory = TaskListMemory(tasks)
 
-    async def run_create(given: CreateInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
-        return create(tasks, given)
+    async def run_create(given: TaskCreateInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
+        return create_task(tasks, given)
 
-    async def run_update(given: UpdateInput, calling: Calling) -> Answer:  # noqa: ARG001
-        return update(tasks, given)
+    async def run_update(given: TaskUpdateInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001
+        return update_task(tasks, given)
 
-    async def run_list(given: ListInput, calling: Calling) -> Answer:  # noqa: ARG001
-        return listed(tasks)
+    async def run_list(given: TaskListInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001
+        return answer_with_list(tasks)
 
     return (
         Tool(
             name="TaskCreate",
             about=("Note a task of your own, so that you and the user see what is left. A new task is pending."),
-            input=CreateInput,
+            input=TaskCreateInput,
             run=run_create,
             summary=lambda given: f"New task: {given.subject}",
             memory=memory,
@@ -209,7 +211,7 @@ def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
                 "Change a task. Set 'in_progress' when you begin it and 'completed' as soon as it is done; "
                 "never 'completed' while tests fail or something is missing. 'deleted' removes what is not needed."
             ),
-            input=UpdateInput,
+            input=TaskUpdateInput,
             run=run_update,
             repeatable=True,  # the same once more changes nothing
             summary=lambda given: f"Task {given.task_id}: {given.status or 'changed'}",
@@ -218,7 +220,7 @@ def task_tools(tasks: Tasks) -> tuple[Tool, ...]:
         Tool(
             name="TaskList",
             about="List the tasks: number, status, subject, description.",
-            input=ListInput,
+            input=TaskListInput,
             run=run_list,
             read_only=True,
             summary=lambda _: "Tasks",

@@ -13,7 +13,7 @@ from msgspec import Meta
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Tool, answer
+from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, make_answer
 
 FEW, MOST = 5, 50  # results
 MOST_NAMED = 300  # tools that the description names: at some eight tokens each
@@ -24,7 +24,7 @@ SELECT = "select:"
 WHOLE_NAME, NAME_PART, IN_NAME, ABOUT_WORD, IN_ABOUT = 20, 10, 5, 2, 1
 
 
-class SearchInput(Input, frozen=True):
+class ToolSearchInput(Input, frozen=True):
     query: Annotated[
         str, Meta(min_length=1, max_length=1_000), "'select:Name,Name', or words; '+word' must be in the name."
     ]
@@ -38,30 +38,30 @@ def search_tool(deferred: Iterable[Tool | ToolSpec], reveal: Reveal) -> Tool:
     """`reveal` is told the names of tools that the model may call from now on: it has seen their schemas."""
     specs = {spec.name: spec for spec in [tool.spec if isinstance(tool, Tool) else tool for tool in deferred]}
 
-    async def run(given: SearchInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
-        found, missing = wanted(given, specs)
-        blocks, left_out = shown(found)
+    async def run(given: ToolSearchInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
+        found, missing = find_tools(given, specs)
+        blocks, left_out = fit_schemas(found)
         names = tuple([spec.name for spec in found[: len(blocks)]])
         if names:
             reveal(names)
         facts = {"matches": list(names), "query": given.query, "total_deferred_tools": len(specs)}
-        said = notes(given, names, missing, left_out)
+        said = list_search_notes(given, names, missing, left_out)
         if not names and not given_words(given):
             raise ToolError("\n".join(said))
         lines = ["<functions>", *blocks, "</functions>", *said] if blocks else said
-        return answer("\n".join(lines), facts, Rendering(summary(given), ", ".join(names)))
+        return make_answer("\n".join(lines), facts, Rendering(summarize_tool_search(given), ", ".join(names)))
 
     return Tool(
         name="ToolSearch",
-        about=described(tuple(specs)),
-        input=SearchInput,
+        about=describe_deferred_tools(tuple(specs)),
+        input=ToolSearchInput,
         run=run,
         read_only=True,
-        summary=summary,
+        summary=summarize_tool_search,
     )
 
 
-def described(names: tuple[str, ...]) -> str:
+def describe_deferred_tools(names: tuple[str, ...]) -> str:
     listed = ", ".join(sorted(names)[:MOST_NAMED]) or "none"
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
@@ -70,14 +70,14 @@ def described(names: tuple[str, ...]) -> str:
     )
 
 
-def summary(given: SearchInput) -> str:
+def summarize_tool_search(given: ToolSearchInput) -> str:
     return f"Look for tools: {given.query}"
 
 
 # --- which ones ---------------------------------------------------------------------------------------------------
 
 
-def wanted(given: SearchInput, specs: dict[str, ToolSpec]) -> tuple[list[ToolSpec], list[str]]:
+def find_tools(given: ToolSearchInput, specs: dict[str, ToolSpec]) -> tuple[list[ToolSpec], list[str]]:
     """The tools, best first, and names for which there is none."""
     query = given.query.strip()
     if not given_words(given):
@@ -85,20 +85,20 @@ def wanted(given: SearchInput, specs: dict[str, ToolSpec]) -> tuple[list[ToolSpe
         if not names:
             raise ToolError("No name was given. Write 'select:Name', or words to look for.")
         return [specs[name] for name in names if name in specs], [name for name in names if name not in specs]
-    return by_words(query, given.max_results, specs), []
+    return search_by_words(query, given.max_results, specs), []
 
 
-def given_words(given: SearchInput) -> bool:
+def given_words(given: ToolSearchInput) -> bool:
     return not given.query.strip().lower().startswith(SELECT)
 
 
-def by_words(query: str, most: int, specs: dict[str, ToolSpec]) -> list[ToolSpec]:
+def search_by_words(query: str, most: int, specs: dict[str, ToolSpec]) -> list[ToolSpec]:
     asked = query.split()
     must = [word for text in asked if text.startswith("+") for word in words_of(text)]
     words = list(dict.fromkeys([word for text in asked for word in words_of(text)]))
     if not words:
         raise ToolError(f"There is no word in '{query[:100]}'. Write what the tool should do, or 'select:Name'.")
-    rated = [(sum(worth(word, spec) for word in words), spec) for spec in specs.values() if has_all(must, spec)]
+    rated = [(sum(score_word(word, spec) for word in words), spec) for spec in specs.values() if has_all(must, spec)]
     best = sorted([(-points, spec.name) for points, spec in rated if points])[:most]
     return [specs[name] for _, name in best]
 
@@ -107,7 +107,7 @@ def has_all(must: list[str], spec: ToolSpec) -> bool:
     return all(word in spec.name.lower() for word in must)
 
 
-def worth(word: str, spec: ToolSpec) -> int:
+def score_word(word: str, spec: ToolSpec) -> int:
     name, about = spec.name.lower(), spec.description.lower()
     if word == name:
         return WHOLE_NAME
@@ -132,12 +132,12 @@ def words_of(text: str) -> list[str]:
 # --- what the model sees ------------------------------------------------------------------------------------------
 
 
-def shown(found: list[ToolSpec]) -> tuple[list[str], list[str]]:
+def fit_schemas(found: list[ToolSpec]) -> tuple[list[str], list[str]]:
     """As many as there is room for, and the names of the others."""
     room = MOST_TEXT
     blocks: list[str] = []
     for spec in found:
-        block = one(spec)
+        block = encode_spec(spec)
         room -= len(block) + 1
         if room < 0:
             break
@@ -145,7 +145,7 @@ def shown(found: list[ToolSpec]) -> tuple[list[str], list[str]]:
     return blocks, [spec.name for spec in found[len(blocks) :]]
 
 
-def one(spec: ToolSpec) -> str:
+def encode_spec(spec: ToolSpec) -> str:
     """A line of JSON. The words of a foreign tool cannot end the tag: JSON can do without '<'."""
     fields: dict[str, Any] = {"description": spec.description, "name": spec.name, "parameters": spec.schema}
     return f"<function>{msgspec.json.encode(fields).decode().replace('<', BRACKET)}</function>"
@@ -154,19 +154,21 @@ def one(spec: ToolSpec) -> str:
 BRACKET = "\\u003c"
 
 
-def notes(given: SearchInput, names: tuple[str, ...], missing: list[str], left_out: list[str]) -> list[str]:
+def list_search_notes(
+    given: ToolSearchInput, names: tuple[str, ...], missing: list[str], left_out: list[str]
+) -> list[str]:
     said: list[str] = []
     if not names and not missing and not left_out:
         said.append(
             f"No tool fits '{given.query[:100]}'. Use other words, or a name from the description of ToolSearch."
         )
     if missing:
-        said.append(f"Not among the tools known by name only: {quoted(missing)}. If you have it already, call it.")
+        said.append(f"Not among the tools known by name only: {quote_names(missing)}. If you have it already, call it.")
     if left_out:
-        said.append(f"There was no room for {quoted(left_out)}: ask for fewer at once.")
+        said.append(f"There was no room for {quote_names(left_out)}: ask for fewer at once.")
     return said
 
 
-def quoted(names: list[str]) -> str:
+def quote_names(names: list[str]) -> str:
     shown = ", ".join([f"'{name[:100]}'" for name in names[:10]])
     return f"{shown} and {len(names) - 10} more" if len(names) > 10 else shown

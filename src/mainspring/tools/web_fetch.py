@@ -15,7 +15,7 @@ from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
 from mainspring.permissions.hosts import host_of
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.web.asking import Ask, build_page_question
 from mainspring.web.fetching import Near
 from mainspring.web.marking import mark_as_web_content
@@ -32,7 +32,7 @@ class WebFetchInput(Input, frozen=True):
 
 
 def web_fetch_tool(reader: PageReader, near: Near, ask: Ask | None = None) -> Tool:
-    async def run(given: WebFetchInput, calling: Calling) -> Answer:
+    async def run(given: WebFetchInput, calling: ToolContext) -> ToolAnswer:
         began = perf_counter_ns()
         calling.progress(f"Fetching {given.url[:200]}")
         page = await reader.read(given.url, _or_approved(near, given.url) if calling.approved else near)
@@ -41,8 +41,10 @@ def web_fetch_tool(reader: PageReader, near: Near, ask: Ask | None = None) -> To
         facts = {"url": page.url, "code": page.status, "codeText": _phrase(page.status), "bytes": page.size}
         data: dict[str, Any] = {**facts, "result": result, "durationMs": took}
         if page.status >= 400:
-            return Answer((Text(result),), data, is_error=True)
-        return answer(result, data, Rendering(f"Received {page.size:,} bytes ({page.status} {_phrase(page.status)})"))
+            return ToolAnswer((Text(result),), data, is_error=True)
+        return make_answer(
+            result, data, Rendering(f"Received {page.size:,} bytes ({page.status} {_phrase(page.status)})")
+        )
 
     return Tool(
         name="WebFetch",

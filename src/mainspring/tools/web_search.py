@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer, without_nul
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.web.marking import mark_as_web_content
 from mainspring.web.searching import Search, WebSearchQuery, WebSearchResults, filter_results
 
@@ -27,7 +27,7 @@ class WebSearchInput(Input, frozen=True):
 
 
 def web_search_tool(search: Search | None) -> Tool:
-    async def run(given: WebSearchInput, calling: Calling) -> Answer:
+    async def run(given: WebSearchInput, calling: ToolContext) -> ToolAnswer:
         if search is None:
             raise ToolError(NO_SEARCH)
         if given.allowed_domains and given.blocked_domains:
@@ -40,7 +40,7 @@ def web_search_tool(search: Search | None) -> Tool:
         pages = [{"title": hit.title, "url": hit.url} for hit in found.hits]
         results: list[Any] = [{"tool_use_id": calling.id, "content": pages}, *([found.says] if found.says else [])]
         data: dict[str, Any] = {"query": given.query, "results": results, "durationSeconds": perf_counter() - began}
-        return answer(_told(found, given.query), data, Rendering(f"Found {len(pages)} pages"))
+        return make_answer(_told(found, given.query), data, Rendering(f"Found {len(pages)} pages"))
 
     return Tool(
         name="WebSearch",

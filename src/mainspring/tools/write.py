@@ -12,12 +12,21 @@ from mainspring.core.updates import Rendering
 from mainspring.processes.atomic import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools import patch
-from mainspring.tools.aside import settled
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
-from mainspring.tools.coding import UTF_8, Coding, all_crlf, decode, encode, plain, refuse_half_characters, showable
+from mainspring.tools.aside import run_in_thread_to_end
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
+from mainspring.tools.coding import (
+    UTF_8,
+    FileEncoding,
+    all_crlf,
+    decode_text,
+    encode_text,
+    mark_half_characters,
+    normalize_newlines,
+    refuse_half_characters,
+)
 from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL
-from mainspring.tools.files import WHOLE, as_read, changed, whole, written
-from mainspring.tools.snippet import around
+from mainspring.tools.files import WHOLE, file_changed_error, get_read_digest, read_whole_file, translate_write_errors
+from mainspring.tools.snippet import snippet_around
 
 
 class WriteInput(Input, frozen=True):
@@ -25,66 +34,68 @@ class WriteInput(Input, frozen=True):
     content: Annotated[str, "All of it."]
 
 
-async def run(given: WriteInput, calling: Calling) -> Answer:
+async def run_write(given: WriteInput, calling: ToolContext) -> ToolAnswer:
     refuse_half_characters(content=given.content)
     path = calling.resolve(given.file_path)
-    return await settled(lambda: _write(given, path, calling))  # it waits for the disk
+    return await run_in_thread_to_end(lambda: _write(given, path, calling))  # it waits for the disk
 
 
-def _write(given: WriteInput, path: Resolved, calling: Calling) -> Answer:
+def _write(given: WriteInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
     if path.kind != "file":
         _put(path, given.content.encode(), None, calling)
         return _created(given, path)
-    before = as_read(path, calling)
-    data = whole(path, calling)
+    before = get_read_digest(path, calling)
+    data = read_whole_file(path, calling)
     if digest(data) != before:
-        raise changed(path)
+        raise file_changed_error(path)
     old, coding = _old(data, path)
     text = given.content
     if "\r" not in text and all_crlf(old):
         text = text.replace("\n", "\r\n")
-    _put(path, encode(text.removeprefix("\ufeff") if coding.mark else text, coding), before, calling)
+    _put(path, encode_text(text.removeprefix("\ufeff") if coding.mark else text, coding), before, calling)
     return _updated(given, path, old)
 
 
-def _old(data: bytes, path: Resolved) -> tuple[str, Coding]:
+def _old(data: bytes, path: Resolved) -> tuple[str, FileEncoding]:
     """What was no text may be replaced as well, and then there is nothing to keep."""
     try:
-        return decode(data, path.asked)
+        return decode_text(data, path.asked)
     except ToolError:
         return "", UTF_8
 
 
-def _put(path: Resolved, data: bytes, before: str | None, calling: Calling) -> None:
+def _put(path: Resolved, data: bytes, before: str | None, calling: ToolContext) -> None:
     if len(data) > WHOLE:
         raise ToolError(f"'content' has {len(data):,} bytes; {WHOLE:,} is the most. Nothing was done.")
-    with written(path):
+    with translate_write_errors(path):
         calling.place.put(path, data, before=before)
 
 
 # --- what it came to --------------------------------------------------------------------------------
 
 
-def _created(given: WriteInput, path: Resolved) -> Answer:
-    lines = patch.lines_of(plain(given.content))
-    return answer(
+def _created(given: WriteInput, path: Resolved) -> ToolAnswer:
+    lines = patch.lines_of(normalize_newlines(given.content))
+    return make_answer(
         f"File created successfully at: {path.asked}",
         _facts("create", given, path, None, []),
-        Rendering(f"Wrote {len(lines)} lines to {path.asked}", around(lines, 0, min(len(lines), 20))),
+        Rendering(f"Wrote {len(lines)} lines to {path.asked}", snippet_around(lines, 0, min(len(lines), 20))),
     )
 
 
-def _updated(given: WriteInput, path: Resolved, old_text: str) -> Answer:
-    before = showable(plain(old_text))
-    old, new = patch.lines_of(before), patch.lines_of(plain(given.content.removeprefix("\ufeff")))
+def _updated(given: WriteInput, path: Resolved, old_text: str) -> ToolAnswer:
+    before = mark_half_characters(normalize_newlines(old_text))
+    old, new = patch.lines_of(before), patch.lines_of(normalize_newlines(given.content.removeprefix("\ufeff")))
     ranges = patch.ranges_between(old, new)
-    hunks = patch.hunks(old, new, ranges)
+    hunks = patch.make_hunks(old, new, ranges)
     words = f"'{path.asked}' was replaced: {len(old):,} lines before, {len(new):,} now."
     if ranges and new:
-        words += f" The first change is here:\n{around(new, ranges[0].new, ranges[0].new_end)}"
-    plus, minus = patch.counted(hunks)
-    shown = Rendering(f"Wrote {path.asked} (+{plus} -{minus})", patch.diff(hunks, path.asked, MOST_DIFF), "diff")
-    return answer(words, _facts("update", given, path, before, hunks), shown)
+        words += f" The first change is here:\n{snippet_around(new, ranges[0].new, ranges[0].new_end)}"
+    plus, minus = patch.count_changes(hunks)
+    shown = Rendering(
+        f"Wrote {path.asked} (+{plus} -{minus})", patch.format_patch(hunks, path.asked, MOST_DIFF), "diff"
+    )
+    return make_answer(words, _facts("update", given, path, before, hunks), shown)
 
 
 def _facts(kind: str, given: WriteInput, path: Resolved, before: str | None, hunks: list[Any]) -> dict[str, Any]:
@@ -109,7 +120,7 @@ WRITE = Tool(
         "use Edit. Its mode, encoding and line ends are kept."
     ),
     input=WriteInput,
-    run=run,
+    run=run_write,
     paths=("file_path",),
     summary=_summary,
 )

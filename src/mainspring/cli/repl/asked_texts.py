@@ -17,7 +17,7 @@ from mainspring.cli.repl.page import Page, clean, markdown
 from mainspring.cli.repl.sheet import OF_A_RUN, STOPS, Sheet
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Mode
-from mainspring.tools.plan import approved
+from mainspring.tools.plan import is_approved
 
 TITLE = "Question"
 PLAN = re.compile(r"(?P<plan>.*)\n\nCarry out this plan, in mode '(?P<mode>[^'\n]*)'\? [^\n]*\Z", re.DOTALL)
@@ -55,7 +55,7 @@ def of_plan(text: str, now: Clock) -> Sheet[PlanSaid] | None:
         if picked is not None and picked.places[0] < len(ways):
             return ways[picked.places[0]][1]
         words = picked.words if picked is not None else ""
-        return PlanSaid(f"no: {words}" if approved(words) else words or "no")  # 'ok', but as a no
+        return PlanSaid(f"no: {words}" if is_approved(words) else words or "no")  # 'ok', but as a no
 
     choices, out = Choices([*[choice for choice, _ in ways], no]), (("esc", "no"), STOPS)
     return Sheet("Carry out this plan?", markdown(found["plan"]), choices, meant, now=now, ways_out=out, grants=True)

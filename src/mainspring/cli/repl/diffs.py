@@ -139,7 +139,7 @@ def between(old: str, new: str) -> list[Changed]:
     """With the lines around what changes, as the model has given them."""
     before, after = patch.lines_of(old), patch.lines_of(new)
     changes: list[Changed] = []
-    for hunk in patch.hunks(before, after, patch.ranges_between(before, after)):
+    for hunk in patch.make_hunks(before, after, patch.ranges_between(before, after)):
         if changes:
             changes.append(Changed("…", ""))
         changes += [Changed(line[:1], line[1:]) for line in hunk["lines"] if line != patch.NO_NEWLINE]

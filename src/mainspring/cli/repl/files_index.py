@@ -19,12 +19,12 @@ from itertools import chain
 from mainspring.agent.harmless import harmless
 from mainspring.core.errors import ToolError
 from mainspring.processes.opening import open_folder
-from mainspring.tools.aside import Halt
-from mainspring.tools.base import Place
-from mainspring.tools.search import answered
-from mainspring.tools.search_child import Where
-from mainspring.tools.search_output import names
-from mainspring.tools.search_request import Request
+from mainspring.tools.aside import HaltSignal
+from mainspring.tools.base import Workspace
+from mainspring.tools.search import run_search
+from mainspring.tools.search_child import SearchLocation
+from mainspring.tools.search_output import parse_names
+from mainspring.tools.search_request import FileSearchRequest
 
 MOST_FILES = 100_000
 MOST_BYTES = 100 * MOST_FILES  # of their names; a path of a project has about 60
@@ -154,7 +154,7 @@ class FilesIndex:
 
     def __init__(
         self,
-        place: Place,
+        place: Workspace,
         *,
         now: Callable[[], float] = time.monotonic,
         changed: Callable[[], None] = lambda: None,
@@ -165,7 +165,7 @@ class FilesIndex:
         self._files: frozenset[str] = frozenset()
         self._next_look = float("-inf")
         self._thread: threading.Thread | None = None
-        self._halt: Halt | None = None
+        self._halt: HaltSignal | None = None
         self._lock = threading.Lock()  # held for moments: who begins a look, who closes
         self._closed = False
         self._first = threading.Event()
@@ -184,7 +184,7 @@ class FilesIndex:
             looking = self._thread is not None and self._thread.is_alive()
             if self._closed or looking or self._now() < self._next_look:
                 return
-            self._halt = halt = Halt(SECONDS)
+            self._halt = halt = HaltSignal(SECONDS)
             # No daemon: the interpreter waits for it, two seconds at most, so that its child is ended as well.
             self._thread = threading.Thread(target=self._look, args=(halt,), name="paths")
             self._next_look = self._now() + FRESH
@@ -205,7 +205,7 @@ class FilesIndex:
                 self._halt.now()
         self.settle()
 
-    def _look(self, halt: Halt) -> None:
+    def _look(self, halt: HaltSignal) -> None:
         began = self._now()
         try:
             found = frozenset(_found(self._place, halt))
@@ -221,15 +221,15 @@ class FilesIndex:
             self._first.set()
 
 
-def _found(place: Place, halt: Halt) -> list[str]:
+def _found(place: Workspace, halt: HaltSignal) -> list[str]:
     """Relative to the folder; as ripgrep sees it, or our own walk where there is none. What ended too early counts."""
     real = os.path.realpath(place.root)
     folder = open_folder(real)
     try:
-        output = answered(Request("names"), Where(folder, real), place, halt)
+        output = run_search(FileSearchRequest("names"), SearchLocation(folder, real), place, halt)
     finally:
         os.close(folder)
-    return [name for name in names(output.data[:MOST_BYTES]) if typable(name)][:MOST_FILES]
+    return [name for name in parse_names(output.data[:MOST_BYTES]) if typable(name)][:MOST_FILES]
 
 
 def typable(name: str) -> bool:

@@ -12,30 +12,30 @@ from rich.text import Text
 from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
 from mainspring.cli.repl.page import Page, clean, one_line
 from mainspring.cli.repl.sheet import OF_A_RUN, Asking, Sheet
-from mainspring.tools.question import Question, meant
+from mainspring.tools.question import UserQuestion, match_answer
 
 OTHER = Choice("Other (your own words)", words="Other", hint="your own words", bare=False)
 Answers = tuple[str, ...]
 
 
-def form(questions: Sequence[Question], now: Clock) -> Form:
+def form(questions: Sequence[UserQuestion], now: Clock) -> Form:
     return Form(questions, now)
 
 
-def spoken(one: Question, picked: Picked) -> str:
+def spoken(one: UserQuestion, picked: Picked) -> str:
     """Numbers and labels may look like each other, and labels may hold commas: the first way that is understood."""
     places = [place for place in picked.places if place < len(one.options)]
     labels = [one.options[place].label for place in places]
     if picked.words:
         said = ", ".join([*labels, picked.words])
-        return said if meant(one, said) == said else f'"{said}"'  # or it would be the name of something else
+        return said if match_answer(one, said) == said else f'"{said}"'  # or it would be the name of something else
     numbers = [place + 1 for place in places]
     ways = (labels, [f"{number}" for number in numbers], [f"{number}." for number in numbers])
     said = ", ".join(labels)
-    return next((way for way in map(", ".join, ways) if meant(one, way) == said), said)
+    return next((way for way in map(", ".join, ways) if match_answer(one, way) == said), said)
 
 
-def sheet_of(one: Question, title: str, now: Clock, before: str = "") -> Sheet[str | None]:
+def sheet_of(one: UserQuestion, title: str, now: Clock, before: str = "") -> Sheet[str | None]:
     """`before`: what was answered already."""
     options = [Choice(one_line(option.label), clean(option.description)) for option in one.options]
     lines = [Text(clean(one.question))]
@@ -50,7 +50,7 @@ def sheet_of(one: Question, title: str, now: Clock, before: str = "") -> Sheet[s
 
 
 class Form(Asking[Answers | None]):
-    def __init__(self, questions: Sequence[Question], now: Clock) -> None:
+    def __init__(self, questions: Sequence[UserQuestion], now: Clock) -> None:
         super().__init__(None)
         self._questions, self._now = tuple(questions), now
         self._answers = [""] * len(self._questions)
@@ -126,7 +126,7 @@ class Form(Asking[Answers | None]):
         lines: list[Text] = []
         names: list[Choice] = []
         for place, (one, answer) in enumerate(zip(self._questions, self._answers, strict=True), 1):
-            lines += [Text(clean(one.question)), Text.assemble(("⎿ ", "detail"), clean(meant(one, answer)))]
+            lines += [Text(clean(one.question)), Text.assemble(("⎿ ", "detail"), clean(match_answer(one, answer)))]
             names.append(Choice(f"Change the answer to: {one_line(one.header) or f'question {place}'}"))
 
         def chosen(picked: Picked | None) -> int | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mainspring.context.agents import AgentType
     from mainspring.core.messages import Block
     from mainspring.engine.errand import AtWork
-    from mainspring.tools.background import Running
+    from mainspring.tools.background import BackgroundCommand
 
 TAIL = 4_000  # bytes of an output in which the last line is looked for,
 AGENT_TAIL = 64_000  # and of an agent's file
@@ -92,7 +92,7 @@ async def stop(talk: Talk, name: str, known: list[str]) -> None:
     tell(talk, f"'{name}' was ended.", Style.DIM)
 
 
-def of_command(running: Running) -> list[str]:
+def of_command(running: BackgroundCommand) -> list[str]:
     head = f"{running.id}  {running.told}  {about(running.about or running.command)}"
     return [head, *indented(last_line(running))]
 
@@ -109,7 +109,7 @@ def indented(words: str) -> list[str]:
     return [f"    {clip(clean(words), LONGEST_ABOUT)}"] if words.strip() else []
 
 
-def last_line(running: Running) -> str:
+def last_line(running: BackgroundCommand) -> str:
     """What the model has taken is no longer in memory, but in the file."""
     text = running.child.stdout.end(TAIL) or end_of(running.path)
     return next((row for row in reversed(text.splitlines()) if row.strip()), "")

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
-from mainspring.tools.mcp.results import clean, named
+from mainspring.tools.mcp.results import clean_mcp_text, one_line_name
 
 Ask = Callable[[str], Awaitable[str]]
 
@@ -25,11 +25,11 @@ TRIES = 3  # answers to one field that do not fit, until the form is left
 YES, NO = ("y", "yes", "true"), ("n", "no", "false")
 
 
-class UnfitError(Exception):
+class FormAnswerError(Exception):
     """An answer that the field does not take, in words for the person; or a form that cannot be put."""
 
 
-class Field(Bundle):
+class FormField(Bundle):
     name: str
     kind: str  # string, number, integer, boolean, array
     about: str
@@ -40,95 +40,99 @@ class Field(Bundle):
     most: float | None = None
 
 
-async def put(server: str, wish: dict[str, Any], ask: Ask) -> dict[str, Any]:
+async def ask_form(server: str, wish: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """The server's answer, as JSON. Whoever cannot be asked has said no."""
     try:
         if wish.get("mode") == "url":
-            return await by_address(server, wish, ask)
-        return await by_form(server, wish, fields_of(wish.get("requestedSchema")), ask)
-    except (ToolError, UnfitError):
+            return await ask_to_open_url(server, wish, ask)
+        return await ask_fields(server, wish, fields_of(wish.get("requestedSchema")), ask)
+    except (ToolError, FormAnswerError):
         return DECLINE
 
 
-async def by_address(server: str, wish: dict[str, Any], ask: Ask) -> dict[str, Any]:
+async def ask_to_open_url(server: str, wish: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """We open nothing: the person does, or does not."""
-    address = clean(wish.get("url"))
+    address = clean_mcp_text(wish.get("url"))
     if not address.startswith(("https://", "http://")) or len(address) > LONGEST or not address.isprintable():
         return DECLINE
-    said = await ask(f"{head(server, wish)}\nIt wants you to open: {address}\nHave you done so? y, or n to decline.")
+    said = await ask(
+        f"{format_form_head(server, wish)}\nIt wants you to open: {address}\nHave you done so? y, or n to decline."
+    )
     return {"action": "accept"} if said.strip().lower() in YES else DECLINE
 
 
-async def by_form(server: str, wish: dict[str, Any], fields: list[Field], ask: Ask) -> dict[str, Any]:
+async def ask_fields(server: str, wish: dict[str, Any], fields: list[FormField], ask: Ask) -> dict[str, Any]:
     wanted = ", ".join([f"{field.name}{'' if field.required else ' (may be left out)'}" for field in fields])
     wants = f"\nIt wants to know: {wanted}" if wanted else ""
-    if (await ask(f"{head(server, wish)}{wants}\nAnswer it? y, or n to decline.")).strip().lower() not in YES:
+    if (
+        await ask(f"{format_form_head(server, wish)}{wants}\nAnswer it? y, or n to decline.")
+    ).strip().lower() not in YES:
         return DECLINE
     content: dict[str, Any] = {}
     for field in fields:
         try:
-            value = await answered(field, ask)
-        except UnfitError:
+            value = await ask_for_field(field, ask)
+        except FormAnswerError:
             return CANCEL
         if value is not None:
             content[field.name] = value
     return {"action": "accept", "content": content}
 
 
-def head(server: str, wish: dict[str, Any]) -> str:
-    return f"The MCP server '{server}' asks: {clean(wish.get('message')).strip()[:LONGEST] or '(nothing)'}"
+def format_form_head(server: str, wish: dict[str, Any]) -> str:
+    return f"The MCP server '{server}' asks: {clean_mcp_text(wish.get('message')).strip()[:LONGEST] or '(nothing)'}"
 
 
-async def answered(field: Field, ask: Ask) -> Any:
-    """None: it is left out. Raises `UnfitError` if too many answers do not fit."""
+async def ask_for_field(field: FormField, ask: Ask) -> Any:
+    """None: it is left out. Raises `FormAnswerError` if too many answers do not fit."""
     why = ""
     for _ in range(TRIES):
-        said = (await ask(f"{why}{shown(field)}")).strip()
+        said = (await ask(f"{why}{format_field(field)}")).strip()
         try:
-            return meant(field, said)
-        except UnfitError as error:
+            return parse_field_answer(field, said)
+        except FormAnswerError as error:
             why = f"That does not fit: {error}.\n"
-    raise UnfitError(why)
+    raise FormAnswerError(why)
 
 
 # --- a field --------------------------------------------------------------------------------------------------------
 
 
-def fields_of(schema: Any) -> list[Field]:
-    """Raises `UnfitError` for what is no form."""
+def fields_of(schema: Any) -> list[FormField]:
+    """Raises `FormAnswerError` for what is no form."""
     given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     properties, required = given.get("properties"), given.get("required")
     if not isinstance(properties, dict):
-        raise UnfitError("it has no fields")
+        raise FormAnswerError("it has no fields")
     found = cast("dict[str, Any]", properties)
     if len(found) > MOST_FIELDS:
-        raise UnfitError("it has too many fields")
+        raise FormAnswerError("it has too many fields")
     needed = items_of(required)
     return [field_of(name, one, required=name in needed) for name, one in found.items()]
 
 
-def field_of(name: str, schema: Any, *, required: bool) -> Field:
+def field_of(name: str, schema: Any, *, required: bool) -> FormField:
     given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     kind = given.get("type")
-    if kind not in ("string", "number", "integer", "boolean", "array") or name != named(name):
-        raise UnfitError(f"the field '{named(name)}' is none that can be asked for")
+    if kind not in ("string", "number", "integer", "boolean", "array") or name != one_line_name(name):
+        raise FormAnswerError(f"the field '{one_line_name(name)}' is none that can be asked for")
     items = given.get("items")
     choices = choices_of(cast("dict[str, Any]", items) if kind == "array" and isinstance(items, dict) else given)
     if kind == "array" and not choices:
-        raise UnfitError(f"the field '{name}' has nothing to choose from")
-    words = [named(given.get(key)) for key in ("title", "description")]
+        raise FormAnswerError(f"the field '{name}' has nothing to choose from")
+    words = [one_line_name(given.get(key)) for key in ("title", "description")]
     low, high = {"string": ("minLength", "maxLength"), "array": ("minItems", "maxItems")}.get(
         kind, ("minimum", "maximum")
     )
-    return Field(
+    return FormField(
         name,
         kind,
         ": ".join([word for word in words if word and word != name]),
         required,
         choices,
         default_of(given.get("default")),
-        number(given.get(low)),
-        number(given.get(high)),
+        as_number(given.get(low)),
+        as_number(given.get(high)),
     )
 
 
@@ -141,8 +145,8 @@ def choices_of(schema: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         values, titles = items_of(schema.get("enum")), items_of(schema.get("enumNames"))
         found = list(zip(values, titles if len(titles) == len(values) else values, strict=True))
     if len(found) > MOST_CHOICES or not all(isinstance(value, str) for value, _ in found):
-        raise UnfitError("its choices are none that can be shown")
-    return tuple([(value, named(title)) for value, title in found if isinstance(value, str)])
+        raise FormAnswerError("its choices are none that can be shown")
+    return tuple([(value, one_line_name(title)) for value, title in found if isinstance(value, str)])
 
 
 def items_of(value: Any) -> list[object]:
@@ -157,72 +161,74 @@ def default_of(value: Any) -> Any:
     return texts if texts and all(isinstance(one, str) for one in texts) else None
 
 
-def number(value: Any) -> float | None:
+def as_number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 HOW = {"number": "A number", "integer": "A whole number", "boolean": "y or n"}
 
 
-def shown(field: Field) -> str:
+def format_field(field: FormField) -> str:
     lines = [f"{field.name}: {field.about}" if field.about else field.name]
     lines += [f"  {place}. {title}" for place, (_, title) in enumerate(field.choices, 1)]
     how = "Numbers, with commas between them" if field.kind == "array" else "A number or a name"
-    empty = f"empty for {named(str(field.default))}" if field.default is not None else "empty to leave it out"
+    empty = f"empty for {one_line_name(str(field.default))}" if field.default is not None else "empty to leave it out"
     words = [how if field.choices else HOW.get(field.kind, "Text")]
     if field.default is not None or not field.required:
         words.append(empty)
     return "\n".join([*lines, f"{'; '.join(words)}."])
 
 
-def meant(field: Field, said: str) -> Any:
-    """The value that an answer stands for; None: it is left out. Raises `UnfitError`."""
+def parse_field_answer(field: FormField, said: str) -> Any:
+    """The value that an answer stands for; None: it is left out. Raises `FormAnswerError`."""
     if not said:
         if field.default is not None:
             return field.default
         if field.required:
-            raise UnfitError("an answer is needed")
+            raise FormAnswerError("an answer is needed")
         return None
     if field.kind == "array":
-        chosen = list(dict.fromkeys([choice(field, part) for part in said.split(",")]))
-        within(field, len(chosen), "choices")
+        chosen = list(dict.fromkeys([parse_choice(field, part) for part in said.split(",")]))
+        check_range(field, len(chosen), "choices")
         return chosen
     if field.choices:
-        return choice(field, said)
+        return parse_choice(field, said)
     match field.kind:
         case "boolean":
             if said.lower() not in (*YES, *NO):
-                raise UnfitError("'y' or 'n'")
+                raise FormAnswerError("'y' or 'n'")
             return said.lower() in YES
         case "string":
-            within(field, len(said), "characters")
+            check_range(field, len(said), "characters")
             return said
         case _:
-            value = numeric(field, said)
-            within(field, value, "")
+            value = parse_numeric(field, said)
+            check_range(field, value, "")
             return value
 
 
-def choice(field: Field, said: str) -> str:
+def parse_choice(field: FormField, said: str) -> str:
     wanted = said.strip().casefold()
     for place, (value, title) in enumerate(field.choices, 1):
         if wanted in (str(place), value.casefold(), title.casefold()):
             return value
-    raise UnfitError(f"'{named(said)}' is none of the choices")
+    raise FormAnswerError(f"'{one_line_name(said)}' is none of the choices")
 
 
-def numeric(field: Field, said: str) -> float:
+def parse_numeric(field: FormField, said: str) -> float:
     try:
         return int(said) if field.kind == "integer" else float(said)
     except ValueError:
-        raise UnfitError(f"'{named(said)}' is no {'whole ' if field.kind == 'integer' else ''}number") from None
+        raise FormAnswerError(
+            f"'{one_line_name(said)}' is no {'whole ' if field.kind == 'integer' else ''}number"
+        ) from None
 
 
-def within(field: Field, size: float, what: str) -> None:
+def check_range(field: FormField, size: float, what: str) -> None:
     unit = f" {what}" if what else ""
     if not isfinite(size):  # which JSON cannot hold
-        raise UnfitError("that is no number")
+        raise FormAnswerError("that is no number")
     if field.least is not None and size < field.least:
-        raise UnfitError(f"{field.least:g}{unit} is the least")
+        raise FormAnswerError(f"{field.least:g}{unit} is the least")
     if field.most is not None and size > field.most:
-        raise UnfitError(f"{field.most:g}{unit} is the most")
+        raise FormAnswerError(f"{field.most:g}{unit} is the most")

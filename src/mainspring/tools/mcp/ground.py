@@ -30,7 +30,7 @@ BRINGS_CODE = (
 )  # fmt: skip
 
 
-class Ground(Bundle):
+class ServerDirectory(Bundle):
     project: str  # the working folder
     trusted: bool = False  # by the user
     home: str | None = None  # our folder in the user's home

@@ -8,27 +8,27 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mainspring.core.errors import UsageError
-from mainspring.tools.mcp.values import Limits
+from mainspring.tools.mcp.values import McpTimeouts
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Children
-    from mainspring.tools.mcp.ground import Ground
+    from mainspring.tools.mcp.ground import ServerDirectory
     from mainspring.tools.mcp.relayed import Send
 
-USUAL = Limits()
+USUAL = McpTimeouts()
 
 
-class Host:
+class McpServerDefaults:
     """What all servers of a session share."""
 
     def __init__(  # noqa: PLR0913  # keywords, the last ones
         self,
         children: Callable[[], Children],
         env: Callable[[], Mapping[str, str]],
-        ground: Ground,
+        ground: ServerDirectory,
         relay: Send | None = None,
         *,
-        limits: Limits = USUAL,
+        limits: McpTimeouts = USUAL,
         folders: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
         """`relay` reaches the servers within the program that drives us; None: nobody does. `folders`: that are worked

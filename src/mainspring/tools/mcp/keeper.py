@@ -29,7 +29,7 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def become(given: int, taken: int, command: list[str]) -> None:
+def become_server(given: int, taken: int, command: list[str]) -> None:
     """In the new process: from here on it is the server."""
     try:
         prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
@@ -44,18 +44,18 @@ def become(given: int, taken: int, command: list[str]) -> None:
     os._exit(FAILED)
 
 
-def descent(pid: int) -> list[int]:
+def list_descendants(pid: int) -> list[int]:
     """Everything that descends from a process, as far as the system tells."""
     found: list[int] = []
     left = [pid]
     while left:
-        for one in children(left.pop()):
+        for one in list_children(left.pop()):
             found.append(one)
             left.append(one)
     return found
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     found: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # nothing more is loaded
@@ -66,13 +66,13 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def send(pids: list[int], number: int) -> None:
+def signal_processes(pids: list[int], number: int) -> None:
     for pid in pids:
         with contextlib.suppress(OSError):  # it is gone, or another user's
             os.kill(pid, number)
 
 
-class Keeper:
+class Supervisor:
     def __init__(self, server: int, given: int) -> None:
         self.server, self.given = server, given
         self.code: int | None = None
@@ -120,7 +120,7 @@ class Keeper:
         deadline = time.monotonic() + seconds
         while True:
             self.reap()
-            if self.code is not None and not descent(os.getpid()):
+            if self.code is not None and not list_descendants(os.getpid()):
                 return True
             if time.monotonic() > deadline:
                 return False
@@ -130,11 +130,11 @@ class Keeper:
         by_itself, when_asked = PATIENCE
         if self.code is None and not self.wanted and self.wait(by_itself):
             return
-        send(descent(os.getpid()) or [self.server], signal.SIGTERM)
+        signal_processes(list_descendants(os.getpid()) or [self.server], signal.SIGTERM)
         if self.wait(when_asked):
             return
         while not self.wait(PAUSE):
-            send(descent(os.getpid()) or [self.server], signal.SIGKILL)
+            signal_processes(list_descendants(os.getpid()) or [self.server], signal.SIGKILL)
 
 
 def main(given: str, taken: str, language: str, *command: str) -> int:
@@ -143,9 +143,9 @@ def main(given: str, taken: str, language: str, *command: str) -> int:
     prctl(SET_CHILD_SUBREAPER, 1)
     server = os.fork()
     if server == 0:
-        become(int(given), int(taken), list(command))
+        become_server(int(given), int(taken), list(command))
     os.close(int(taken))  # it is the server's alone, and ends with it
-    keeper = Keeper(server, int(given))
+    keeper = Supervisor(server, int(given))
     for number in ASKED:
         signal.signal(number, keeper.ask)
     signal.signal(signal.SIGCHLD, keeper.wake)

@@ -19,8 +19,16 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ValidationError
 
-from mainspring.tools.mcp.pages import Page, paged
-from mainspring.tools.mcp.values import MOST, DamagedError, GoneError, LostError, Progress, RefusedError, Sort
+from mainspring.tools.mcp.pages import Page, fetch_all_pages
+from mainspring.tools.mcp.values import (
+    MOST,
+    McpConnectionLostError,
+    McpInvalidReplyError,
+    McpListKind,
+    McpProgress,
+    McpRefusedError,
+    McpSessionGoneError,
+)
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 
     from mcp.client._transport import ReadStream
 
-    from mainspring.tools.mcp.ways import Heard, Streams
+    from mainspring.tools.mcp.ways import LastHttpStatus, Streams
 
 NOT_FOUND = 404
 BROKEN = "SSE stream"  # how the client's words begin for an answer that broke off
@@ -38,7 +46,7 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs is no
 T = TypeVar("T")
 
 
-class Watched:
+class WatchedStream:
     """A stream of messages that says when it has ended."""
 
     def __init__(self, inner: ReadStream[SessionMessage | Exception], ended: Callable[[], None]) -> None:
@@ -75,10 +83,10 @@ class Watched:
         return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
 
 
-class Link:
+class OfficialClientSession:
     """A session with a server."""
 
-    def __init__(self, session: ClientSession, news: Callable[[], None], heard: Heard | None = None) -> None:
+    def __init__(self, session: ClientSession, news: Callable[[], None], heard: LastHttpStatus | None = None) -> None:
         """`news` is called when it is lost. `heard`: it goes over HTTP."""
         self._session, self._news, self._heard = session, news, heard
         self.lost = False
@@ -103,28 +111,28 @@ class Link:
             return frozenset({"tools"})
         return frozenset([name for name in ("tools", "resources", "prompts") if getattr(said, name) is not None])
 
-    async def listed(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
-        return await paged(lambda cursor: self._page(sort, cursor), MOST[sort])
+    async def listed(self, sort: McpListKind) -> tuple[list[dict[str, Any]], bool]:
+        return await fetch_all_pages(lambda cursor: self._page(sort, cursor), MOST[sort])
 
-    async def _page(self, sort: Sort, cursor: str | None) -> Page:
+    async def _page(self, sort: McpListKind, cursor: str | None) -> Page:
         session, asked = self._session, types.PaginatedRequestParams(cursor=cursor) if cursor else None
         found: list[Any]
         match sort:
-            case Sort.TOOLS:
+            case McpListKind.TOOLS:
                 tools = await self._told(session.list_tools(params=asked))
                 found, following = [*tools.tools], tools.next_cursor
-            case Sort.RESOURCES:
+            case McpListKind.RESOURCES:
                 resources = await self._told(session.list_resources(params=asked))
                 found, following = [*resources.resources], resources.next_cursor
-            case Sort.TEMPLATES:
+            case McpListKind.TEMPLATES:
                 templates = await self._told(session.list_resource_templates(params=asked))
                 found, following = [*templates.resource_templates], templates.next_cursor
-            case Sort.PROMPTS:
+            case McpListKind.PROMPTS:
                 prompts = await self._told(session.list_prompts(params=asked))
                 found, following = [*prompts.prompts], prompts.next_cursor
-        return [as_json(one) for one in found], following
+        return [model_to_json(one) for one in found], following
 
-    async def call(self, name: str, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    async def call(self, name: str, arguments: dict[str, Any], progress: McpProgress) -> dict[str, Any]:
         """The result as JSON. Who cancels this cancels the call at the server.
 
         Not by `call_tool`: that drops a result which does not fit the server's own word about it, and what was done was
@@ -132,15 +140,15 @@ class Link:
         """
         asked = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
         asking = self._session.send_request(asked, types.CallToolResult, progress_callback=progress)
-        return as_json(await self._told(asking))
+        return model_to_json(await self._told(asking))
 
     async def read(self, uri: str) -> dict[str, Any]:
         asked = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=uri))
-        return as_json(await self._told(self._session.send_request(asked, types.ReadResourceResult)))
+        return model_to_json(await self._told(self._session.send_request(asked, types.ReadResourceResult)))
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
         asked = types.GetPromptRequest(params=types.GetPromptRequestParams(name=name, arguments=arguments))
-        return as_json(await self._told(self._session.send_request(asked, types.GetPromptResult)))
+        return model_to_json(await self._told(self._session.send_request(asked, types.GetPromptResult)))
 
     async def folders_changed(self) -> None:
         await self._told(self._session.send_notification(types.RootsListChangedNotification()))
@@ -152,22 +160,22 @@ class Link:
         except MCPError as error:
             raise self._meant(error) from None
         except (ValidationError, RecursionError) as error:
-            raise DamagedError(str(error).partition("\n")[0]) from None
+            raise McpInvalidReplyError(str(error).partition("\n")[0]) from None
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise LostError from None
+            raise McpConnectionLostError from None
 
     def _meant(self, error: MCPError) -> Exception:
         if self._heard is not None and self._heard.status == NOT_FOUND:  # by the protocol: the session is
             self.drop()
-            return GoneError()
+            return McpSessionGoneError()
         if self._heard is not None and error.code == types.CONNECTION_CLOSED and BROKEN in str(error):
             self.drop()
         if self.lost:
-            return LostError()
-        return RefusedError(str(error))
+            return McpConnectionLostError()
+        return McpRefusedError(str(error))
 
 
-class News(Protocol):
+class ServerListener(Protocol):
     """Who hears what a server says or asks by itself."""
 
     def lost(self) -> None: ...
@@ -190,7 +198,9 @@ CHANGED = (types.ToolListChangedNotification, types.PromptListChangedNotificatio
 
 
 @asynccontextmanager
-async def linked(streams: Streams, news: News, heard: Heard | None = None) -> AsyncGenerator[Link, None]:
+async def open_client_session(
+    streams: Streams, news: ServerListener, heard: LastHttpStatus | None = None
+) -> AsyncGenerator[OfficialClientSession, None]:
     read, write = streams
 
     async def hear_of(message: IncomingMessage) -> None:
@@ -201,7 +211,7 @@ async def linked(streams: Streams, news: News, heard: Heard | None = None) -> As
         context: ClientRequestContext,  # noqa: ARG001
         params: types.ElicitRequestParams,
     ) -> types.ElicitResult | types.ErrorData:
-        return types.ElicitResult.model_validate(await news.asked(as_json(params)))
+        return types.ElicitResult.model_validate(await news.asked(model_to_json(params)))
 
     async def roots(context: ClientRequestContext) -> types.ListRootsResult | types.ErrorData:  # noqa: ARG001
         places = [Path(folder) for folder in news.folders()]
@@ -213,33 +223,33 @@ async def linked(streams: Streams, news: News, heard: Heard | None = None) -> As
         link.drop()
 
     session = ClientSession(
-        Watched(read, ended),
+        WatchedStream(read, ended),
         write,
         message_handler=hear_of,
         client_info=types.Implementation(name="mainspring", version=__version__),
         elicitation_callback=elicited,
         list_roots_callback=roots,
     )
-    link = Link(session, news.lost, heard)
+    link = OfficialClientSession(session, news.lost, heard)
     async with session:
-        await handshake(session, link)
+        await greet_server(session, link)
         yield link
 
 
-def as_json(value: BaseModel) -> dict[str, Any]:
+def model_to_json(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-async def handshake(session: ClientSession, link: Link) -> None:
+async def greet_server(session: ClientSession, link: OfficialClientSession) -> None:
     """Servers of today are greeted, those of tomorrow are asked; a server that is asked first may take it amiss."""
     try:
         await session.initialize()
     except MCPError as error:
         if link.lost:
-            raise LostError from None
+            raise McpConnectionLostError from None
         if error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION):
-            raise RefusedError(str(error)) from None
+            raise McpRefusedError(str(error)) from None
         try:
             await session.discover()
         except MCPError:
-            raise RefusedError(str(error)) from None
+            raise McpRefusedError(str(error)) from None

@@ -14,14 +14,14 @@ START = "mcp__"
 LONGEST = 64  # characters of a tool's name that all providers take
 
 
-def plain(name: str) -> str:
+def replace_forbidden(name: str) -> str:
     """Without the characters that no name of a tool can have."""
     return "".join([c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name])
 
 
-def of_server(name: str) -> str:
+def normalize_server_name(name: str) -> str:
     """Raises `UsageError` for a name that could be mistaken for another's."""
-    found = plain(name)
+    found = replace_forbidden(name)
     if len(found) > LONGEST_NAME:
         raise UsageError(
             f"the MCP server '{name}' cannot be used: its name has {len(found)} characters; {LONGEST_NAME} is the most"
@@ -34,9 +34,9 @@ def of_server(name: str) -> str:
     return found
 
 
-def of_tool(server: str, tool: str) -> str:
+def make_tool_name(server: str, tool: str) -> str:
     """One that is too long is cut behind the server's name, and told from its like by the sum of the whole."""
-    whole = f"{START}{server}__{plain(tool)}"
+    whole = f"{START}{server}__{replace_forbidden(tool)}"
     if len(whole) <= LONGEST:
         return whole
     from hashlib import sha256

@@ -10,7 +10,9 @@ from mainspring.tools.mcp.values import MOST_PAGES
 Page = tuple[list[dict[str, Any]], str | None]  # entries as JSON, and where the next page begins
 
 
-async def paged(page: Callable[[str | None], Awaitable[Page]], most: int) -> tuple[list[dict[str, Any]], bool]:
+async def fetch_all_pages(
+    page: Callable[[str | None], Awaitable[Page]], most: int
+) -> tuple[list[dict[str, Any]], bool]:
     """All of them; and whether there are more than we take."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None

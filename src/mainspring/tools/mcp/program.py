@@ -14,7 +14,7 @@ from mainspring.processes.children import Children
 from mainspring.processes.output import OutputSizes
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
-from mainspring.tools.mcp.ground import Ground
+from mainspring.tools.mcp.ground import ServerDirectory
 
 KEEPER = f"{os.path.dirname(__file__)}/keeper.py"  # noqa: PTH120  # a name, not a file that is looked at
 SAID = OutputSizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
@@ -22,15 +22,15 @@ MOST_TOLD = 600  # characters of it that are told when something fails
 GRACE = 1.0  # seconds for it to end when its input has: most take a tenth
 
 
-class Program:
-    def __init__(self, children: Children, server: McpServer, env: Mapping[str, str], ground: Ground) -> None:
+class McpServerProcess:
+    def __init__(self, children: Children, server: McpServer, env: Mapping[str, str], ground: ServerDirectory) -> None:
         """Starts it. Raises `UsageError` if that cannot be."""
         self._children = children
         given = {**env, "CLAUDE_PROJECT_DIR": ground.project, **server.env}
         command = ground.find(server.command, given.get("PATH", ""))
         whole, cwd = ground.safe(given), ground.folder()
         # Many a server expects the working folder, and who reads how it failed should know.
-        self.note = "" if ground.trusted else elsewhere(cwd, ground.relative(server.args))
+        self.note = "" if ground.trusted else explain_other_folder(cwd, ground.relative(server.args))
         with ExitStack() as theirs, ExitStack() as mine:
             read, self.into = os.pipe()
             self.out, write = os.pipe()
@@ -59,9 +59,11 @@ class Program:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
         out, self.out = self.out, -1  # from here on it is the loop's, which closes it if we are cancelled
-        self._reading, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), fdopen(out, "rb"))
+        self._reading, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), open_descriptor(out, "rb")
+        )
         into, self.into = self.into, -1
-        writing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, fdopen(into, "wb"))
+        writing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, open_descriptor(into, "wb"))
         return reader, asyncio.StreamWriter(writing, protocol, None, loop)
 
     _reading: asyncio.ReadTransport | None = None
@@ -102,7 +104,7 @@ class Program:
         return f"; its last words: {said}" if said else ""
 
 
-def elsewhere(cwd: str, missed: str) -> str:
+def explain_other_folder(cwd: str, missed: str) -> str:
     """`missed`: what was meant of the working folder, perhaps."""
     note = f"; it was started in '{cwd}', for this folder is not trusted: 'mainspring trust' trusts it"
     if not missed:
@@ -111,5 +113,5 @@ def elsewhere(cwd: str, missed: str) -> str:
     return f"{note}; '{missed}' in 'args' {way_out}"
 
 
-def fdopen(fd: int, mode: str) -> object:
+def open_descriptor(fd: int, mode: str) -> object:
     return os.fdopen(fd, mode, buffering=0)

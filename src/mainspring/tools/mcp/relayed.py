@@ -12,9 +12,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
-from mainspring.tools.mcp.pages import Page, paged
-from mainspring.tools.mcp.results import named, text
-from mainspring.tools.mcp.values import MOST, DamagedError, LostError, Progress, RefusedError, Sort
+from mainspring.tools.mcp.pages import Page, fetch_all_pages
+from mainspring.tools.mcp.results import one_line_name, text_or_empty
+from mainspring.tools.mcp.values import (
+    MOST,
+    McpConnectionLostError,
+    McpInvalidReplyError,
+    McpListKind,
+    McpProgress,
+    McpRefusedError,
+)
 from mainspring.version import __version__
 
 # Takes a message to the server of this name, and brings the answer. Raises `RelayError`, or `ConnectionError` if no
@@ -24,13 +31,19 @@ Send = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 VERSION = "2025-11-25"  # of the protocol; what we say is the same in all that came before
 GREETING = "initialize"
 METHODS = {
-    Sort.TOOLS: "tools/list",
-    Sort.RESOURCES: "resources/list",
-    Sort.TEMPLATES: "resources/templates/list",
-    Sort.PROMPTS: "prompts/list",
+    McpListKind.TOOLS: "tools/list",
+    McpListKind.RESOURCES: "resources/list",
+    McpListKind.TEMPLATES: "resources/templates/list",
+    McpListKind.PROMPTS: "prompts/list",
 }
-HAS = {sort: "resources" if sort is Sort.TEMPLATES else str(sort) for sort in Sort}  # what it must say that it has
-NAMED = {**dict.fromkeys(Sort, "name"), Sort.RESOURCES: "uri", Sort.TEMPLATES: "uriTemplate"}  # what each entry needs
+HAS = {
+    sort: "resources" if sort is McpListKind.TEMPLATES else str(sort) for sort in McpListKind
+}  # what it must say that it has
+NAMED = {
+    **dict.fromkeys(McpListKind, "name"),
+    McpListKind.RESOURCES: "uri",
+    McpListKind.TEMPLATES: "uriTemplate",
+}  # what each entry needs
 SHUT = "the program that it lives in listens no more"
 MOMENT = 0.5  # seconds, at the end, to tell the server that a call was left
 
@@ -39,7 +52,7 @@ class RelayError(Exception):
     """The program that drives us cannot bring the message to its server. In its words."""
 
 
-class Relayed:
+class HostMcpSession:
     def __init__(self, name: str, send: Send, ids: Iterator[int], news: Callable[[], None]) -> None:
         """`ids` are used by nobody else. `news` is called when it is lost."""
         self._name, self._send, self._ids, self._news = name, send, ids, news
@@ -61,12 +74,12 @@ class Relayed:
         us = {"name": "mainspring", "version": __version__}
         said = await self._ask(GREETING, {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": us})
         if not isinstance(said.get("protocolVersion"), str):
-            raise DamagedError("its greeting names no 'protocolVersion'")
-        capabilities, info = table(said.get("capabilities")), table(said.get("serverInfo"))
+            raise McpInvalidReplyError("its greeting names no 'protocolVersion'")
+        capabilities, info = as_object_or_none(said.get("capabilities")), as_object_or_none(said.get("serverInfo"))
         self.brings = frozenset(("tools",) if capabilities is None else capabilities)
-        self.instructions = text(said.get("instructions"))
-        self.info = {key: named(info.get(key)) for key in ("name", "version")} if info else {}
-        await self._carry(message("notifications/initialized", {}))
+        self.instructions = text_or_empty(said.get("instructions"))
+        self.info = {key: one_line_name(info.get(key)) for key in ("name", "version")} if info else {}
+        await self._carry(make_jsonrpc_message("notifications/initialized", {}))
 
     async def close(self) -> None:
         """What is open is lost, and the server is told of it."""
@@ -83,39 +96,39 @@ class Relayed:
 
     # --- what it brings ---
 
-    async def listed(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
+    async def listed(self, sort: McpListKind) -> tuple[list[dict[str, Any]], bool]:
         return (
-            await paged(lambda cursor: self._page(sort, cursor), MOST[sort])
+            await fetch_all_pages(lambda cursor: self._page(sort, cursor), MOST[sort])
             if HAS[sort] in self.brings
             else ([], False)
         )
 
-    async def _page(self, sort: Sort, cursor: str | None) -> Page:
+    async def _page(self, sort: McpListKind, cursor: str | None) -> Page:
         page = await self._ask(METHODS[sort], {"cursor": cursor} if cursor else {})
-        found = tables(page.get(sort), f"its list of {HAS[sort]}")
-        if any(not text(one.get(NAMED[sort])) for one in found):
-            raise DamagedError(f"its list has a {HAS[sort][:-1]} without a {NAMED[sort]}")
-        return found, text(page.get("nextCursor")) or None
+        found = as_object_list(page.get(sort), f"its list of {HAS[sort]}")
+        if any(not text_or_empty(one.get(NAMED[sort])) for one in found):
+            raise McpInvalidReplyError(f"its list has a {HAS[sort][:-1]} without a {NAMED[sort]}")
+        return found, text_or_empty(page.get("nextCursor")) or None
 
     async def call(
         self,
         name: str,
         arguments: dict[str, Any],
-        progress: Progress,  # noqa: ARG002  # none comes
+        progress: McpProgress,  # noqa: ARG002  # none comes
     ) -> dict[str, Any]:
         result = await self._ask("tools/call", {"name": name, "arguments": arguments})
         if result.get("structuredContent") is None or "content" in result:
-            tables(result.get("content"), "its 'content'")
+            as_object_list(result.get("content"), "its 'content'")
         return result
 
     async def read(self, uri: str) -> dict[str, Any]:
         result = await self._ask("resources/read", {"uri": uri})
-        tables(result.get("contents"), "its 'contents'")
+        as_object_list(result.get("contents"), "its 'contents'")
         return result
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
         result = await self._ask("prompts/get", {"name": name, "arguments": arguments})
-        tables(result.get("messages"), "its 'messages'")
+        as_object_list(result.get("messages"), "its 'messages'")
         return result
 
     async def folders_changed(self) -> None:
@@ -127,10 +140,10 @@ class Relayed:
         """The result. Who cancels this leaves the request, and the server is told so; but for the greeting, which the
         protocol lets nobody take back."""
         if self.lost:
-            raise LostError
+            raise McpConnectionLostError
         number = next(self._ids)
-        asking = asyncio.ensure_future(self._carry(message(method, params, number)))
-        asking.add_done_callback(heeded)
+        asking = asyncio.ensure_future(self._carry(make_jsonrpc_message(method, params, number)))
+        asking.add_done_callback(ignore_exception)
         if method != GREETING:
             self._open[number] = asking
         try:
@@ -141,39 +154,43 @@ class Relayed:
                 asking.cancel()
             self._open.pop(number, None)
         if asking.cancelled():  # by `close`
-            raise LostError
+            raise McpConnectionLostError
         return result_of(asking.result(), number)
 
     def _leave(self, number: int) -> None:
         if number in self._open:
-            gone = message("notifications/cancelled", {"requestId": number, "reason": "nobody waits for it any more"})
+            gone = make_jsonrpc_message(
+                "notifications/cancelled", {"requestId": number, "reason": "nobody waits for it any more"}
+            )
             aside = asyncio.create_task(self._tell(gone))
             self._asides.add(aside)
             aside.add_done_callback(self._asides.discard)
 
     async def _tell(self, said: dict[str, Any]) -> None:
-        with suppress(RefusedError, LostError):  # it was told, or cannot be
+        with suppress(McpRefusedError, McpConnectionLostError):  # it was told, or cannot be
             await self._carry(said)
 
     async def _carry(self, said: dict[str, Any]) -> object:
         try:
             return await self._send(self._name, said)
         except RelayError as error:
-            raise RefusedError(str(error)) from None
+            raise McpRefusedError(str(error)) from None
         except ConnectionError:
             self.drop()
-            raise LostError from None
+            raise McpConnectionLostError from None
 
 
-def heeded(asked: asyncio.Future[object]) -> None:
+def ignore_exception(asked: asyncio.Future[object]) -> None:
     """Nobody may wait for it any more, and then its error is nobody's."""
     if not asked.cancelled():
         asked.exception()
 
 
 @asynccontextmanager
-async def relayed(name: str, send: Send, ids: Iterator[int], news: Callable[[], None]) -> AsyncGenerator[Relayed, None]:
-    link = Relayed(name, send, ids, news)
+async def open_host_session(
+    name: str, send: Send, ids: Iterator[int], news: Callable[[], None]
+) -> AsyncGenerator[HostMcpSession, None]:
+    link = HostMcpSession(name, send, ids, news)
     try:
         await link.greet()
         yield link
@@ -184,33 +201,35 @@ async def relayed(name: str, send: Send, ids: Iterator[int], news: Callable[[], 
 # --- what is said ---------------------------------------------------------------------------------------------------
 
 
-def message(method: str, params: dict[str, Any], id: int | None = None) -> dict[str, Any]:
+def make_jsonrpc_message(method: str, params: dict[str, Any], id: int | None = None) -> dict[str, Any]:
     """Without an id it is a notification."""
     numbered = {} if id is None else {"id": id}
     return {"jsonrpc": "2.0", **numbered, "method": method, "params": params}
 
 
 def result_of(answer: object, id: int) -> dict[str, Any]:
-    given = table(answer)
+    given = as_object_or_none(answer)
     if given is None:
-        raise DamagedError("it is no object")
+        raise McpInvalidReplyError("it is no object")
     if given.get("id") not in (id, None):
-        raise DamagedError("it answers another request")
+        raise McpInvalidReplyError("it answers another request")
     if given.get("error") is not None:
-        error = table(given["error"]) or {}
-        raise RefusedError(text(error.get("message")) or f"an error without words (code {error.get('code')})")
-    result = table(given.get("result"))
+        error = as_object_or_none(given["error"]) or {}
+        raise McpRefusedError(
+            text_or_empty(error.get("message")) or f"an error without words (code {error.get('code')})"
+        )
+    result = as_object_or_none(given.get("result"))
     if result is None:
-        raise DamagedError("it has neither a result nor an error")
+        raise McpInvalidReplyError("it has neither a result nor an error")
     return result
 
 
-def table(value: object) -> dict[str, Any] | None:
+def as_object_or_none(value: object) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-def tables(value: object, what: str) -> list[dict[str, Any]]:
-    found = [table(item) for item in cast("list[object]", value)] if isinstance(value, list) else [None]
+def as_object_list(value: object, what: str) -> list[dict[str, Any]]:
+    found = [as_object_or_none(item) for item in cast("list[object]", value)] if isinstance(value, list) else [None]
     if None in found:
-        raise DamagedError(f"{what} is no list of objects")
+        raise McpInvalidReplyError(f"{what} is no list of objects")
     return [item for item in found if item is not None]

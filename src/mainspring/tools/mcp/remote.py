@@ -13,24 +13,24 @@ import msgspec
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.providers.base import ToolSpec
-from mainspring.tools.base import MOST_SHOWN, Answer, Calling, Input, Offer, Tool
+from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, ToolHandle
 from mainspring.tools.json_schema import Schema
-from mainspring.tools.mcp.results import answered
-from mainspring.tools.mcp.schemas import understood
-from mainspring.tools.mcp.server import Server
-from mainspring.tools.mcp.values import Listed
-from mainspring.tools.structured import unfit
+from mainspring.tools.mcp.results import build_mcp_answer
+from mainspring.tools.mcp.schemas import compile_input_schema
+from mainspring.tools.mcp.server import McpServerConnection
+from mainspring.tools.mcp.values import ListedTool
+from mainspring.tools.structured import explain_schema_failure
 
 SIZE = "anthropic/maxResultSizeChars"  # what a server asks for in `_meta`,
 LARGEST = 500_000  # and the most that it gets: half a window
 LONGEST_LINE = 80  # of the line about a call
 
 
-class RemoteTool(Tool, frozen=True, kw_only=True, gc=True):
+class McpTool(Tool, frozen=True, kw_only=True, gc=True):
     """Its input stays a dict, and is checked against the schema that the server has for it now."""
 
-    server: Server
-    listed: Listed  # as the model was told
+    server: McpServerConnection
+    listed: ListedTool  # as the model was told
     schema: Schema
     input: type[Input] = Input
 
@@ -41,19 +41,19 @@ class RemoteTool(Tool, frozen=True, kw_only=True, gc=True):
     def parse(self, input: dict[str, Any]) -> dict[str, Any]:
         now = self.server.tools.get(self.listed.name, self.listed)
         changed = now.schema != self.listed.schema
-        why = unfit(_understood(now) or self.schema if changed else self.schema, input)
+        why = explain_schema_failure(_understood(now) or self.schema if changed else self.schema, input)
         if not why:
             return input
         takes = f" The server has changed it; it takes now: {_shown(now)}." if changed else ""
         raise ToolError(f"The input of '{self.name}' {why}.{takes} Nothing was done: call it again.")
 
 
-class Named(Bundle):
+class NamedMcpTool(Bundle):
     """A tool that can be offered."""
 
     name: str  # for the model
-    server: Server
-    listed: Listed
+    server: McpServerConnection
+    listed: ListedTool
     schema: Schema
 
     @property
@@ -61,24 +61,24 @@ class Named(Bundle):
         """Characters that the model is told."""
         return len(self.name) + len(self.listed.about) + len(_shown(self.listed))
 
-    def offer(self, *, deferred: bool) -> Offer:
-        tool = made(self, deferred=deferred)
-        return Offer(tool.spec, lambda: tool, deferred)
+    def offer(self, *, deferred: bool) -> ToolHandle:
+        tool = make_mcp_tool(self, deferred=deferred)
+        return ToolHandle(tool.spec, lambda: tool, deferred)
 
 
-def made(found: Named, *, deferred: bool) -> RemoteTool:
+def make_mcp_tool(found: NamedMcpTool, *, deferred: bool) -> McpTool:
     server, listed = found.server, found.listed
 
     def line(given: dict[str, Any]) -> str:
         words = ", ".join([f"{key}={value!r}" for key, value in given.items()])
         return f"{server.name}: {listed.name}({words if len(words) <= LONGEST_LINE else words[:LONGEST_LINE] + '...'})"
 
-    async def run(given: dict[str, Any], calling: Calling) -> Answer:
+    async def run(given: dict[str, Any], calling: ToolContext) -> ToolAnswer:
         if server.tools and listed.name not in server.tools:
             raise ToolError(f"The MCP server '{server.name}' has no tool '{listed.name}' any more. Nothing was done.")
-        return answered(await server.call(listed.name, given, calling), line(given))
+        return build_mcp_answer(await server.call(listed.name, given, calling), line(given))
 
-    return RemoteTool(
+    return McpTool(
         name=found.name,
         about=listed.about or f"A tool of the MCP server '{server.name}'.",
         run=run,
@@ -92,18 +92,18 @@ def made(found: Named, *, deferred: bool) -> RemoteTool:
     )
 
 
-def most_shown(listed: Listed) -> int:
+def most_shown(listed: ListedTool) -> int:
     """A server may ask for more room, never for less than all have."""
     wanted = listed.meta.get(SIZE)
     return max(MOST_SHOWN, min(wanted, LARGEST)) if type(wanted) is int else MOST_SHOWN
 
 
-def _understood(listed: Listed) -> Schema | None:
+def _understood(listed: ListedTool) -> Schema | None:
     try:
-        return understood(listed.schema)
+        return compile_input_schema(listed.schema)
     except UsageError:
         return None
 
 
-def _shown(listed: Listed) -> str:
+def _shown(listed: ListedTool) -> str:
     return msgspec.json.encode(listed.schema).decode()

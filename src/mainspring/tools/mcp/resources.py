@@ -16,32 +16,34 @@ from msgspec import Meta
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.tools.base import Answer, Calling, Input, Tool, answer
-from mainspring.tools.mcp.results import answered, named, objects
-from mainspring.tools.mcp.values import Sort
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
+from mainspring.tools.mcp.results import as_objects, build_mcp_answer, one_line_name
+from mainspring.tools.mcp.values import McpListKind
 
 if TYPE_CHECKING:
-    from mainspring.tools.mcp.server import Server
-    from mainspring.tools.mcp.servers import Servers
+    from mainspring.tools.mcp.server import McpServerConnection
+    from mainspring.tools.mcp.servers import McpServers
 
 LIST, READ = "ListMcpResourcesTool", "ReadMcpResourceTool"
 NAMES = (LIST, READ)
 SHOWN = ("uri", "uriTemplate", "name", "title", "mimeType", "description")  # of a resource, as far as it has them
 
 
-class ListInput(Input, frozen=True):
+class ListResourcesInput(Input, frozen=True):
     server: Annotated[str, "Of this MCP server alone; else of all."] = ""
 
 
-class ReadInput(Input, frozen=True):
+class ReadResourceInput(Input, frozen=True):
     server: Annotated[str, Meta(min_length=1), "The MCP server."]
     uri: Annotated[str, Meta(min_length=1, max_length=4_000), "As it is listed, or made by a template."]
 
 
-def resource_tools(servers: Servers) -> tuple[Tool, Tool]:
-    async def listed(given: ListInput, calling: Calling) -> Answer:  # noqa: ARG001  # every tool gets it
+def resource_tools(servers: McpServers) -> tuple[Tool, Tool]:
+    async def listed(given: ListResourcesInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
         asked = [servers.with_resources(given.server)] if given.server else servers.all_with_resources()
-        found = await asyncio.gather(*[lines(server) for server in asked], return_exceptions=not given.server)
+        found = await asyncio.gather(
+            *[list_resource_lines(server) for server in asked], return_exceptions=not given.server
+        )
         told: list[str] = []
         for server, one in zip(asked, found, strict=True):
             if isinstance(one, ToolError):
@@ -50,9 +52,9 @@ def resource_tools(servers: Servers) -> tuple[Tool, Tool]:
                 raise one
             else:
                 told += one or [f"The MCP server '{server.name}' has no resources now."]
-        return answer("\n".join(told) or "No MCP server has resources.", shown=Rendering(list_line(given), ""))
+        return make_answer("\n".join(told) or "No MCP server has resources.", shown=Rendering(list_line(given), ""))
 
-    async def read(given: ReadInput, calling: Calling) -> Answer:
+    async def read(given: ReadResourceInput, calling: ToolContext) -> ToolAnswer:
         server = servers.with_resources(given.server)
         return read_answer(await server.read(given.uri, calling), read_line(given))
 
@@ -60,7 +62,7 @@ def resource_tools(servers: Servers) -> tuple[Tool, Tool]:
         Tool(
             name=LIST,
             about="List what MCP servers have to read: a line of JSON for each resource, or template of addresses.",
-            input=ListInput,
+            input=ListResourcesInput,
             run=listed,
             read_only=True,
             summary=list_line,
@@ -68,7 +70,7 @@ def resource_tools(servers: Servers) -> tuple[Tool, Tool]:
         Tool(
             name=READ,
             about="Read a resource of an MCP server.",
-            input=ReadInput,
+            input=ReadResourceInput,
             run=read,
             concurrent=True,
             repeatable=True,
@@ -77,41 +79,41 @@ def resource_tools(servers: Servers) -> tuple[Tool, Tool]:
     )
 
 
-def list_line(given: ListInput) -> str:
+def list_line(given: ListResourcesInput) -> str:
     return f"List resources of {given.server or 'all MCP servers'}"
 
 
-def read_line(given: ReadInput) -> str:
-    return f"Read {named(given.uri)} of {given.server}"
+def read_line(given: ReadResourceInput) -> str:
+    return f"Read {one_line_name(given.uri)} of {given.server}"
 
 
-async def lines(server: Server) -> list[str]:
+async def list_resource_lines(server: McpServerConnection) -> list[str]:
     """A server that knows no templates may refuse to list them, and one that has them alone may refuse the others."""
-    found = await asyncio.gather(*[one_list(server, sort) for sort in (Sort.RESOURCES, Sort.TEMPLATES)])
+    found = await asyncio.gather(*[one_list(server, sort) for sort in (McpListKind.RESOURCES, McpListKind.TEMPLATES)])
     (resources, wrong), (templates, also_wrong) = found
     if wrong is not None and (also_wrong is not None or not templates):
         raise wrong
     return [*resources, *templates]
 
 
-async def one_list(server: Server, sort: Sort) -> tuple[list[str], ToolError | None]:
+async def one_list(server: McpServerConnection, sort: McpListKind) -> tuple[list[str], ToolError | None]:
     try:
         found, more = await server.resources(sort)
     except ToolError as error:
         return [], error
-    rows = [msgspec.json.encode({"server": server.name, **shown(one)}).decode() for one in found]
+    rows = [msgspec.json.encode({"server": server.name, **shown_resource_fields(one)}).decode() for one in found]
     if more:
         rows.append(f"[The MCP server '{server.name}' has more: the first {len(found):,} are here.]")
     return rows, None
 
 
-def shown(resource: dict[str, Any]) -> dict[str, str]:
-    return {key: words for key in SHOWN if (words := named(resource.get(key)))}
+def shown_resource_fields(resource: dict[str, Any]) -> dict[str, str]:
+    return {key: words for key in SHOWN if (words := one_line_name(resource.get(key)))}
 
 
-def read_answer(result: dict[str, Any], line: str) -> Answer:
+def read_answer(result: dict[str, Any], line: str) -> ToolAnswer:
     """Text and images as they are; what cannot be shown is named with its size."""
-    found = objects(result.get("contents"))
+    found = as_objects(result.get("contents"))
     if not found:
         raise ToolError("The resource is empty: the MCP server answered with no contents.")
-    return answered({"content": [{"type": "resource", "resource": one} for one in found]}, line)
+    return build_mcp_answer({"content": [{"type": "resource", "resource": one} for one in found]}, line)

@@ -9,7 +9,7 @@ import msgspec
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.updates import Rendering
 from mainspring.providers.media import DOCUMENTS, IMAGES, replace_oversized_media
-from mainspring.tools.base import Answer, without_nul
+from mainspring.tools.base import ToolAnswer, without_nul
 
 NOTHING = "(nothing)"
 MOST_PARTS = 200  # of one answer
@@ -18,22 +18,26 @@ MOST_DATA = 100_000  # characters of structured content that are kept beside the
 MOST_NAMED = 300  # characters of an address or a name
 
 
-def answered(result: dict[str, Any], line: str) -> Answer:
-    parts: list[Content] = [part for given in objects(result.get("content"))[:MOST_PARTS] for part in content(given)]
+def build_mcp_answer(result: dict[str, Any], line: str) -> ToolAnswer:
+    parts: list[Content] = [
+        part for given in as_objects(result.get("content"))[:MOST_PARTS] for part in parse_mcp_content(given)
+    ]
     media = [part for part in parts if not isinstance(part, Text)]
     if len(media) > MOST_MEDIA:
         parts = [part for part in parts if isinstance(part, Text) or part in media[:MOST_MEDIA]]
         parts.append(Text(f"[{len(media) - MOST_MEDIA} more images and documents were left out.]"))
     structured = result.get("structuredContent")
     if not parts and structured is not None:
-        parts = [Text(as_json(structured))]
-    data = structured if structured is not None and len(as_json(structured)) <= MOST_DATA else None
+        parts = [Text(encode_value(structured))]
+    data = structured if structured is not None and len(encode_value(structured)) <= MOST_DATA else None
     said = "\n".join([part.text for part in parts if isinstance(part, Text)])
     shown = Rendering(line, said, "output" if said else "text")
-    return Answer(tuple(spaced(parts)) or (Text(NOTHING),), data, is_error=result.get("isError") is True, shown=shown)
+    return ToolAnswer(
+        tuple(separate_texts(parts)) or (Text(NOTHING),), data, is_error=result.get("isError") is True, shown=shown
+    )
 
 
-def spaced(parts: list[Content]) -> list[Content]:
+def separate_texts(parts: list[Content]) -> list[Content]:
     """Texts that follow each other are told apart: for the model they are one."""
     found: list[Content] = []
     for part in parts:
@@ -44,39 +48,45 @@ def spaced(parts: list[Content]) -> list[Content]:
     return found
 
 
-def content(given: dict[str, Any]) -> list[Content]:
+def parse_mcp_content(given: dict[str, Any]) -> list[Content]:
     match given.get("type"):
         case "text":
-            return [Text(clean(given.get("text")))]
+            return [Text(clean_mcp_text(given.get("text")))]
         case "image":
-            return [replace_oversized_media(Image(text(given.get("mimeType")), text(given.get("data"))))]
+            return [
+                replace_oversized_media(Image(text_or_empty(given.get("mimeType")), text_or_empty(given.get("data"))))
+            ]
         case "audio":
-            return [Text(f"[Sound of the type '{named(given.get('mimeType'))}' stood here: it cannot be shown.]")]
+            return [
+                Text(f"[Sound of the type '{one_line_name(given.get('mimeType'))}' stood here: it cannot be shown.]")
+            ]
         case "resource":
-            return resource(given.get("resource"))
+            return parse_resource(given.get("resource"))
         case "resource_link":
-            words = [named(given.get(key)) for key in ("name", "title", "description") if given.get(key)]
-            return [Text(f"[A resource: {named(given.get('uri'))}{''.join([f'; {word}' for word in words])}]")]
+            words = [one_line_name(given.get(key)) for key in ("name", "title", "description") if given.get(key)]
+            return [Text(f"[A resource: {one_line_name(given.get('uri'))}{''.join([f'; {word}' for word in words])}]")]
         case kind:
-            return [Text(f"[Content of the type '{named(kind)}' stood here: it cannot be shown.]")]
+            return [Text(f"[Content of the type '{one_line_name(kind)}' stood here: it cannot be shown.]")]
 
 
-def resource(given: Any) -> list[Content]:
+def parse_resource(given: Any) -> list[Content]:
     if not isinstance(given, dict):
         return [Text("[A resource stood here: it is damaged.]")]
     found = cast("dict[str, Any]", given)
-    head = f"[The resource {named(found.get('uri'))}]"
+    head = f"[The resource {one_line_name(found.get('uri'))}]"
     if isinstance(found.get("text"), str):
-        return [Text(f"{head}\n{clean(found['text'])}")]
-    kind, data = text(found.get("mimeType")), text(found.get("blob"))
+        return [Text(f"{head}\n{clean_mcp_text(found['text'])}")]
+    kind, data = text_or_empty(found.get("mimeType")), text_or_empty(found.get("blob"))
     if kind in IMAGES:
         return [Text(head), replace_oversized_media(Image(kind, data))]
     if kind in DOCUMENTS:
         return [Text(head), replace_oversized_media(Document(kind, data))]
-    return [Text(f"{head[:-1]}, of the type '{named(kind)}' and {len(data) // 4 * 3:,} bytes: it cannot be shown]")]
+    return [
+        Text(f"{head[:-1]}, of the type '{one_line_name(kind)}' and {len(data) // 4 * 3:,} bytes: it cannot be shown]")
+    ]
 
 
-def shortened(parts: tuple[Content, ...], most: int) -> tuple[Content, ...]:
+def shorten_content(parts: tuple[Content, ...], most: int) -> tuple[Content, ...]:
     """With so many characters of text at most, from the beginning. For what no call brings, which has its own limit."""
     found: list[Content] = []
     room = most
@@ -94,27 +104,27 @@ def shortened(parts: tuple[Content, ...], most: int) -> tuple[Content, ...]:
 # --- small things ---------------------------------------------------------------------------------------------------
 
 
-def objects(value: Any) -> list[dict[str, Any]]:
+def as_objects(value: Any) -> list[dict[str, Any]]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
 
 
-def text(value: Any) -> str:
+def text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def clean(value: Any) -> str:
+def clean_mcp_text(value: Any) -> str:
     """Without NUL, as all tools have it, and without half characters, which no request can hold."""
-    return without_nul(text(value)).encode(errors="replace").decode()
+    return without_nul(text_or_empty(value)).encode(errors="replace").decode()
 
 
-def named(value: Any) -> str:
+def one_line_name(value: Any) -> str:
     """In one line, and not long: for what stands within our own words."""
-    return " ".join(clean(value).split())[:MOST_NAMED]
+    return " ".join(clean_mcp_text(value).split())[:MOST_NAMED]
 
 
-def as_json(value: Any) -> str:
+def encode_value(value: Any) -> str:
     try:
-        return clean(msgspec.json.encode(value).decode())
+        return clean_mcp_text(msgspec.json.encode(value).decode())
     except (TypeError, ValueError, RecursionError):
         return repr(value)[:MOST_DATA]

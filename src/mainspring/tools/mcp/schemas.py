@@ -13,7 +13,7 @@ from mainspring.tools.structured import FOREIGN
 LARGEST = 100_000  # characters of one schema: 30,000 tokens
 
 
-def understood(schema: dict[str, Any]) -> Schema:
+def compile_input_schema(schema: dict[str, Any]) -> Schema:
     """What an input is checked against. Raises `UsageError`, with why the tool cannot be offered.
 
     Regular expressions are left to the server: they are in the dialect of another language, and one that takes for

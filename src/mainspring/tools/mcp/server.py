@@ -19,28 +19,35 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.secrets.redaction import redact
 from mainspring.settings.mcp import NO_DRIVER, SDK
 from mainspring.settings.values import McpServer
-from mainspring.tools.base import Calling
-from mainspring.tools.mcp.host import Host
-from mainspring.tools.mcp.prompts import Prompt, prompted
-from mainspring.tools.mcp.results import clean, named
+from mainspring.tools.base import ToolContext
+from mainspring.tools.mcp.host import McpServerDefaults
+from mainspring.tools.mcp.prompts import McpPrompt, parse_prompt
+from mainspring.tools.mcp.results import clean_mcp_text, one_line_name
 from mainspring.tools.mcp.values import (
     UNAUTHORIZED,
-    DamagedError,
-    GoneError,
-    LateError,
-    Listed,
-    LostError,
-    Reached,
-    RefusedError,
-    Sort,
-    Status,
+    ListedTool,
+    McpConnectionLostError,
+    McpInvalidReplyError,
+    McpListKind,
+    McpRefusedError,
+    McpSession,
+    McpSessionGoneError,
+    McpStatus,
+    McpTimeoutError,
 )
-from mainspring.tools.mcp.waiting import Waiting
-from mainspring.tools.mcp.words import MOST_TOLD, instructed, listed, reason, trouble, untold
+from mainspring.tools.mcp.waiting import CallClock
+from mainspring.tools.mcp.words import (
+    MOST_TOLD,
+    clip_instructions,
+    describe_call_failure,
+    describe_end_reason,
+    explain_missing_list,
+    parse_listed_tool,
+)
 
 if TYPE_CHECKING:
-    from mainspring.tools.mcp.program import Program
-    from mainspring.tools.mcp.ways import Heard, Strays, Streams
+    from mainspring.tools.mcp.program import McpServerProcess
+    from mainspring.tools.mcp.ways import LastHttpStatus, StrayOutput, Streams
 
 BACKOFF = 0.5  # seconds before a lost server is started again
 ENDING = 4.0  # seconds for a connection to close; a program has its own grace in them
@@ -48,13 +55,13 @@ LONGEST_PROGRESS = 200
 MOST_QUESTIONS = 10  # of one server that wait for the person
 
 
-class Ways:
+class ConnectionAttempt:
     """What was opened for one connection, to tell what became of it."""
 
     def __init__(self) -> None:
-        self.program: Program | None = None
-        self.strays: Strays | None = None
-        self.heard: Heard | None = None
+        self.program: McpServerProcess | None = None
+        self.strays: StrayOutput | None = None
+        self.heard: LastHttpStatus | None = None
         self.end = "the connection ended"
 
     @property
@@ -68,19 +75,19 @@ class Ways:
     @property
     def last_words(self) -> str:
         strays = self.strays.words if self.strays is not None else ""
-        return clean(strays + (self.program.last_words if self.program is not None else ""))
+        return clean_mcp_text(strays + (self.program.last_words if self.program is not None else ""))
 
 
-class Server:
-    def __init__(self, wanted: McpServer, name: str, host: Host, news: Callable[[], None]) -> None:
+class McpServerConnection:
+    def __init__(self, wanted: McpServer, name: str, host: McpServerDefaults, news: Callable[[], None]) -> None:
         """`name` is the plain one; `news` is called when its status or its tools have changed."""
         self.wanted, self.name, self._host, self._news = wanted, name, host, news
-        self.status = Status.PENDING
+        self.status = McpStatus.PENDING
         self.error = ""
-        self.tools: dict[str, Listed] = {}
-        self.prompts: dict[str, Prompt] = {}  # by their own names
+        self.tools: dict[str, ListedTool] = {}
+        self.prompts: dict[str, McpPrompt] = {}  # by their own names
         self.brings: frozenset[str] = frozenset()  # what it has, in the protocol's words
-        self.has_more: list[Sort] = []  # than we take
+        self.has_more: list[McpListKind] = []  # than we take
         self.notes: list[str] = []  # what a person should know of it, beside its status
         self.instructions = ""
         self.info: dict[str, str] = {}
@@ -90,9 +97,9 @@ class Server:
         self._stopping = False
         self._stale = False  # what it listed
         self._deaf = False  # to its news: it has not answered when it was asked again
-        self._waiting: list[Waiting] = []  # calls under way, the last one last
+        self._waiting: list[CallClock] = []  # calls under way, the last one last
         self._questions = 0  # to the person, under way
-        self._link: Reached | None = None
+        self._link: McpSession | None = None
         self._may_return = True
         self._returning = asyncio.Lock()
 
@@ -101,8 +108,8 @@ class Server:
     def start(self) -> None:
         self._stopping = self._stale = self._deaf = False
         self._settled.clear()
-        self.status, self.error = Status.PENDING, ""
-        self._task = asyncio.create_task(self._live(Ways()), name=f"MCP server {self.name}")
+        self.status, self.error = McpStatus.PENDING, ""
+        self._task = asyncio.create_task(self._live(ConnectionAttempt()), name=f"MCP server {self.name}")
 
     async def restart(self) -> None:
         """When somebody asks for it; over when it is connected, or is not going to be."""
@@ -128,7 +135,7 @@ class Server:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _live(self, ways: Ways) -> None:
+    async def _live(self, ways: ConnectionAttempt) -> None:
         """All that is opened here is closed here, by the same task."""
         why: BaseException | None = None
         try:
@@ -136,9 +143,9 @@ class Server:
                 async with asyncio.timeout(self._host.limits.start):
                     link = await self._reach(stack, ways)
                     await self._ask(link)
-                self._link, self.instructions, self.info = link, instructed(link.instructions), link.info
+                self._link, self.instructions, self.info = link, clip_instructions(link.instructions), link.info
                 self.brings = link.brings
-                self._set(Status.CONNECTED)
+                self._set(McpStatus.CONNECTED)
                 await self._keep(link)
         except asyncio.CancelledError as error:  # by `close`, or because the loop ends
             why = error
@@ -149,41 +156,41 @@ class Server:
             self._link = None
             self._over(why, ways)
 
-    async def _reach(self, stack: AsyncExitStack, ways: Ways) -> Reached:
+    async def _reach(self, stack: AsyncExitStack, ways: ConnectionAttempt) -> McpSession:
         if self.wanted.kind == SDK:
             return await stack.enter_async_context(self._within_driver(ways))
         host = self._host
         loading = host.load()  # it takes its time, and so does a program: they take the same
         if self.wanted.kind == "stdio":
-            from mainspring.tools.mcp.program import Program
+            from mainspring.tools.mcp.program import McpServerProcess
 
-            ways.program = Program(host.children(), self.wanted, host.env(), host.ground)
+            ways.program = McpServerProcess(host.children(), self.wanted, host.env(), host.ground)
             stack.push_async_callback(ways.program.close)
         await asyncio.shield(loading)
-        from mainspring.tools.mcp.link import linked
+        from mainspring.tools.mcp.link import open_client_session
 
         streams = await stack.enter_async_context(self._way(ways))
-        return await stack.enter_async_context(linked(streams, self, ways.heard))
+        return await stack.enter_async_context(open_client_session(streams, self, ways.heard))
 
-    def _way(self, ways: Ways) -> AbstractAsyncContextManager[Streams]:
-        from mainspring.tools.mcp.ways import Heard, Strays, over_http, over_pipes
+    def _way(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[Streams]:
+        from mainspring.tools.mcp.ways import LastHttpStatus, StrayOutput, connect_over_http, connect_over_pipes
 
         if ways.program is not None:
-            ways.strays = Strays()
-            return over_pipes(ways.program, ways.strays)
-        ways.heard = Heard()
-        return over_http(self.wanted, ways.heard, self._host.limits.call)
+            ways.strays = StrayOutput()
+            return connect_over_pipes(ways.program, ways.strays)
+        ways.heard = LastHttpStatus()
+        return connect_over_http(self.wanted, ways.heard, self._host.limits.call)
 
-    def _within_driver(self, ways: Ways) -> AbstractAsyncContextManager[Reached]:
+    def _within_driver(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[McpSession]:
         """Nothing of the official client is loaded for it."""
-        from mainspring.tools.mcp.relayed import SHUT, relayed
+        from mainspring.tools.mcp.relayed import SHUT, open_host_session
 
         if self._host.relay is None:
             raise UsageError(NO_DRIVER)
         ways.end = SHUT
-        return relayed(self.wanted.name, self._host.relay, self._host.ids, self.lost)
+        return open_host_session(self.wanted.name, self._host.relay, self._host.ids, self.lost)
 
-    async def _keep(self, link: Reached) -> None:
+    async def _keep(self, link: McpSession) -> None:
         while not self._stopping and not link.lost:
             await self._woken.wait()
             self._woken.clear()
@@ -204,7 +211,7 @@ class Server:
 
     async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
         """For the person. Which of its calls it is about, the protocol does not say: it counts as one of the last."""
-        from mainspring.tools.mcp.form import DECLINE, put
+        from mainspring.tools.mcp.form import DECLINE, ask_form
 
         if not self._waiting or not self._host.asks or self._questions >= MOST_QUESTIONS:
             return DECLINE
@@ -212,7 +219,7 @@ class Server:
         self._questions += 1
         try:
             async with waiting.paused(), self._host.one:
-                return await put(self.wanted.name, wish, waiting.ask)
+                return await ask_form(self.wanted.name, wish, waiting.ask)
         except Exception:  # noqa: BLE001  # whoever is asked may fail in any way, and has not said yes
             return DECLINE
         finally:
@@ -230,24 +237,26 @@ class Server:
         try:
             async with asyncio.timeout(seconds):
                 await self._ask(link)
-        except (LostError, GoneError):  # `_live` sees to it
+        except (McpConnectionLostError, McpSessionGoneError):  # `_live` sees to it
             pass
         except Exception as error:  # whatever the client came up with: a turn waits for this  # noqa: BLE001
             self._deaf = True
-            self._note(f"said that its lists have changed, and {untold(error, seconds)}: the old ones stand")
+            self._note(
+                f"said that its lists have changed, and {explain_missing_list(error, seconds)}: the old ones stand"
+            )
 
-    async def _ask(self, link: Reached) -> None:
+    async def _ask(self, link: McpSession) -> None:
         """For its tools and prompts. Each name once: the first one who has it keeps it."""
-        found: dict[str, Listed] = {}
-        more: list[Sort] = []
-        tools = await self._list(link, Sort.TOOLS, more)
+        found: dict[str, ListedTool] = {}
+        more: list[McpListKind] = []
+        tools = await self._list(link, McpListKind.TOOLS, more)
         for tool in tools:
-            one = listed(tool)
+            one = parse_listed_tool(tool)
             found.setdefault(one.name, one)
         prompts = await self._ask_prompts(link, more)
         self.tools, self.prompts, self.has_more = found, prompts, more
 
-    async def _list(self, link: Reached, sort: Sort, more: list[Sort]) -> list[dict[str, Any]]:
+    async def _list(self, link: McpSession, sort: McpListKind, more: list[McpListKind]) -> list[dict[str, Any]]:
         if sort not in link.brings:
             return []
         found, has_more = await link.listed(sort)
@@ -255,18 +264,18 @@ class Server:
             more.append(sort)
         return found
 
-    async def _ask_prompts(self, link: Reached, more: list[Sort]) -> dict[str, Prompt]:
+    async def _ask_prompts(self, link: McpSession, more: list[McpListKind]) -> dict[str, McpPrompt]:
         """Without them its tools are still of use."""
         seconds = self._host.limits.lists
         try:
             async with asyncio.timeout(seconds):
-                found = await self._list(link, Sort.PROMPTS, more)
-        except (RefusedError, DamagedError, TimeoutError) as error:
-            self._note(f"has prompts, and {untold(error, seconds)}: they are left out")
+                found = await self._list(link, McpListKind.PROMPTS, more)
+        except (McpRefusedError, McpInvalidReplyError, TimeoutError) as error:
+            self._note(f"has prompts, and {explain_missing_list(error, seconds)}: they are left out")
             return self.prompts
-        prompts: dict[str, Prompt] = {}
+        prompts: dict[str, McpPrompt] = {}
         for one in found:
-            prompt = prompted(one)
+            prompt = parse_prompt(one)
             prompts.setdefault(prompt.name, prompt)
         return prompts
 
@@ -282,35 +291,35 @@ class Server:
                 async with asyncio.timeout(self._host.limits.lists):
                     await link.folders_changed()
 
-    def _set(self, status: Status, error: str = "") -> None:
+    def _set(self, status: McpStatus, error: str = "") -> None:
         self.status, self.error = status, error
         self._settled.set()
         self._news()
 
-    def _over(self, why: BaseException | None, ways: Ways) -> None:
+    def _over(self, why: BaseException | None, ways: ConnectionAttempt) -> None:
         """With why, unless we wanted it."""
         if self._stopping:
-            self._set(Status.DISABLED)
+            self._set(McpStatus.DISABLED)
             return
         refused = ways.heard is not None and ways.heard.status in UNAUTHORIZED
-        said = reason(why, self._host.limits) or ways.ended
+        said = describe_end_reason(why, self._host.limits) or ways.ended
         if refused:
             said = "it wants to know who you are (HTTP 401 or 403): give it an 'Authorization' in 'headers'"
         words = redact(f"{said}{ways.note}{ways.last_words}")  # also for the model: they may hold what it was given
-        self._set(Status.NEEDS_AUTH if refused else Status.FAILED, words[:MOST_TOLD])
+        self._set(McpStatus.NEEDS_AUTH if refused else McpStatus.FAILED, words[:MOST_TOLD])
 
     # --- what is asked of it ----------------------------------------------------------------------------------------
 
-    async def call(self, tool: str, arguments: dict[str, Any], calling: Calling) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: dict[str, Any], calling: ToolContext) -> dict[str, Any]:
         """The result as JSON. Raises `ToolError` with what the model should hear; so do the next ones."""
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             amount = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-            calling.progress(f"{amount} {named(message)}".strip()[:LONGEST_PROGRESS])
+            calling.progress(f"{amount} {one_line_name(message)}".strip()[:LONGEST_PROGRESS])
 
         return await self._answered(lambda link: link.call(tool, arguments, told), self._host.limits.call, calling)
 
-    async def read(self, uri: str, calling: Calling | None = None) -> dict[str, Any]:
+    async def read(self, uri: str, calling: ToolContext | None = None) -> dict[str, Any]:
         """A resource. Without a call, somebody waits who has just said something: that is not for long."""
         limits = self._host.limits
         return await self._answered(lambda link: link.read(uri), limits.call if calling else limits.start, calling)
@@ -318,11 +327,11 @@ class Server:
     async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
         return await self._answered(lambda link: link.prompt(name, arguments), self._host.limits.start)
 
-    async def resources(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
+    async def resources(self, sort: McpListKind) -> tuple[list[dict[str, Any]], bool]:
         """Or their templates, as they are now; and whether it has more than we take."""
         found: tuple[list[dict[str, Any]], bool] = [], False
 
-        async def listed(link: Reached) -> dict[str, Any]:
+        async def listed(link: McpSession) -> dict[str, Any]:
             nonlocal found
             found = await link.listed(sort)
             return {}
@@ -331,7 +340,7 @@ class Server:
         return found
 
     async def _answered(
-        self, ask: Callable[[Reached], Awaitable[dict[str, Any]]], seconds: float, calling: Calling | None = None
+        self, ask: Callable[[McpSession], Awaitable[dict[str, Any]]], seconds: float, calling: ToolContext | None = None
     ) -> dict[str, Any]:
         async def once() -> dict[str, Any]:
             link = await self._ready()
@@ -341,21 +350,21 @@ class Server:
         try:
             try:
                 result = await once()
-            except GoneError:  # nothing was done, so it can be asked again
+            except McpSessionGoneError:  # nothing was done, so it can be asked again
                 result = await once()
-        except (LostError, GoneError):
+        except (McpConnectionLostError, McpSessionGoneError):
             raise ToolError(await self._told_lost()) from None
-        except (RefusedError, DamagedError, LateError) as error:
+        except (McpRefusedError, McpInvalidReplyError, McpTimeoutError) as error:
             setting = "MCP_TIMEOUT" if calling is None else "MCP_TOOL_TIMEOUT"
-            raise ToolError(f"The MCP server '{self.name}' {trouble(error, seconds, setting)}") from None
+            raise ToolError(f"The MCP server '{self.name}' {describe_call_failure(error, seconds, setting)}") from None
         self._may_return = True
         return result
 
     @asynccontextmanager
-    async def _within(self, seconds: float, calling: Calling | None) -> AsyncGenerator[None, None]:
-        """Raises `LateError`; the server is told then that nobody waits any more."""
+    async def _within(self, seconds: float, calling: ToolContext | None) -> AsyncGenerator[None, None]:
+        """Raises `McpTimeoutError`; the server is told then that nobody waits any more."""
         clock = asyncio.timeout(seconds)
-        waiting = Waiting(calling, clock) if calling is not None else None
+        waiting = CallClock(calling, clock) if calling is not None else None
         try:
             async with clock:
                 if waiting is not None:
@@ -367,7 +376,7 @@ class Server:
                         self._waiting.remove(waiting)
                         waiting.end()
         except TimeoutError:
-            raise LateError from None
+            raise McpTimeoutError from None
 
     async def _told_lost(self) -> str:
         if self._task is not None:
@@ -378,13 +387,13 @@ class Server:
             f"{self.error or 'it is gone'}. {again}"
         )
 
-    async def _ready(self) -> Reached:
+    async def _ready(self) -> McpSession:
         if self._link is not None and not self._link.lost:
             return self._link
         async with self._returning:  # several calls wait for one return
-            if self._task is not None and (self._link is not None or self.status is not Status.PENDING):
+            if self._task is not None and (self._link is not None or self.status is not McpStatus.PENDING):
                 await asyncio.wait([self._task], timeout=ENDING)  # until the old one is closed
-            if self.status is not Status.PENDING and self._link is None and self._may_return and not self._stopping:
+            if self.status is not McpStatus.PENDING and self._link is None and self._may_return and not self._stopping:
                 await asyncio.sleep(BACKOFF)
                 self._may_return = False  # now, and not before: who waits here may be cancelled
                 self.start()

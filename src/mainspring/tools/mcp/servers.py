@@ -17,16 +17,16 @@ import msgspec
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.settings.values import McpServer
-from mainspring.tools.base import Offer, Tool
-from mainspring.tools.mcp.host import Host
-from mainspring.tools.mcp.naming import START, of_server, of_tool
-from mainspring.tools.mcp.prompts import Prompt
-from mainspring.tools.mcp.remote import Named
+from mainspring.tools.base import Tool, ToolHandle
+from mainspring.tools.mcp.host import McpServerDefaults
+from mainspring.tools.mcp.naming import START, make_tool_name, normalize_server_name
+from mainspring.tools.mcp.prompts import McpPrompt
+from mainspring.tools.mcp.remote import NamedMcpTool
 from mainspring.tools.mcp.resources import resource_tools
-from mainspring.tools.mcp.schemas import understood
-from mainspring.tools.mcp.server import Server
+from mainspring.tools.mcp.schemas import compile_input_schema
+from mainspring.tools.mcp.server import McpServerConnection
 from mainspring.tools.mcp.status import left_out, status_of
-from mainspring.tools.mcp.values import MOST, MOST_PAGES, Listed, Sort, Status
+from mainspring.tools.mcp.values import MOST, MOST_PAGES, ListedTool, McpListKind, McpStatus
 
 CHARS_PER_TOKEN = 3
 MOST_TOKENS = 4_000  # of schemas that are told whole,
@@ -38,11 +38,11 @@ def _nothing(_: str) -> bool:
     return False
 
 
-class Servers:
+class McpServers:
     def __init__(
         self,
         wanted: Iterable[McpServer],
-        host: Host,
+        host: McpServerDefaults,
         *,
         window: int = 200_000,
         is_away: Callable[[str], bool] = _nothing,
@@ -56,12 +56,12 @@ class Servers:
         self._deferring = False
         self._waited = False
         self._reads = False  # the tools for resources were given out
-        self._known: dict[str, Listed] = {}  # by the name for the model
+        self._known: dict[str, ListedTool] = {}  # by the name for the model
         self._warned: set[str] = set()
         self._instructed: dict[str, str] = {}
         self._folders = host.folders()  # that the servers know of
         self._news = asyncio.Event()
-        self.servers: dict[str, Server] = {}
+        self.servers: dict[str, McpServerConnection] = {}
         self._left_out: dict[str, tuple[McpServer, str]] = {}  # by the name that was given, with why
         for one in wanted:
             self._add(one)
@@ -73,10 +73,10 @@ class Servers:
             self._left_out[wanted.name] = wanted, str(error)
             self._tell(str(error))
         else:
-            self.servers[name] = Server(wanted, name, self.host, self._news.set)
+            self.servers[name] = McpServerConnection(wanted, name, self.host, self._news.set)
 
     def _free_name(self, given: str) -> str:
-        name = of_server(given)
+        name = normalize_server_name(given)
         if name in self.servers:
             other = self.servers[name].wanted.name
             raise UsageError(
@@ -106,14 +106,14 @@ class Servers:
         """Raises `UsageError` with the cause if it fails, or if there is none of this name."""
         server = self._named(name)
         await server.restart()
-        if server.status is not Status.CONNECTED:
+        if server.status is not McpStatus.CONNECTED:
             raise UsageError(f"the MCP server '{name}' cannot be used: {server.error}")
 
     async def switch_off(self, name: str) -> None:
         """Until `reconnect`. Calls of its tools are refused."""
         await self._named(name).close()
 
-    def _named(self, name: str) -> Server:
+    def _named(self, name: str) -> McpServerConnection:
         found = next((one for one in self.servers.values() if one.wanted.name == name), None)
         if found is None and name in self._left_out:
             raise UsageError(self._left_out[name][1])
@@ -127,14 +127,14 @@ class Servers:
 
     # --- for the model ---
 
-    async def settle(self) -> list[Offer]:
+    async def settle(self) -> list[ToolHandle]:
         """Before each turn: what came since the last one. Only the first time it waits."""
         if not self._waited:
             self._waited = True
             self._news.set()
             await self.ready()
             for server in self.servers.values():
-                if server.status is Status.PENDING:
+                if server.status is McpStatus.PENDING:
                     late = f"is not there after {self.host.limits.first_turn:g} s"
                     self._tell(
                         f"the MCP server '{server.wanted.name}' {late}: the run goes on without it, and takes its "
@@ -154,7 +154,7 @@ class Servers:
             self._folders = now
             await asyncio.gather(*[server.tell_of_folders() for server in self.servers.values()])
 
-    def _arrived(self) -> list[Offer]:
+    def _arrived(self) -> list[ToolHandle]:
         new = [found for server in self.servers.values() for found in self._new(server)]
         readers = self._new_readers()
         size = sum(found.size for found in new) + sum(size_of(reader) for reader in readers)
@@ -164,7 +164,7 @@ class Servers:
         deferred = self._deferring
         return [
             *[found.offer(deferred=deferred) for found in new],
-            *[Offer(reader.spec, partial(same, reader), deferred) for reader in readers],
+            *[ToolHandle(reader.spec, partial(return_same, reader), deferred) for reader in readers],
         ]
 
     def _new_readers(self) -> list[Tool]:
@@ -174,12 +174,12 @@ class Servers:
         self._reads = True
         return [tool for tool in resource_tools(self) if not self._is_away(tool.name)]
 
-    def _new(self, server: Server) -> list[Named]:
-        found: list[Named] = []
-        if server.status is not Status.CONNECTED:
+    def _new(self, server: McpServerConnection) -> list[NamedMcpTool]:
+        found: list[NamedMcpTool] = []
+        if server.status is not McpStatus.CONNECTED:
             return found
         for listed in server.tools.values():
-            name = of_tool(server.name, listed.name)
+            name = make_tool_name(server.name, listed.name)
             before = self._known.get(name)
             if before is not None and before.name != listed.name:
                 self._tell(
@@ -189,7 +189,7 @@ class Servers:
             if before is not None or self._is_away(name):
                 continue
             try:
-                found.append(Named(name, server, listed, understood(listed.schema)))
+                found.append(NamedMcpTool(name, server, listed, compile_input_schema(listed.schema)))
             except UsageError as error:
                 self._tell(f"the tool '{listed.name}' of the MCP server '{server.name}' is left out: {error}")
                 continue
@@ -202,28 +202,31 @@ class Servers:
         if now.items() <= self._instructed.items():
             return ""
         self._instructed |= now
-        parts = [f'<mcp-server name="{name}">\n{inner(said)}\n</mcp-server>' for name, said in self._instructed.items()]
+        parts = [
+            f'<mcp-server name="{name}">\n{escape_closing_tag(said)}\n</mcp-server>'
+            for name, said in self._instructed.items()
+        ]
         return "\n\n".join([HEAD, *parts])[:MOST_INSTRUCTIONS]
 
     # --- beside tools ---
 
-    def find(self, name: str) -> Server | None:
+    def find(self, name: str) -> McpServerConnection | None:
         """By the name that it was given, or that the model knows. One that a rule takes away as a whole is not
         there."""
         found = [one for one in self.servers.values() if name in (one.name, one.wanted.name)]
         return next((one for one in found if not self._is_away(f"{START}{one.name}__*")), None)
 
-    async def there(self, server: Server) -> None:
+    async def there(self, server: McpServerConnection) -> None:
         """Wait until it is connected or has failed, but not for ever: whoever speaks first may speak before it is."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.host.limits.first_turn):
                 await server.settled()
 
-    def all_with_resources(self) -> list[Server]:
-        found = [one for one in self.servers.values() if one.status is not Status.DISABLED and self.find(one.name)]
-        return [one for one in found if Sort.RESOURCES in one.brings]
+    def all_with_resources(self) -> list[McpServerConnection]:
+        found = [one for one in self.servers.values() if one.status is not McpStatus.DISABLED and self.find(one.name)]
+        return [one for one in found if McpListKind.RESOURCES in one.brings]
 
-    def with_resources(self, name: str) -> Server:
+    def with_resources(self, name: str) -> McpServerConnection:
         """Raises `ToolError`."""
         known = self.all_with_resources()
         found = self.find(name)
@@ -232,18 +235,18 @@ class Servers:
             raise ToolError(f"There is no MCP server '{name}' that has resources; there are: {others}.")
         return found
 
-    def speaker(self, word: str) -> Server | None:
+    def speaker(self, word: str) -> McpServerConnection | None:
         """The server whose prompt this is, if it has it."""
         start, _, rest = word.partition("__")
         return self.find(rest.partition("__")[0]) if f"{start}__" == START else None
 
-    def prompts(self) -> dict[str, tuple[Server, Prompt]]:
+    def prompts(self) -> dict[str, tuple[McpServerConnection, McpPrompt]]:
         """By the words that stand for them: 'mcp__server__prompt'."""
-        found: dict[str, tuple[Server, Prompt]] = {}
+        found: dict[str, tuple[McpServerConnection, McpPrompt]] = {}
         for server in self.servers.values():
-            if server.prompts and server.status is not Status.DISABLED and self.find(server.name) is server:
+            if server.prompts and server.status is not McpStatus.DISABLED and self.find(server.name) is server:
                 for prompt in server.prompts.values():
-                    found.setdefault(of_tool(server.name, prompt.name), (server, prompt))
+                    found.setdefault(make_tool_name(server.name, prompt.name), (server, prompt))
         return found
 
     # --- for people ---
@@ -255,7 +258,7 @@ class Servers:
 
     def _complain(self) -> None:
         for server in self.servers.values():
-            if server.status in (Status.FAILED, Status.NEEDS_AUTH):
+            if server.status in (McpStatus.FAILED, McpStatus.NEEDS_AUTH):
                 self._tell(f"the MCP server '{server.wanted.name}' cannot be used: {server.error}")
             for sort in server.has_more:
                 self._tell(
@@ -277,7 +280,7 @@ HEAD = (
 )
 
 
-def inner(said: str) -> str:
+def escape_closing_tag(said: str) -> str:
     """The words of a server cannot end the tag around them."""
     return said.replace("</mcp-server", "<\\/mcp-server")
 
@@ -285,7 +288,7 @@ def inner(said: str) -> str:
 T = TypeVar("T")
 
 
-def same(value: T) -> T:
+def return_same(value: T) -> T:
     return value
 
 

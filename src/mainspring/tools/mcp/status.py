@@ -13,39 +13,46 @@ from mainspring.secrets.named import is_secret
 from mainspring.secrets.redaction import REDACTED, redact
 from mainspring.settings.mcp import SDK
 from mainspring.settings.values import McpServer
-from mainspring.tools.mcp.server import Server
-from mainspring.tools.mcp.values import DYNAMIC, Listed, Status
+from mainspring.tools.mcp.server import McpServerConnection
+from mainspring.tools.mcp.values import DYNAMIC, ListedTool, McpStatus
 
 DESTINED = {"readOnlyHint": "readOnly", "destructiveHint": "destructive", "openWorldHint": "openWorld"}
 
 
-def status_of(server: Server) -> dict[str, Any]:
+def status_of(server: McpServerConnection) -> dict[str, Any]:
     found: dict[str, Any] = {"name": server.wanted.name, "status": str(server.status)}
     if server.info:
         found["serverInfo"] = server.info
     if server.error:
         found["error"] = server.error
-    if server.status is Status.CONNECTED:
+    if server.status is McpStatus.CONNECTED:
         found["tools"] = [tool_info(tool) for tool in server.tools.values()]
-    return found | configuration(server.wanted)
+    return found | redact_configuration(server.wanted)
 
 
 def left_out(wanted: McpServer, why: str) -> dict[str, Any]:
     """One that was never started."""
-    return {"name": wanted.name, "status": str(Status.FAILED), "error": why} | configuration(wanted)
+    return {"name": wanted.name, "status": str(McpStatus.FAILED), "error": why} | redact_configuration(wanted)
 
 
-def configuration(wanted: McpServer) -> dict[str, Any]:
-    return {"config": config(wanted), "scope": DYNAMIC if wanted.kind == SDK else str(wanted.origin.source)}
+def redact_configuration(wanted: McpServer) -> dict[str, Any]:
+    return {
+        "config": redact_config_fields(wanted),
+        "scope": DYNAMIC if wanted.kind == SDK else str(wanted.origin.source),
+    }
 
 
-def config(wanted: McpServer) -> dict[str, Any]:
+def redact_config_fields(wanted: McpServer) -> dict[str, Any]:
     if wanted.kind == SDK:
         return {"type": SDK, "name": wanted.name}
     if wanted.kind == "stdio":
-        found: dict[str, Any] = {"type": wanted.kind, "command": redact(wanted.command), "args": words(wanted.args)}
+        found: dict[str, Any] = {
+            "type": wanted.kind,
+            "command": redact(wanted.command),
+            "args": redact_arguments(wanted.args),
+        }
         return found | ({"env": without_secrets(wanted.env)} if wanted.env else {})
-    found = {"type": wanted.kind, "url": address(wanted.url)}
+    found = {"type": wanted.kind, "url": redact_url(wanted.url)}
     return found | ({"headers": without_secrets(wanted.headers)} if wanted.headers else {})
 
 
@@ -53,7 +60,7 @@ def without_secrets(named: Mapping[str, str]) -> dict[str, str]:
     return {name: REDACTED if is_secret(name) else redact(value) for name, value in named.items()}
 
 
-def words(args: tuple[str, ...]) -> list[str]:
+def redact_arguments(args: tuple[str, ...]) -> list[str]:
     """`--token=VALUE` in one word, or in two."""
     found: list[str] = []
     flag = ""
@@ -69,24 +76,24 @@ def words(args: tuple[str, ...]) -> list[str]:
     return found
 
 
-def address(url: str) -> str:
+def redact_url(url: str) -> str:
     """A service may take its key as any parameter, so none of them is told; nor is who asks."""
     base, asked, query = url.partition("?")
     scheme, between, rest = base.partition("://")
     host, slash, path = rest.partition("/")
     user, at, name = host.rpartition("@")
     shown = f"{scheme}{between}{REDACTED if user else ''}{at}{name}{slash}{path}"
-    return redact(shown) + asked + "&".join([parameter(*pair.partition("=")) for pair in query.split("&")])
+    return redact(shown) + asked + "&".join([redact_parameter(*pair.partition("=")) for pair in query.split("&")])
 
 
-def parameter(name: str, given: str, value: str) -> str:
+def redact_parameter(name: str, given: str, value: str) -> str:
     return f"{name}={REDACTED}" if value else f"{name}{given}"
 
 
-def tool_info(tool: Listed) -> dict[str, Any]:
+def tool_info(tool: ListedTool) -> dict[str, Any]:
     said = {"description": tool.about} if tool.about else {}
-    return {"name": tool.name, **said, "annotations": annotated(tool)}
+    return {"name": tool.name, **said, "annotations": tool_hints(tool)}
 
 
-def annotated(tool: Listed) -> dict[str, bool]:
+def tool_hints(tool: ListedTool) -> dict[str, bool]:
     return {ours: tool.annotations[theirs] for theirs, ours in DESTINED.items() if tool.annotations.get(theirs) is True}

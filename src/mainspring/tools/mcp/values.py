@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from mainspring.core.value import Value
 
 
-class Status(StrEnum):
+class McpStatus(StrEnum):
     """In the words of stream-json 4."""
 
     PENDING = "pending"
@@ -21,7 +21,7 @@ class Status(StrEnum):
 DYNAMIC = "dynamic"  # the scope, in the same words, of a server within the program that drives us
 
 
-class Listed(Value):
+class ListedTool(Value):
     """A tool as its server tells of it."""
 
     name: str  # with the server
@@ -36,7 +36,7 @@ class Listed(Value):
         return self.annotations.get("readOnlyHint") is True
 
 
-class Limits(Value):
+class McpTimeouts(Value):
     """In seconds."""
 
     start: float = 30.0  # until a server has told its tools
@@ -45,11 +45,11 @@ class Limits(Value):
     first_turn: float = 5.0  # that the first turn waits for servers
 
 
-class Progress(Protocol):
+class McpProgress(Protocol):
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
-class Reached(Protocol):
+class McpSession(Protocol):
     """A session with a server, whatever it goes over. All but `lost` raises what stands below."""
 
     lost: bool
@@ -65,11 +65,11 @@ class Reached(Protocol):
         """What it says that it has, in the protocol's words: 'tools', 'resources', 'prompts'."""
         ...
 
-    async def listed(self, sort: Sort) -> tuple[list[dict[str, Any]], bool]:
+    async def listed(self, sort: McpListKind) -> tuple[list[dict[str, Any]], bool]:
         """As JSON; and whether it has more than we take."""
         ...
 
-    async def call(self, name: str, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    async def call(self, name: str, arguments: dict[str, Any], progress: McpProgress) -> dict[str, Any]:
         """The result as JSON. Who cancels this cancels the call at the server; so do the next two."""
         ...
 
@@ -82,7 +82,7 @@ class Reached(Protocol):
         ...
 
 
-class Sort(StrEnum):
+class McpListKind(StrEnum):
     """What a server lists: the name of the field in its answer."""
 
     TOOLS = "tools"
@@ -91,28 +91,33 @@ class Sort(StrEnum):
     PROMPTS = "prompts"
 
 
-MOST = {Sort.TOOLS: 2_000, Sort.RESOURCES: 1_000, Sort.TEMPLATES: 200, Sort.PROMPTS: 200}  # of one server
-MOST_TOOLS = MOST[Sort.TOOLS]
+MOST = {
+    McpListKind.TOOLS: 2_000,
+    McpListKind.RESOURCES: 1_000,
+    McpListKind.TEMPLATES: 200,
+    McpListKind.PROMPTS: 200,
+}  # of one server
+MOST_TOOLS = MOST[McpListKind.TOOLS]
 MOST_PAGES = 100  # of a list
 
 UNAUTHORIZED = (401, 403)  # HTTP
 
 
-class RefusedError(Exception):
+class McpRefusedError(Exception):
     """The server answered, and its answer is an error."""
 
 
-class LostError(Exception):
+class McpConnectionLostError(Exception):
     """The server is gone: nobody knows what became of the call."""
 
 
-class GoneError(Exception):
+class McpSessionGoneError(Exception):
     """The server knows nothing of us any more, so it did nothing: it was started anew, or has forgotten us."""
 
 
-class LateError(Exception):
+class McpTimeoutError(Exception):
     """The time for an answer is over. The server was told so."""
 
 
-class DamagedError(Exception):
+class McpInvalidReplyError(Exception):
     """The server answered what is none."""

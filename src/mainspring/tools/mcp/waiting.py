@@ -8,11 +8,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Calling
+from mainspring.tools.base import ToolContext
 
 
-class Waiting:
-    def __init__(self, calling: Calling, clock: asyncio.Timeout) -> None:
+class CallClock:
+    def __init__(self, calling: ToolContext, clock: asyncio.Timeout) -> None:
         """`clock` is entered by whoever waits."""
         self._calling, self._clock = calling, clock
         self._asking: set[asyncio.Future[str]] = set()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import ReadStream, WriteStream
 
-    from mainspring.tools.mcp.program import Program
+    from mainspring.tools.mcp.program import McpServerProcess
 
     Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 
@@ -33,7 +33,7 @@ LONGEST_STRAY = 200  # characters of a line that are told
 LONGEST_LINE = 32_000_000  # bytes of one message: an image of the largest size, and room
 
 
-class Strays:
+class StrayOutput:
     """What a program printed beside its messages: the last of it, for the case that it never sends one."""
 
     def __init__(self) -> None:
@@ -51,14 +51,14 @@ class Strays:
 
 
 @asynccontextmanager
-async def over_pipes(program: Program, strays: Strays) -> AsyncGenerator[Streams, None]:
+async def connect_over_pipes(program: McpServerProcess, strays: StrayOutput) -> AsyncGenerator[Streams, None]:
     reader, writer = await program.pipes()
     to_us, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, from_us = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hear, reader, to_us, strays)
-            tasks.start_soon(say, writer, from_us, to_us)
+            tasks.start_soon(read_from_server, reader, to_us, strays)
+            tasks.start_soon(write_to_server, writer, from_us, to_us)
             yield read, write
             tasks.cancel_scope.cancel()
     finally:
@@ -67,8 +67,8 @@ async def over_pipes(program: Program, strays: Strays) -> AsyncGenerator[Streams
             stream.close()
 
 
-async def hear(
-    reader: asyncio.StreamReader, to_us: MemoryObjectSendStream[SessionMessage | Exception], strays: Strays
+async def read_from_server(
+    reader: asyncio.StreamReader, to_us: MemoryObjectSendStream[SessionMessage | Exception], strays: StrayOutput
 ) -> None:
     """Until its output ends, which is the end of the session. It waits while a message waits to be taken."""
     kept = bytearray()
@@ -79,14 +79,16 @@ async def hear(
                 *lines, rest = bytes(kept).split(b"\n")
                 kept = bytearray(rest)
                 for line in lines:
-                    if not await taken(line, to_us, strays):
+                    if not await forward_line(line, to_us, strays):
                         return
             if len(kept) > LONGEST_LINE:
                 strays.add(b"a message of more than 32 MB")
                 return
 
 
-async def taken(line: bytes, to_us: MemoryObjectSendStream[SessionMessage | Exception], strays: Strays) -> bool:
+async def forward_line(
+    line: bytes, to_us: MemoryObjectSendStream[SessionMessage | Exception], strays: StrayOutput
+) -> bool:
     """Many a server prints what it thinks: that is passed over."""
     if not line.strip():
         return True
@@ -102,7 +104,7 @@ async def taken(line: bytes, to_us: MemoryObjectSendStream[SessionMessage | Exce
     return True
 
 
-async def say(
+async def write_to_server(
     writer: asyncio.StreamWriter,
     from_us: MemoryObjectReceiveStream[SessionMessage],
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
@@ -117,7 +119,7 @@ async def say(
         to_us.close()
 
 
-class Heard:
+class LastHttpStatus:
     """The status of the last answer to what we said over HTTP: the session itself does not tell."""
 
     def __init__(self) -> None:
@@ -129,7 +131,7 @@ class Heard:
             self.status = response.status_code
 
 
-def over_http(server: McpServer, heard: Heard, seconds: float) -> AbstractAsyncContextManager[Streams]:
+def connect_over_http(server: McpServer, heard: LastHttpStatus, seconds: float) -> AbstractAsyncContextManager[Streams]:
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:  # noqa: ARG001
         return httpx2.AsyncClient(
             headers={"User-Agent": f"mainspring/{__version__}", **server.headers},
