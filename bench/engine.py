@@ -28,9 +28,9 @@ from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import BlockKind, Delta, RequestStarted
 from mainspring.engine.channel import CAPACITY, Channel
-from mainspring.engine.deps import Asking, Outcome
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session
+from mainspring.engine.deps import EngineCallContext, ToolOutcome
+from mainspring.engine.plain import BasicDeps
+from mainspring.engine.session import EngineSession
 from mainspring.providers.base import (
     Batch,
     BlockDelta,
@@ -77,7 +77,7 @@ async def nothing(**_: Any) -> str:
     return "ok"
 
 
-class Roomy(Plain):
+class Roomy(BasicDeps):
     """A context that is never full, and tools that are functions: neither costs anything to look at. What a call meets
     on its way to a real tool is in `bench/tools_files.py`."""
 
@@ -88,16 +88,16 @@ class Roomy(Plain):
     async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:  # noqa: ARG002  # it always fits
         return PreparedContext(100)
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:  # noqa: ARG002  # it asks nothing
-        return Outcome(result(call.id, await self._act(**call.input)))
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:  # noqa: ARG002  # it asks nothing
+        return ToolOutcome(result(call.id, await self._act(**call.input)))
 
     def is_concurrent(self, call: ToolCall) -> bool:  # noqa: ARG002  # all of them
         return True
 
 
-def session(replies: Iterable[Reply], *, breathe: bool = False, act: Act = nothing) -> Session:
+def session(replies: Iterable[Reply], *, breathe: bool = False, act: Act = nothing) -> EngineSession:
     deps = Roomy(Ready(replies, breathe=breathe), act)
-    return Session(deps, Config(max_turns=2 * LONG), describe=deps.describe)
+    return EngineSession(deps, Config(max_turns=2 * LONG), describe=deps.describe)
 
 
 def looks(turn: int) -> Reply:
@@ -256,7 +256,7 @@ def traced() -> float:
     return tracemalloc.get_traced_memory()[0] / 1_024
 
 
-async def to_its_end(one: Session, prompt: str) -> None:
+async def to_its_end(one: EngineSession, prompt: str) -> None:
     async with one.run(prompt) as run:
         async for _ in run:
             pass
@@ -268,7 +268,7 @@ def short_talk(number: int) -> list[Reply]:
 
 
 async def idle_memory() -> float:
-    sessions: list[Session] = []
+    sessions: list[EngineSession] = []
     before = traced()
     for number in range(SESSIONS):
         one = session(short_talk(number))

@@ -32,10 +32,10 @@ from mainspring.core.step import step
 from mainspring.core.updates import BlockKind, Delta
 from mainspring.core.value import Stamp
 from mainspring.core.view import Fold
-from mainspring.engine.deps import Asking, Outcome
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
+from mainspring.engine.deps import EngineCallContext, ToolOutcome
+from mainspring.engine.plain import BasicDeps
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, says
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
@@ -257,7 +257,7 @@ def grow_journal(journal: FileJournal, measured: Measured) -> None:
     asyncio.run(player.play(10_000, at_turn))
 
 
-class Endless(Plain):
+class Endless(BasicDeps):
     """The world of one session of the real engine: each turn one call, every 45 turns a summary."""
 
     turn = summed_up = 0
@@ -266,7 +266,7 @@ class Endless(Plain):
         super().__init__(Scripted(()), journal=journal)
         self._measured = measured
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
         self.turn += 1
         self._measured.at(self.turn)
         last = self.turn % RUN == 0
@@ -284,14 +284,14 @@ class Endless(Plain):
         words = replace(user("What happened before. " * 200, Origin.SUMMARY), id=self.new_id(), at=self.now())
         return Summary((Fold(messages[0].id, messages[max(0, last - 1)].id, words),), before=FULL, after=10_000)
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:  # noqa: ARG002
-        return Outcome(result(call.id, f"{self.turn} " + "some line of a file\n" * 100))
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:  # noqa: ARG002
+        return ToolOutcome(result(call.id, f"{self.turn} " + "some line of a file\n" * 100))
 
 
 def grow_session(journal: FileJournal, measured: Measured) -> None:
     async def main() -> None:
         world = Endless(journal, measured)
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         while world.turn < 10_000:
             async with session.run("go on", deltas=False) as run:
                 async for _ in run:

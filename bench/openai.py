@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Stop, Text, ToolCall, ToolResult, User
-from mainspring.engine.plain import marks
+from mainspring.engine.plain import default_cache_marks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.asking import HttpProvider
 from mainspring.providers.base import BlockDelta, Conversation, ToolSpec
@@ -129,7 +129,7 @@ def talks(name: str, turns: int) -> list[Conversation]:
         model = request(name).model
         reply = Assistant((Text("Let me look."), call), model, Stop.TOOL_USE, id=f"reply-{number}")
         history = history.append(reply, ToolResult(call.id, (Text("x" * 1_000),), id=f"result-{number}"))
-        found.append(Conversation(history, (), SYSTEM, TOOLS, marks(history)))
+        found.append(Conversation(history, (), SYSTEM, TOOLS, default_cache_marks(history)))
     return found
 
 

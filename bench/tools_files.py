@@ -21,9 +21,9 @@ from typing import Any
 
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
-from mainspring.engine.equipped import Equipped
+from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.plain import new_id
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
 from mainspring.providers.transport import Transport
@@ -317,8 +317,8 @@ async def one_turn(root: Path, provider: Timed, asked: list[int]) -> float:
         )
         name = new_id()
         journal = FileJournal.create(f"{kept}/{name}.jsonl", Envelope(name, str(root), "0"))
-        deps = Equipped(provider, hands, journal=journal)
-        session = Session(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
+        deps = AgentDeps(provider, hands, journal=journal)
+        session = EngineSession(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
         async with session.run("read them", deltas=False) as run:
             async for _ in run:
                 pass

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Stop, Text, ToolCall, ToolResult, User
-from mainspring.engine.plain import marks
+from mainspring.engine.plain import default_cache_marks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 
@@ -223,7 +223,7 @@ def last_turns(provider: Anthropic, turns: int) -> list[Conversation]:
     history, found = History([User((Text("Please look at the files."),), id="prompt")]), []
     for number in range(turns):
         history = history.append(*turn(number))
-        found.append(Conversation(history, (), SYSTEM, TOOLS, marks(history)))
+        found.append(Conversation(history, (), SYSTEM, TOOLS, default_cache_marks(history)))
     for conversation in found[:-PIECE]:
         provider.prepare(REQUEST, conversation)
     gc.collect()

@@ -41,9 +41,9 @@ from sessions.test_cuts import first_life, second_life
 
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Result, Update
-from mainspring.engine.deps import Asking, Outcome
+from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal, JournalOptions
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import says, virtually
@@ -70,7 +70,7 @@ class RealWorld(CheckedWorld):
 
     folder = Path()
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         (self.folder / f"ran-{call.id}-{os.getpid()}").symlink_to("nowhere")
         return await super().run_tool(call, asking)
 
@@ -90,7 +90,7 @@ def child(name: str, folder: Path, descriptor: int, largest: int) -> None:
     def send(data: bytes) -> None:
         out.sendall(data + b"\n")
 
-    async def watch(session: Session, run: Run, update: Update) -> None:
+    async def watch(session: EngineSession, run: Run, update: Update) -> None:
         send(msgspec.json.encode(update))
         await scene.meanwhile(session, run, update)
 
@@ -111,7 +111,9 @@ def child(name: str, folder: Path, descriptor: int, largest: int) -> None:
     send(b"end")
 
 
-def opened(name: str, folder: Path, world: RealWorld, on_trouble: Callable[[str], None]) -> tuple[Session, FileJournal]:
+def opened(
+    name: str, folder: Path, world: RealWorld, on_trouble: Callable[[str], None]
+) -> tuple[EngineSession, FileJournal]:
     file, options = folder / f"{ID}.jsonl", JournalOptions(on_trouble=on_trouble)
     if name == "resume":
         loaded, journal = FileJournal.resume(file, ENVELOPE, options)

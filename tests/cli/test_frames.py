@@ -21,9 +21,9 @@ from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Termin
 from mainspring.core.updates import Boundary, Result
 from mainspring.driven.frames import PROTOCOL, Frames
 from mainspring.driven.lines import MOST, line
-from mainspring.engine.deps import Asking, Outcome
+from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.base import Retry
 from mainspring.testing import Break, World, call, fails, says, virtually
 from mainspring.testing.play import RandomWorld, random_config
@@ -45,7 +45,7 @@ async def frames_of(
     ledger: Ledger | None = None,
 ) -> list[Frame]:
     """As a reader of the lines gets them; `interrupt_at` counts updates."""
-    session = Session(world, config, ledger=ledger)
+    session = EngineSession(world, config, ledger=ledger)
     usage = UsageMeter(config.model, world.now)
     frames = Frames(replace_about(config), usage, new_id=world.new_id, now=world.now, partial=partial, replay=replay)
     lines: list[bytes] = []
@@ -377,7 +377,7 @@ SESSIONS = 300
 class Wordy(RandomWorld):
     """Now and then a result is longer than a line may be."""
 
-    async def _act(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def _act(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         outcome = await super()._act(call, asking)
         if not self.chance(0.02):
             return outcome

@@ -25,7 +25,7 @@ TWO_AT_ONCE = """
 import sys, threading, time
 from importlib.machinery import PathFinder
 import mainspring.cli.headless
-from mainspring.engine.warming import warm
+from mainspring.engine.warming import preload_tool
 
 class Late:
     '''The package is found; before its first line is run, the other thread comes as far as it can.'''
@@ -38,7 +38,7 @@ class Late:
         load = found.loader.exec_module
 
         def late(module):
-            warm("Agent")
+            preload_tool("Agent")
             while not waits():
                 time.sleep(0.001)
             load(module)

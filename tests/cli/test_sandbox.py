@@ -16,7 +16,7 @@ import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.agent.sandbox import Ground, Sandboxing
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.points import HookPoint, HookResult
 from mainspring.hooks.runner import HookRunner
@@ -165,8 +165,8 @@ def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path
             (str(work),),
             str(tmp_path),
             os.environ["PATH"],
-            policy=lambda: gate.policy(Policy()),
-            unreadable=lambda: gate.unreadable(str(work), Policy()),
+            policy=lambda: gate.policy(EnginePolicy()),
+            unreadable=lambda: gate.unreadable(str(work), EnginePolicy()),
         )
     )
 

@@ -21,8 +21,8 @@ from mainspring.core.messages import Assistant, Message, ToolCall, User, result,
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold
 from mainspring.engine.background import SideJobs
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session as RealSession
+from mainspring.engine.plain import BasicDeps
+from mainspring.engine.session import EngineSession as RealSession
 from mainspring.processes.atomic import ReadSet
 from mainspring.processes.paths import resolve_path
 from mainspring.providers.base import Batch, Conversation, Provider
@@ -221,7 +221,7 @@ def test_a_quiet_turn_brings_nothing_whatever_the_history(folder: Path) -> None:
         assert session.surroundings.attachments(session.state, NOON) == ()
 
 
-class Equipped(Plain):
+class Equipped(BasicDeps):
     """As it is to be wired: one line in `shrink`, one for `SideJobs.recall`."""
 
     def __init__(self, provider: Provider, surroundings: ContextSources, **more: Any) -> None:

@@ -19,12 +19,12 @@ from mainspring.core.models import MODELS, Model
 from mainspring.core.money import Price
 from mainspring.core.reasons import Cause, Terminal, Transition
 from mainspring.core.updates import Failed, RequestStarted, Update
-from mainspring.engine.equipped import Equipped
+from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import Mind, Sight, size_of
+from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.plain import new_id
-from mainspring.engine.session import Session
-from mainspring.engine.side_questions import SideQuestions
+from mainspring.engine.session import EngineSession
+from mainspring.engine.side_questions import SideCalls
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
@@ -67,15 +67,15 @@ def played(
             config = Config(model=model, thinking=False, auto_compact=auto, advise_after=10**6, end_after=10**7)
             hands = Toolset([LOOK], place=Workspace(str(folder)), gate=AllowAll())
 
-            def questions() -> SideQuestions:
-                return SideQuestions(
+            def questions() -> SideCalls:
+                return SideCalls(
                     provider, config, small=SMALL_MODEL, ledger=Ledger, system=SYSTEM, tools=lambda: hands.specs
                 )
 
             fixed = size_of(SYSTEM, hands.specs)
-            sight = Sight(config, new_id, ask=questions, fixed=lambda: fixed, limits=lambda: limits)
-            deps = Equipped(provider, hands, system=SYSTEM, mind=Mind(sight), journal=MemoryJournal())
-            session = Session(deps, config, side_jobs=deps.side_jobs)
+            sight = ModelContextConfig(config, new_id, ask=questions, fixed=lambda: fixed, limits=lambda: limits)
+            deps = AgentDeps(provider, hands, system=SYSTEM, mind=ModelContext(sight), journal=MemoryJournal())
+            session = EngineSession(deps, config, side_jobs=deps.side_jobs)
             updates: list[Update] = []
             for prompt in prompts:
                 async with session.run(prompt) as run:

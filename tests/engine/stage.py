@@ -42,7 +42,7 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.records import MemoryJournal
 from mainspring.testing import VirtualLoop, World, virtually
 
@@ -66,7 +66,7 @@ class Stage:
         self.world = world
         self.updates: list[Update] = []
         self.loop = loop or VirtualLoop()
-        self.session = Session(world, config, side_jobs=world.side_jobs)
+        self.session = EngineSession(world, config, side_jobs=world.side_jobs)
         self.meanwhile = meanwhile
         virtually(self.play(), self.loop)
         world.check()
@@ -107,7 +107,7 @@ def assert_clean() -> None:
     assert loop.pending_timers() == 0
 
 
-def assert_in_order(session: Session) -> None:
+def assert_in_order(session: EngineSession) -> None:
     """The history is valid, and replaying the journal's events leads to the same state."""
     assert find_unpaired_ids(session.state.history) == ()
     journal = session.deps.journal

@@ -22,13 +22,13 @@ from mainspring.core.reasons import Terminal
 from mainspring.core.state import State
 from mainspring.core.updates import Result
 from mainspring.engine.afterthoughts import GRACE, LONGEST_NAME, LONGEST_NOTE, MOST_NOTES, MOST_SAID, SHORT
-from mainspring.engine.afterthoughts import Afterthoughts as Thoughts
-from mainspring.engine.equipped import Equipped
+from mainspring.engine.afterthoughts import PostTurnCalls as Thoughts
+from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import Mind, Sight
+from mainspring.engine.mind import ModelContext, ModelContextConfig
 from mainspring.engine.plain import new_id
-from mainspring.engine.session import Session
-from mainspring.engine.side_questions import SideQuestions
+from mainspring.engine.session import EngineSession
+from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.points import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
@@ -351,17 +351,17 @@ class Scene:
         self.ledger = Ledger(money)
         runner = HookRunner(tuple(hooks), common=dict, warn=self.warned.append, say=print)
         hands = Toolset([], place=Workspace(str(folder)), gate=AllowAll(), hooks=runner)
-        sight = Sight(
+        sight = ModelContextConfig(
             config,
             new_id,
-            ask=lambda: SideQuestions(provider, config, small=SMALL, ledger=lambda: self.ledger),
+            ask=lambda: SideCalls(provider, config, small=SMALL, ledger=lambda: self.ledger),
             hooks=runner,
             notes=str(folder / "memory"),
             suggest=self.told.append,
         )
-        self.mind = Mind(sight)
-        deps = Equipped(provider, hands, mind=self.mind)
-        self.session = Session(deps, config, ledger=self.ledger, side_jobs=deps.side_jobs)
+        self.mind = ModelContext(sight)
+        deps = AgentDeps(provider, hands, mind=self.mind)
+        self.session = EngineSession(deps, config, ledger=self.ledger, side_jobs=deps.side_jobs)
 
     async def run(self, prompt: str = "go") -> Result:
         async with self.session.run(prompt) as run:

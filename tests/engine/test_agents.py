@@ -14,15 +14,15 @@ from mainspring.core.money import NANOS_PER_USD, Account, Usage, cost
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallDone, Result, Update
-from mainspring.engine.agents import Agents
-from mainspring.engine.deps import Question
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.errand import Home, Kept
+from mainspring.engine.agents import SubagentRegistry
+from mainspring.engine.deps import CallQuestion
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.errand import SubagentEnvironment, SubagentJournal
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import Mind, Sight
+from mainspring.engine.mind import ModelContext, ModelContextConfig
 from mainspring.engine.plain import new_id
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import MemoryJournal
@@ -69,33 +69,33 @@ class Troupe:
     def __init__(
         self, provider: Theatre, *, answers: Iterable[str] = (), gate: PermissionChecker | None = None
     ) -> None:
-        self.answers, self.asked = list(answers), list[Question]()
+        self.answers, self.asked = list(answers), list[CallQuestion]()
         self.journals: list[MemoryJournal] = []
         tool = agent_tool("any", lambda: self.agents.send)
         self.hands = Toolset([LOOK, tool], place=Workspace("/"), gate=gate or AllowAll(), attended=bool(self.answers))
         self.ledger = Ledger()
-        deps = Equipped(provider, self.hands, answer=self.answer, journal=MemoryJournal())
-        self.session = Session(deps, CONFIG, ledger=self.ledger, side_jobs=deps.side_jobs, describe=deps.describe)
-        home = Home(
+        deps = AgentDeps(provider, self.hands, answer=self.answer, journal=MemoryJournal())
+        self.session = EngineSession(deps, CONFIG, ledger=self.ledger, side_jobs=deps.side_jobs, describe=deps.describe)
+        home = SubagentEnvironment(
             kinds=OURS,
             provider=lambda _: provider,
             config=CONFIG,
             hands=self.hands,
             system=lambda kind, _: (kind.prompt,),
-            mind=lambda config, *_: Mind(Sight(config, new_id)),
+            mind=lambda config, *_: ModelContext(ModelContextConfig(config, new_id)),
             journal=lambda *_: self.kept(),
             model=lambda _: CONFIG.model,
             shared=lambda: self.session.shared,
             note=self.session.deps.journal.append,
             now=self.session.deps.now,
         )
-        self.agents = Agents(home, self.session.submit)
+        self.agents = SubagentRegistry(home, self.session.submit)
 
-    def kept(self) -> Kept:
+    def kept(self) -> SubagentJournal:
         self.journals.append(MemoryJournal())
-        return Kept(self.journals[-1])
+        return SubagentJournal(self.journals[-1])
 
-    async def answer(self, question: Question) -> str:
+    async def answer(self, question: CallQuestion) -> str:
         self.asked.append(question)
         await asyncio.sleep(0.002)
         return self.answers.pop(0)

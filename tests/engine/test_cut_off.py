@@ -20,14 +20,14 @@ from mainspring.core.money import Usage, cost, grant
 from mainspring.core.reasons import Terminal, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import Delta, RequestStarted, Result, Retrying
-from mainspring.engine.equipped import Equipped
+from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import Mind, Sight
+from mainspring.engine.mind import ModelContext, ModelContextConfig
 from mainspring.engine.plain import new_id
 from mainspring.engine.run import Run
-from mainspring.engine.sampling import CutOffError
-from mainspring.engine.session import Session
-from mainspring.engine.side_questions import SideQuestions
+from mainspring.engine.sampling import SideCallInterrupted
+from mainspring.engine.session import EngineSession
+from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.points import HookPoint, HookResult, NoHooks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, BlockDelta, Conversation
@@ -73,8 +73,8 @@ def interrupted(fault: str, folder: Path, limit: int | None) -> tuple[Result, Le
         ledger = Ledger(limit)
         async with serving(fault) as server, Transport(deadlines=PATIENT) as transport:
             provider = Anthropic(base_url=server.url, transport=transport)
-            deps = Equipped(provider, Toolset([], place=Workspace(str(folder)), gate=AllowAll()))
-            session = Session(deps, CONFIG, ledger=ledger)
+            deps = AgentDeps(provider, Toolset([], place=Workspace(str(folder)), gate=AllowAll()))
+            session = EngineSession(deps, CONFIG, ledger=ledger)
             async with session.run("go") as run:
                 async for update in run:
                     if isinstance(update, Delta):
@@ -113,7 +113,9 @@ def test_a_port_where_nobody_listens_costs_nothing(tmp_path: Path) -> None:
             url = server.url
         async with Transport(deadlines=PATIENT) as transport:
             provider = Anthropic(base_url=url, transport=transport)
-            session = Session(Equipped(provider, Toolset([], place=Workspace(str(tmp_path)), gate=AllowAll())), CONFIG)
+            session = EngineSession(
+                AgentDeps(provider, Toolset([], place=Workspace(str(tmp_path)), gate=AllowAll())), CONFIG
+            )
             async with session.run("go") as run:
                 async for update in run:
                     if isinstance(update, Retrying):
@@ -128,20 +130,22 @@ def test_a_port_where_nobody_listens_costs_nothing(tmp_path: Path) -> None:
 # --- questions beside the conversation ------------------------------------------------------------------
 
 
-def cut_off(fault: str, limit: int | None, *, small: bool = False) -> tuple[CutOffError, Ledger, tuple[Usage, int]]:
+def cut_off(
+    fault: str, limit: int | None, *, small: bool = False
+) -> tuple[SideCallInterrupted, Ledger, tuple[Usage, int]]:
     """What an interrupted question tells, the ledger, and what is told with the next request."""
 
-    async def main() -> tuple[CutOffError, Ledger, tuple[Usage, int]]:
+    async def main() -> tuple[SideCallInterrupted, Ledger, tuple[Usage, int]]:
         ledger = Ledger(limit)
         async with serving(fault) as server, Transport(deadlines=PATIENT) as transport:
             heard = Heard(Anthropic(base_url=server.url, transport=transport))
-            side = SideQuestions(heard, CONFIG, small=MODEL, ledger=lambda: ledger)
+            side = SideCalls(heard, CONFIG, small=MODEL, ledger=lambda: ledger)
             asking = asyncio.create_task(side(SideCall((user("sum up"),), 2_000, small=small)))
             await server.until(lambda: len(server.requests) == 1)
             if fault != "silence":
                 await heard.words.wait()
             asking.cancel()
-            with pytest.raises(CutOffError) as caught:
+            with pytest.raises(SideCallInterrupted) as caught:
                 await asking
             return caught.value, ledger, side.taken()
 
@@ -193,13 +197,13 @@ class Waits(NoHooks):
 def test_a_summary_that_a_hook_holds_up_costs_nothing() -> None:
     async def main() -> None:
         hooks = Waits()
-        mind = Mind(Sight(CONFIG, new_id, hooks=hooks))
+        mind = ModelContext(ModelContextConfig(CONFIG, new_id, hooks=hooks))
         state = State(History([user("go")]), model=MODEL)
         effect = Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT, 5_000, None)
         asking = asyncio.create_task(mind.summarize(state, effect))
         await hooks.asked.wait()
         asking.cancel()
-        with pytest.raises(CutOffError) as caught:
+        with pytest.raises(SideCallInterrupted) as caught:
             await asking
         assert (caught.value.usage, caught.value.cost) == (Usage(), 0)
 
@@ -219,9 +223,11 @@ def test_a_compaction_that_somebody_interrupts(tmp_path: Path, fault: str, limit
         async with ModelServer(talk, faults=planned) as server, Transport(deadlines=PATIENT) as transport:
             heard = Heard(Anthropic(base_url=server.url, transport=transport))
             hands = Toolset([], place=Workspace(str(tmp_path)), gate=AllowAll())
-            sight = Sight(CONFIG, new_id, ask=lambda: SideQuestions(heard, CONFIG, small=MODEL, ledger=lambda: ledger))
-            deps = Equipped(heard, hands, mind=Mind(sight))
-            session = Session(deps, CONFIG, ledger=ledger, side_jobs=deps.side_jobs)
+            sight = ModelContextConfig(
+                CONFIG, new_id, ask=lambda: SideCalls(heard, CONFIG, small=MODEL, ledger=lambda: ledger)
+            )
+            deps = AgentDeps(heard, hands, mind=ModelContext(sight))
+            session = EngineSession(deps, CONFIG, ledger=ledger, side_jobs=deps.side_jobs)
             async with session.run("go") as run:
                 assert [update async for update in run]
             first, heard.words = ledger.account.spent, asyncio.Event()
@@ -263,7 +269,7 @@ def broken_off(kind: str, fault: str, times: int, limit: int | None) -> tuple[st
         replies = [Say.of(WORDS, usage=USED)] * (ALL_ATTEMPTS + 1)
         async with ModelServer(replies, faults=faults, clock=loop.milliseconds) as server, Transport() as transport:
             provider = Anthropic(base_url=server.url, transport=transport)
-            side = SideQuestions(provider, CONFIG, small=MODEL, ledger=lambda: ledger)
+            side = SideCalls(provider, CONFIG, small=MODEL, ledger=lambda: ledger)
             if kind == "search":
                 blocks = await side.search("find", {"type": "web_search_20250305", "name": "web_search"})
                 text, told = "".join([block.text for block in blocks if isinstance(block, Text)]), 0

@@ -47,11 +47,11 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.engine.channel import Channel
-from mainspring.engine.deps import Outcome
+from mainspring.engine.deps import ToolOutcome
 from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy, Shared
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy, SharedState
 from mainspring.providers.base import Batch, BlockDelta, BlockFinished, Retry, StreamEnded, StreamStarted
 from mainspring.sessions.records import (
     BlockRecord,
@@ -110,7 +110,7 @@ def test_cancelled_siblings_are_recorded_once_and_never_run() -> None:
 def test_an_outcome_that_is_being_written_is_waited_for() -> None:
     async def main() -> None:
         journal = Slow(OutcomeRecord, 3.0)
-        session = Session(World([says(call("Edit", "e", text="file written"))], journal=journal), CONFIG)
+        session = EngineSession(World([says(call("Edit", "e", text="file written"))], journal=journal), CONFIG)
         loop = asyncio.get_running_loop()
         async with session.run("go") as run:
             async for update in run:
@@ -133,7 +133,7 @@ def test_a_tool_that_ends_after_it_was_given_up_leaves_a_note_and_nothing_else()
 
     async def main() -> None:
         journal = Slow(OutcomeRecord, 0)
-        session = Session(Stubborn([says(call("Read", "r", text="really done"))], journal=journal), CONFIG)
+        session = EngineSession(Stubborn([says(call("Read", "r", text="really done"))], journal=journal), CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, CallStarted):
@@ -212,7 +212,7 @@ class CrashOnce(World):
 
 def test_a_session_that_crashed_goes_on_and_replays() -> None:
     async def main() -> None:
-        session = Session(CrashOnce([says("one"), says("two")]), CONFIG)
+        session = EngineSession(CrashOnce([says("one"), says("two")]), CONFIG)
         with pytest.raises(Crash):
             async with session.run("go") as run:
                 async for _ in run:
@@ -243,7 +243,7 @@ def test_what_was_shown_before_a_crash_is_in_the_history_of_the_next_run() -> No
 
     async def main() -> None:
         first = says("Look.", call("Read", "quick", ms=1), call("Read", "slow", ms=500), Pause(20))
-        session = Session(Breaking([first, says("on")]), CONFIG)
+        session = EngineSession(Breaking([first, says("on")]), CONFIG)
         with pytest.raises(Crash):
             await to_the_end(session)
         await to_the_end(session)
@@ -256,7 +256,7 @@ def test_what_was_shown_before_a_crash_is_in_the_history_of_the_next_run() -> No
     virtually(main())
 
 
-async def to_the_end(session: Session) -> list[Update]:
+async def to_the_end(session: EngineSession) -> list[Update]:
     async with session.run("go") as run:
         return [update async for update in run]
 
@@ -271,7 +271,7 @@ def test_a_journal_failure_ends_everything_at_once() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         hour = says(call("Read", "a", ms=5), call("Read", "b", ms=3_600_000), call("Read", "c", ask="May I?"))
-        session = Session(World([hour], journal=Failing()), CONFIG)
+        session = EngineSession(World([hour], journal=Failing()), CONFIG)
         with pytest.raises(Crash):
             await to_the_end(session)
         assert loop.time() < 1
@@ -308,7 +308,7 @@ async def deafly(seconds: float) -> None:
 def test_an_interrupt_does_not_wait_for_ever() -> None:
     async def main() -> None:
         world = Deaf([says("done")])
-        session = Session(world, CONFIG, side_jobs=world.side_jobs)
+        session = EngineSession(world, CONFIG, side_jobs=world.side_jobs)
         loop = asyncio.get_running_loop()
         run = session.run("go")
         loop.call_later(1, run.interrupt)
@@ -330,7 +330,7 @@ def test_a_dependency_that_cancels_itself_is_a_crash_and_not_our_cancellation() 
             raise asyncio.CancelledError
 
     async def main() -> None:
-        session = Session(Odd([says("done")]), CONFIG)
+        session = EngineSession(Odd([says("done")]), CONFIG)
         with pytest.raises(MainspringError, match="'RunStopHooks' was cancelled from within"):
             await to_the_end(session)
         assert_clean()
@@ -340,12 +340,12 @@ def test_a_dependency_that_cancels_itself_is_a_crash_and_not_our_cancellation() 
 
 def test_a_child_stopped_by_its_parent_says_so_and_has_time_to() -> None:
     """A tool runs a session of its own; the parent is interrupted while the child's tool does not listen."""
-    children: list[Session] = []
+    children: list[EngineSession] = []
     inner = says(call("Read", "inner"))
 
     class Parent(World):
         async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
-            child = Session(DeafTool([inner]), replace(CONFIG, depth=1))
+            child = EngineSession(DeafTool([inner]), replace(CONFIG, depth=1))
             children.append(child)
             await to_the_end(child)
             raise AssertionError("the parent was interrupted before this")
@@ -356,7 +356,7 @@ def test_a_child_stopped_by_its_parent_says_so_and_has_time_to() -> None:
             return await super()._act(call, asking)
 
     async def main() -> None:
-        session = Session(Parent([says(call("Agent", "a"))]), CONFIG)
+        session = EngineSession(Parent([says(call("Agent", "a"))]), CONFIG)
         loop = asyncio.get_running_loop()
         run = session.run("go")
         loop.call_later(1, run.interrupt)
@@ -379,7 +379,7 @@ def test_commands_are_shown_only_with_the_context_that_holds_them() -> None:
     """Interrupted at every round: a command is in the history if and only if it was shown, and never twice."""
 
     async def main(at: float) -> None:
-        session = Session(World([says("done", pace=1)], journal=Slow(SaidRecord, 0.001)), CONFIG)
+        session = EngineSession(World([says("done", pace=1)], journal=Slow(SaidRecord, 0.001)), CONFIG)
         await session.submit("first")
         await session.submit("second")
         shown: list[str] = []
@@ -405,7 +405,7 @@ def test_a_command_is_withdrawn_or_said_and_never_both() -> None:
 
     async def main(at: float) -> None:
         world = World([says("done", pace=1), says("more", pace=1)], journal=Slow(SaidRecord, 0.001))
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         await session.submit("stays")
         command = await session.submit("goes")
         withdrawn: list[bool] = []
@@ -524,8 +524,8 @@ def test_everything_is_journaled_before_it_is_shown() -> None:
             journal=journal,
         )
         world.summary_of_tools, world.summary_takes = "looked", 3
-        shared = Shared(History())
-        session = Session(world, CONFIG)
+        shared = SharedState(History())
+        session = EngineSession(world, CONFIG)
         session.shared = shared
         await session.submit("and this")
         witness = Witness(journal)
@@ -556,7 +556,7 @@ def test_everything_is_journaled_before_it_is_shown() -> None:
 
 def test_the_first_reason_counts() -> None:
     async def main() -> None:
-        session = Session(World([says("x", Pause(1_000), "y")]), CONFIG)
+        session = EngineSession(World([says("x", Pause(1_000), "y")]), CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, RequestStarted):
@@ -575,14 +575,14 @@ def test_leaving_at_the_result_completes_the_commands_and_a_failing_sync_does_no
     async def main() -> None:
         world = World([says("done")])
         world.summary_takes = 50
-        session = Session(world, CONFIG, side_jobs=world.side_jobs)
+        session = EngineSession(world, CONFIG, side_jobs=world.side_jobs)
         await session.submit("cmd")
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, Result):
                     break
         assert [c.text for c in session.completed_commands] == ["cmd"]
-        broken = Session(World([says("done")], journal=NoSync()), CONFIG)
+        broken = EngineSession(World([says("done")], journal=NoSync()), CONFIG)
         await broken.submit("cmd")
         with pytest.raises(Crash):
             await to_the_end(broken)
@@ -597,7 +597,7 @@ def test_an_interrupted_request_is_paid_for_by_estimate() -> None:
     async def main() -> None:
         ledger = Ledger(limit=10**12)
         silent = says(StreamStarted(Usage(input=100_000)), Pause(10_000), "never")
-        session = Session(World([silent], contexts=[PreparedContext(100_000)]), CONFIG, ledger=ledger)
+        session = EngineSession(World([silent], contexts=[PreparedContext(100_000)]), CONFIG, ledger=ledger)
         run = session.run("go")
         asyncio.get_running_loop().call_later(5, run.interrupt)
         async with run:
@@ -612,11 +612,11 @@ def test_an_interrupted_request_is_paid_for_by_estimate() -> None:
 def test_going_back_to_the_configured_model() -> None:
     async def main() -> None:
         world = World([says("a"), says("b"), says("c")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         await to_the_end(session)
-        await session.change(Policy(model=replace(CONFIG.model, name="other")))
+        await session.change(EnginePolicy(model=replace(CONFIG.model, name="other")))
         await to_the_end(session)
-        await session.change(Policy())
+        await session.change(EnginePolicy())
         await to_the_end(session)
         assert [request.model for request in world.model.requests] == ["big", "other", "big"]
 
@@ -636,8 +636,8 @@ def test_the_policy_reaches_the_model_and_the_tools() -> None:
             return await super().run_tool(call, asking)
 
     async def main() -> None:
-        session = Session(Asking([says(call("Read", "r")), says("done")]), CONFIG)
-        await session.change(Policy(mode="plan", tools=("Read",)))
+        session = EngineSession(Asking([says(call("Read", "r")), says("done")]), CONFIG)
+        await session.change(EnginePolicy(mode="plan", tools=("Read",)))
         await to_the_end(session)
         assert seen == [("Read",), "plan", ("Read",)]
 
@@ -646,7 +646,7 @@ def test_the_policy_reaches_the_model_and_the_tools() -> None:
 
 def test_a_crash_while_the_consumer_raises_is_not_left_unlooked_at() -> None:
     async def main() -> None:
-        session = Session(CrashOnce([says("one")]), CONFIG)
+        session = EngineSession(CrashOnce([says("one")]), CONFIG)
         with pytest.raises(ZeroDivisionError):
             async with session.run("go") as run:
                 async for update in run:
@@ -669,7 +669,7 @@ def test_an_estimate_counts_what_the_model_wrote() -> None:
     )
 
     async def main() -> None:
-        session = Session(World([says(*blocks, Pause(1_000), "never")]), CONFIG)
+        session = EngineSession(World([says(*blocks, Pause(1_000), "never")]), CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, CallStarted):
@@ -705,7 +705,7 @@ def test_an_event_that_could_not_be_written_takes_nothing_shown_with_it(event: t
     async def main() -> None:
         journal = FailOnce(EventRecord, event)
         look = says("Look.", call("Read", "r"), Pause(20))
-        session = Session(World([look, *[says("on")] * 3], journal=journal), CONFIG)
+        session = EngineSession(World([look, *[says("on")] * 3], journal=journal), CONFIG)
         with pytest.raises(Crash):
             await to_the_end(session)
         await to_the_end(session)
@@ -722,7 +722,7 @@ def test_an_event_that_could_not_be_written_takes_nothing_shown_with_it(event: t
 def test_two_crashes_in_a_row_lose_nothing() -> None:
     async def main() -> None:
         journal = FailOnce(EventRecord, ToolsDone)
-        session = Session(World([says("Look.", call("Read", "r")), says("on")], journal=journal), CONFIG)
+        session = EngineSession(World([says("Look.", call("Read", "r")), says("on")], journal=journal), CONFIG)
         with pytest.raises(Crash):
             await to_the_end(session)
         journal.failed, journal.event = False, Submitted
@@ -739,7 +739,7 @@ def test_two_crashes_in_a_row_lose_nothing() -> None:
 def test_a_journal_failure_during_an_interrupt_is_raised_and_nobody_is_told_a_lie() -> None:
     async def main() -> None:
         journal = FailOnce(OutcomeRecord)
-        session = Session(World([says(call("Edit", "e", ms=50)), says("on")], journal=journal), CONFIG)
+        session = EngineSession(World([says(call("Edit", "e", ms=50)), says("on")], journal=journal), CONFIG)
         with pytest.raises(Crash):
             async with session.run("go") as run:
                 async for update in run:
@@ -779,7 +779,7 @@ def test_a_stream_that_does_not_listen_starts_nothing_after_the_end() -> None:
     async def main() -> None:
         ledger = Ledger(limit=10**12)
         world = DeafStream([])
-        session = Session(world, CONFIG, ledger=ledger)
+        session = EngineSession(world, CONFIG, ledger=ledger)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, Delta):
@@ -798,7 +798,7 @@ def test_an_estimate_never_exceeds_what_was_reserved() -> None:
     async def main() -> None:
         limit = 100 * 2_000 + 1_000 * 5_000
         ledger = Ledger(limit=limit)
-        session = Session(
+        session = EngineSession(
             World([says(BlockDelta(BlockKind.TEXT, "x" * 5_000), Pause(1_000), "y")]), CONFIG, ledger=ledger
         )
         async with session.run("go") as run:
@@ -818,7 +818,7 @@ def test_an_interrupted_summary_is_paid_for_in_the_result_too() -> None:
 
     async def main() -> None:
         ledger = Ledger(limit=10**12)
-        session = Session(Slowly([], contexts=[PreparedContext(170_000)]), CONFIG, ledger=ledger)
+        session = EngineSession(Slowly([], contexts=[PreparedContext(170_000)]), CONFIG, ledger=ledger)
         run = session.run("go")
         asyncio.get_running_loop().call_later(1, run.interrupt)
         async with run:
@@ -834,7 +834,7 @@ def test_an_interrupted_summary_is_paid_for_in_the_result_too() -> None:
 def test_a_result_for_another_call_is_the_tools_failure() -> None:
     class Confused(World):
         async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
-            return Outcome(replace(result("other", "?"), id="mine"))
+            return ToolOutcome(replace(result("other", "?"), id="mine"))
 
     stage = Stage(Confused([says(call("Read", "r")), says("Done.")]))
     assert "a result for 'other' in answer to 'r'" in stage.said[1]
@@ -842,7 +842,7 @@ def test_a_result_for_another_call_is_the_tools_failure() -> None:
 
 def test_a_command_whose_record_could_not_be_written_is_not_taken_twice() -> None:
     async def main() -> None:
-        session = Session(World([says("one"), says("two")], journal=FailOnce(SaidRecord)), CONFIG)
+        session = EngineSession(World([says("one"), says("two")], journal=FailOnce(SaidRecord)), CONFIG)
         await session.submit("once")
         with pytest.raises(Crash):
             await to_the_end(session)
@@ -864,7 +864,7 @@ def test_input_that_confuses_the_concurrency_check_is_not_safe_and_no_crash() ->
 
 def test_a_bad_prompt_does_not_lock_the_session() -> None:
     async def main() -> None:
-        session = Session(World([says("fine")]), CONFIG)
+        session = EngineSession(World([says("fine")]), CONFIG)
         with pytest.raises(TypeError):
             async with session.run(None) as run:  # type: ignore[arg-type]
                 await run.__anext__()
@@ -883,7 +883,7 @@ def test_a_dependency_that_answers_an_interrupt_with_an_error_does_not_turn_it_i
                 raise OSError("socket closed") from None
 
     async def main() -> None:
-        session = Session(Sour([says("done")]), CONFIG)
+        session = EngineSession(Sour([says("done")]), CONFIG)
         run = session.run("go")
         asyncio.get_running_loop().call_later(1, run.interrupt)
         async with run:
@@ -909,7 +909,7 @@ def test_nothing_comes_after_the_result_and_an_interrupted_run_completes_no_comm
     assert isinstance(stage.updates[-1], Result)
 
     async def main() -> None:
-        session = Session(World([says("x", Pause(1_000), "y")]), CONFIG)
+        session = EngineSession(World([says("x", Pause(1_000), "y")]), CONFIG)
         await session.submit("cmd")
         async with session.run("go") as run:
             async for update in run:

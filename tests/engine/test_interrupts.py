@@ -15,7 +15,7 @@ from mainspring.core.pairing import find_unpaired_ids, open_calls
 from mainspring.core.reasons import AbortReason, Terminal, Trouble
 from mainspring.core.updates import BlockDone, BlockKind, CallDone, CallStarted, Delta, Result, Update
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.base import BlockDelta
 from mainspring.sessions.records import EventRecord, MemoryJournal, Record
 from mainspring.testing import Pause, VirtualLoop, World, call, fails, says, virtually
@@ -60,8 +60,8 @@ def representative(journal: MemoryJournal | None = None) -> World:
     return world
 
 
-def new_session(world: World) -> Session:
-    return Session(world, WITH_FALLBACK, side_jobs=world.side_jobs)
+def new_session(world: World) -> EngineSession:
+    return EngineSession(world, WITH_FALLBACK, side_jobs=world.side_jobs)
 
 
 class Interrupted:
@@ -212,7 +212,7 @@ def test_a_full_channel_then_interrupt_then_break() -> None:
     """Known wrong in the sketch (a): `open_run` never exited."""
 
     async def main() -> None:
-        session = Session(World([says("x" * 4_000, call("Read", "r", ms=10)), says("never")]), CONFIG)
+        session = EngineSession(World([says("x" * 4_000, call("Read", "r", ms=10)), says("never")]), CONFIG)
         async with session.run("go") as run:
             await run.__anext__()
             await asyncio.sleep(1)  # the producer has long been waiting for room
@@ -241,7 +241,7 @@ def test_abort_while_streaming_keeps_shown_text_and_finished_early_results() -> 
                 )
             ]
         )
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, Delta) and update.text.startswith("And"):
@@ -263,7 +263,7 @@ def test_a_budget_end_uses_the_result_of_a_tool_that_ran() -> None:
         reply = says(call("Read", "r", ms=5), Pause(50), call("Edit", "e"), usage=Usage(input=100, output=2_000))
         ledger = Ledger(limit=100 * 1_000 + 2_000 * 5_000)  # exactly what the first call will have cost
         world = World([reply], contexts=[PreparedContext(0)])
-        session = Session(world, CONFIG, ledger=ledger)
+        session = EngineSession(world, CONFIG, ledger=ledger)
         async with session.run("go") as run:
             async for _ in run:
                 pass
@@ -328,7 +328,7 @@ def test_a_crash_anywhere_is_raised_to_the_consumer_with_its_traceback(where: st
 
     async def main() -> None:
         world = Crashing([says("x", call("Read", "r", ms=5)), says("done")], contexts=[])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         if where == "summarize":
             world.contexts = [PreparedContext(170_000)]
         with pytest.raises(Broken) as caught:
@@ -338,7 +338,7 @@ def test_a_crash_anywhere_is_raised_to_the_consumer_with_its_traceback(where: st
         assert any(entry.name == "crash" for entry in caught.traceback)
         assert_clean()
         # the session is not lost: what was left open is closed when the next run begins
-        again = Session(World([says("fine")]), CONFIG, state=session.state)
+        again = EngineSession(World([says("fine")]), CONFIG, state=session.state)
         async with again.run("go on") as run:
             async for _ in run:
                 pass
@@ -350,7 +350,7 @@ def test_a_crash_anywhere_is_raised_to_the_consumer_with_its_traceback(where: st
 def test_a_crash_is_raised_also_to_one_who_left_early() -> None:
     async def main() -> None:
         journal = BrokenJournal(3)
-        session = Session(World([says("x", call("Read", "r"), pace=5)], journal=journal), CONFIG)
+        session = EngineSession(World([says("x", call("Read", "r"), pace=5)], journal=journal), CONFIG)
         with pytest.raises(Broken):
             async with session.run("go") as run:
                 async for _ in run:
@@ -376,7 +376,7 @@ def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_end() -> None:
 
     async def main() -> None:
         world = Stubborn([says(call("Read", "r"))])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         loop = asyncio.get_running_loop()
         async with session.run("go") as run:
             async for update in run:
@@ -405,7 +405,7 @@ def test_events_are_journaled_before_they_are_acted_on() -> None:
 
     async def main() -> None:
         world = Checking([says(call("Read", "r")), says("done")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("go") as run:
             async for _ in run:
                 assert any(isinstance(record, EventRecord) for record in world.journal.records)  # type: ignore[attr-defined]

@@ -33,12 +33,12 @@ from mainspring.core.state import State
 from mainspring.core.updates import BlockKind, Result, Update
 from mainspring.core.value import Bundle
 from mainspring.engine.background import SideJobs
-from mainspring.engine.deps import Asking, Outcome
+from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
-from mainspring.engine.side_questions import SideQuestions
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.side_questions import SideCalls
 from mainspring.providers.base import (
     Batch,
     BlockDelta,
@@ -191,7 +191,7 @@ class Tree:
 
     async def run(self, name: str, world: Agent, ledger: Ledger, depth: int) -> Result:
         """To its end, whoever interrupts it: there is always a result."""
-        session = Session(world, self.config(depth), ledger=ledger, side_jobs=world.side_jobs)
+        session = EngineSession(world, self.config(depth), ledger=ledger, side_jobs=world.side_jobs)
         run = session.run("go")
         self.under_way[name] = run
         last: Update | None = None
@@ -220,7 +220,7 @@ class Agent(World):
         self.asked = 0
         self.provider = Served(self)
         config = tree.config()
-        self.side = SideQuestions(self.provider, config, small=tree.small, ledger=lambda: ledger)
+        self.side = SideCalls(self.provider, config, small=tree.small, ledger=lambda: ledger)
 
     @property
     def turn(self) -> Turn:
@@ -234,7 +234,7 @@ class Agent(World):
         tokens = round(self.turn.context * self.tree.config().compact_at(self.tree.model))
         return PreparedContext(max(1, tokens), usage=usage, cost=spent)
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
         turn, self.asked = self.turn, self.asked + 1
         over = self.asked > len(self.turns)  # the script has come to its end
         calls = () if over else turn.calls
@@ -264,24 +264,24 @@ class Agent(World):
         await self.tree.wait()
         await self.side(SideQuestion((user("w" * 2_000),), 1_200, small=True))
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         assert asking.ledger is self.ledger
         number = next(self.tree.begun) if call.name == "Agent" else CHILDREN
         if number < CHILDREN:
             return await self._run_child(call, number, asking.ledger)
         return await self._spend(call, asking.ledger)
 
-    async def _run_child(self, call: ToolCall, number: int, ledger: Ledger) -> Outcome:
+    async def _run_child(self, call: ToolCall, number: int, ledger: Ledger) -> ToolOutcome:
         own = ledger.child(self.tree.plan.child_limits[number])
         child = Agent(self.tree, self.tree.plan.children[number], own)
         ended = await self.tree.run(f"child {number}", child, own, 1)
-        return Outcome(result(call.id, ended.text))
+        return ToolOutcome(result(call.id, ended.text))
 
-    async def _spend(self, call: ToolCall, ledger: Ledger) -> Outcome:
+    async def _spend(self, call: ToolCall, ledger: Ledger) -> ToolOutcome:
         """A tool that pays for something: first it sets money aside, and what it does not need it gives back."""
         wanted = self.tree.wanted()
         if not ledger.reserve(wanted):
-            return Outcome(result(call.id, "no money", is_error=True), failed=True)
+            return ToolOutcome(result(call.id, "no money", is_error=True), failed=True)
         spent, till = wanted, self.tree.till
         place = till.open()
         try:
@@ -290,7 +290,7 @@ class Agent(World):
             spent = wanted // 2
         finally:
             ledger.settle(wanted, spent)
-        return Outcome(result(call.id, "bought"))
+        return ToolOutcome(result(call.id, "bought"))
 
 
 class Served:

@@ -16,12 +16,12 @@ from mainspring.core.models import MODELS, Model
 from mainspring.core.reasons import Cause, Subtype, Terminal, Transition
 from mainspring.core.updates import Boundary, RequestStarted, Result, Update
 from mainspring.core.view import Fold
-from mainspring.engine.equipped import Equipped
+from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import Mind, Sight, size_of
+from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.plain import new_id
-from mainspring.engine.session import Session
-from mainspring.engine.side_questions import SideQuestions
+from mainspring.engine.session import EngineSession
+from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.points import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
@@ -81,7 +81,7 @@ class Looker:
 class Told:
     """What came of a run."""
 
-    def __init__(self, updates: list[Update], session: Session, server: ModelServer) -> None:
+    def __init__(self, updates: list[Update], session: EngineSession, server: ModelServer) -> None:
         self.updates, self.session, self.server = updates, session, server
 
     @property
@@ -118,10 +118,10 @@ def played(
             ledger = Ledger(money)
             runner = HookRunner(tuple(hooks), common=dict, warn=print, say=print)
             hands = Toolset([LOOK], place=Workspace(str(tmp_path)), gate=AllowAll(), hooks=runner)
-            sight = Sight(
+            sight = ModelContextConfig(
                 config,
                 new_id,
-                ask=lambda: SideQuestions(
+                ask=lambda: SideCalls(
                     provider, config, small=SMALL, ledger=lambda: ledger, system=SYSTEM, tools=lambda: hands.specs
                 ),
                 folder=str(tmp_path / "spilled"),
@@ -129,8 +129,8 @@ def played(
                 hooks=runner,
                 limits=(lambda: limits) if limits is not None else None,
             )
-            deps = Equipped(provider, hands, system=SYSTEM, mind=Mind(sight))
-            session = Session(deps, config, ledger=ledger, side_jobs=deps.side_jobs)
+            deps = AgentDeps(provider, hands, system=SYSTEM, mind=ModelContext(sight))
+            session = EngineSession(deps, config, ledger=ledger, side_jobs=deps.side_jobs)
             updates: list[Update] = []
             for prompt in prompts:
                 async with session.run(prompt) as run:

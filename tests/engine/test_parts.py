@@ -27,14 +27,14 @@ from mainspring.core.state import State
 from mainspring.core.updates import CallDone, CallStarted, Delta, Result, Update
 from mainspring.engine.background import SideJobs
 from mainspring.engine.channel import Channel
-from mainspring.engine.deps import Asking, Deps, Outcome, Question
-from mainspring.engine.equipped import Equipped
+from mainspring.engine.deps import CallQuestion, Deps, EngineCallContext, ToolOutcome
+from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.executor import Executor
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import Mind, Sight
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy, Shared
+from mainspring.engine.mind import ModelContext, ModelContextConfig
+from mainspring.engine.plain import BasicDeps
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy, SharedState
 from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.providers.scripted import ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal
@@ -196,7 +196,7 @@ def test_wrong_calls_are_results_that_name_the_way_out() -> None:
     async def main() -> None:
         calls = call("Whisper", text="hey"), call("Shout", text=""), call("Shout", loud=True), call("Count", text="abc")
         model = Scripted([says(*calls), says("Oh.")])
-        session = Session(Plain(model, [shout, count]), CONFIG)
+        session = EngineSession(BasicDeps(model, [shout, count]), CONFIG)
         async with session.run("go") as run:
             async for _ in run:
                 pass
@@ -213,7 +213,7 @@ def test_the_plain_world_estimates_tokens_from_the_last_count_and_says_when_the_
     async def main() -> None:
         model = Scripted([says("x", call("Shout", text="a" * 90_000)), fails(Trouble.PROMPT_TOO_LONG)])
         config = Config(model=Model("small", 50_000, 8_000))
-        session = Session(Plain(model, [shout]), config)
+        session = EngineSession(BasicDeps(model, [shout]), config)
         async with session.run("go") as run:
             async for _ in run:
                 pass
@@ -224,12 +224,12 @@ def test_the_plain_world_estimates_tokens_from_the_last_count_and_says_when_the_
 
 
 def test_the_plain_world_has_real_ids_and_nobody_to_ask() -> None:
-    deps = Plain(Scripted([]))
+    deps = BasicDeps(Scripted([]))
     assert uuid.UUID(deps.new_id()).version == 4
     assert len({deps.new_id() for _ in range(1_000)}) == 1_000
     assert deps.now() > 1_700_000_000_000
     with pytest.raises(UsageError, match="'sure\\?' was asked, and this run has nobody to answer"):
-        asyncio.run(deps.ask(Question("1", "2", "sure?")))
+        asyncio.run(deps.ask(CallQuestion("1", "2", "sure?")))
 
 
 def test_the_public_names_are_these_and_cost_nothing_until_used() -> None:
@@ -259,7 +259,7 @@ def test_the_states_of_a_call() -> None:
                     seen.append(job.slot.status)
 
         world.answers = ["yes"]
-        executor = Executor(world, CONFIG, Shared(History()), look, crashes.append, Channel[Update]().room)
+        executor = Executor(world, CONFIG, SharedState(History()), look, crashes.append, Channel[Update]().room)
         calls = (call("Read", "r", ms=5, ask="?"), call("Edit", "w", ms=5))
         for offered in calls:
             executor.offer(offered)
@@ -275,7 +275,7 @@ def test_the_states_of_a_call() -> None:
 @pytest.mark.covers("A-25", "A-30")
 def test_the_scripted_and_the_plain_world_are_the_same_seam() -> None:
     """mypy holds both to the protocol; here we see that neither lacks a name."""
-    seams: list[Deps] = [World([]), Plain(Scripted([])), TenMembers(Scripted([]))]
+    seams: list[Deps] = [World([]), BasicDeps(Scripted([])), TenMembers(Scripted([]))]
     assert names_of(Deps) == {
         *("stream", "shrink", "summarize", "new_id"),  # the four that tests replace most
         *("run_tool", "is_concurrent", "stop_hooks", "ask", "journal", "now"),
@@ -296,7 +296,7 @@ class TenMembers:
         self._ids = itertools.count()
         self._journal = MemoryJournal()
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
         return self._model.stream(request, Conversation(state.history, state.edits))
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
@@ -308,8 +308,8 @@ class TenMembers:
     def new_id(self) -> str:
         return f"id-{next(self._ids)}"
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
-        return Outcome(result(call.id, await asking.ask("May I?")))
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
+        return ToolOutcome(result(call.id, await asking.ask("May I?")))
 
     def is_concurrent(self, call: ToolCall) -> bool:
         return False
@@ -317,7 +317,7 @@ class TenMembers:
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
         return StopDecision()
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: CallQuestion) -> str:
         return "yes"
 
     @property
@@ -332,7 +332,7 @@ def test_a_run_needs_no_more_than_the_ten() -> None:
     assert names_of(TenMembers) == names_of(Deps)
 
     async def main() -> list[Update]:
-        session = Session(TenMembers(Scripted([says("Look.", call("Read", "r")), says("Done.")])), CONFIG)
+        session = EngineSession(TenMembers(Scripted([says("Look.", call("Read", "r")), says("Done.")])), CONFIG)
         async with session.run("go") as run:
             updates = [update async for update in run]
         async with session.compact() as run:
@@ -352,7 +352,7 @@ def test_a_session_describes_calls_and_tells_which_tool_is_expected() -> None:
     def run(*, describe: Callable[[ToolCall], str] | None, expect_tool: Callable[[str], None]) -> list[str]:
         async def main() -> list[str]:
             deps = TenMembers(Scripted([says("Look.", call("Read", "r", file_path="a.py")), says("Done.")]))
-            session = Session(deps, CONFIG, side_jobs=SideJobs(expect_tool=expect_tool), describe=describe)
+            session = EngineSession(deps, CONFIG, side_jobs=SideJobs(expect_tool=expect_tool), describe=describe)
             async with session.run("go", deltas=False) as run:
                 return [update.line async for update in run if isinstance(update, CallStarted)]
 
@@ -370,10 +370,10 @@ def fail(tool: str) -> None:
 
 def test_an_agent_session_has_the_side_jobs_of_its_mind() -> None:
     hands = Toolset([], place=Workspace("/"), gate=AllowAll())
-    alone = Equipped(Scripted([]), hands).side_jobs
+    alone = AgentDeps(Scripted([]), hands).side_jobs
     assert (alone.expect_tool is not None, alone.recall, alone.stage, alone.summarize_tools) == (True, None, None, None)
-    mind = Mind(Sight(CONFIG, lambda: "id"))
-    jobs = Equipped(Scripted([]), hands, mind=mind).side_jobs
+    mind = ModelContext(ModelContextConfig(CONFIG, lambda: "id"))
+    jobs = AgentDeps(Scripted([]), hands, mind=mind).side_jobs
     assert (jobs.recall, jobs.stage) == (mind.recall, mind.stage)
 
 
@@ -383,7 +383,7 @@ def test_an_agent_session_has_the_side_jobs_of_its_mind() -> None:
 def test_every_kind_of_block_can_be_scripted() -> None:
     async def main() -> None:
         blocks = (Thinking("hm", "s"), RedactedThinking("x"), ServerBlock("web_search", "{}"))
-        session = Session(World([says(*blocks, "Done.")]), CONFIG)
+        session = EngineSession(World([says(*blocks, "Done.")]), CONFIG)
         async with session.run("go") as run:
             async for _ in run:
                 pass
@@ -397,7 +397,7 @@ def test_a_prompt_may_be_messages_with_ids_of_their_own() -> None:
     async def main() -> None:
         from msgspec.structs import replace
 
-        session = Session(World([says("Done.")]), CONFIG)
+        session = EngineSession(World([says("Done.")]), CONFIG)
         async with session.run((replace(user("one"), id="mine"), user("two"))) as run:
             async for _ in run:
                 pass

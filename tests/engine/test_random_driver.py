@@ -12,7 +12,7 @@ from tiers import long
 from mainspring.core.effects import Finish
 from mainspring.core.messages import ToolResult
 from mainspring.core.pairing import find_unpaired_ids
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.records import MemoryJournal, OutcomeRecord, Record
 from mainspring.testing import virtually
 from mainspring.testing.play import RandomWorld, assert_nothing_is_left, assert_replay, play, random_config
@@ -57,7 +57,7 @@ async def crash_and_go_on(seed: int) -> int:
     random = Random(seed)
     world = RandomWorld(random)
     journal = world._journal = Flaky(random)
-    session = Session(world, random_config(random), side_jobs=world.side_jobs)
+    session = EngineSession(world, random_config(random), side_jobs=world.side_jobs)
     crashes = 0
     for number in range(5):
         journal.share = 0 if number == 4 else 0.02

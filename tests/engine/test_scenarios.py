@@ -287,12 +287,12 @@ def test_input_deltas_are_shown_but_nothing_runs_before_its_block_is_finished() 
 def test_money_is_reserved_before_a_call_and_settled_after_it() -> None:
     world = World([says(call("Read", "r"), usage=Usage(input=100, output=1_000)), says("never asked")])
     from mainspring.engine.ledger import Ledger
-    from mainspring.engine.session import Session
+    from mainspring.engine.session import EngineSession
     from mainspring.testing import virtually
 
     async def main() -> None:
         ledger = Ledger(limit=100 * 2_000 + 2_000 * 5_000)  # the dearest prompt and 2,000 tokens
-        session = Session(world, CONFIG, ledger=ledger)
+        session = EngineSession(world, CONFIG, ledger=ledger)
         async with session.run("go") as run:
             async for _ in run:
                 assert ledger.funds is not None

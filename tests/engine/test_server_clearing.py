@@ -12,8 +12,8 @@ from mainspring.core.models import MODELS
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Terminal
 from mainspring.core.updates import BlockDone, Boundary, PrefixBroken, ReplyDone, ReplyStarted, Result, Update
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic, ServerSideClearing
 from mainspring.providers.transport import Transport
 from mainspring.sessions.records import MemoryJournal, NoteRecord
@@ -68,7 +68,7 @@ class Told:
         async with self.server as server, Transport() as transport:
             provider = Anthropic(base_url=server.url, transport=transport, clearing=clearing)
             hands = Toolset([LOOK], place=Workspace(str(folder)), gate=AllowAll())
-            self.session = Session(Equipped(provider, hands, journal=self.journal), CONFIG)
+            self.session = EngineSession(AgentDeps(provider, hands, journal=self.journal), CONFIG)
             for prompt in self.prompts:
                 async with self.session.run(prompt) as run:
                     self.updates += [update async for update in run]

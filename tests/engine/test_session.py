@@ -16,11 +16,11 @@ from mainspring.core.events import ContextReady
 from mainspring.core.messages import Origin, result, user
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import CallStarted, Delta, Injected, Result, ToolSummary, Update
-from mainspring.engine.deps import Outcome
+from mainspring.engine.deps import ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Command, Policy
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy, InboxPrompt
 from mainspring.sessions.records import CheckpointRecord, EventRecord, MemoryJournal, PolicyRecord, Record
 from mainspring.testing import LeftOver, Pause, Stuck, World, call, says, virtually
 
@@ -33,7 +33,7 @@ async def to_the_end(run: Run) -> list[Update]:
 @pytest.mark.covers("A-15", "A-18", "A-20", "A-31", "A-32")
 def test_many_runs_over_one_history() -> None:
     async def main() -> None:
-        session = Session(World([says("one"), says("two", call("Read", "r")), says("three")]), CONFIG)
+        session = EngineSession(World([says("one"), says("two", call("Read", "r")), says("three")]), CONFIG)
         await to_the_end(session.run("first"))
         last = (await to_the_end(session.run("second")))[-1]
         assert [line(m) for m in session.state.history] == [
@@ -55,7 +55,7 @@ def test_many_runs_over_one_history() -> None:
 def test_nothing_happens_before_the_first_update_is_asked_for() -> None:
     async def main() -> None:
         world = World([says("never")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("go") as run:
             await asyncio.sleep(1)
             with pytest.raises(UsageError, match="the run has no result"):
@@ -68,7 +68,7 @@ def test_nothing_happens_before_the_first_update_is_asked_for() -> None:
 
 def test_two_runs_at_once_are_refused() -> None:
     async def main() -> None:
-        session = Session(World([says("one"), says("two")]), CONFIG)
+        session = EngineSession(World([says("one"), says("two")]), CONFIG)
         async with session.run("go") as run, session.run("too") as second:
             await run.__anext__()
             with pytest.raises(UsageError, match="a run of this session is under way"):
@@ -83,7 +83,7 @@ def test_two_runs_at_once_are_refused() -> None:
 
 def test_a_run_is_used_in_its_block_once_and_by_one_reader() -> None:
     async def main() -> None:
-        session = Session(World([says("one", pace=5)]), CONFIG)
+        session = EngineSession(World([says("one", pace=5)]), CONFIG)
         with pytest.raises(UsageError, match="a run is iterated inside its block"):
             await session.run("go").__anext__()
         run = session.run("go")
@@ -113,7 +113,7 @@ def test_a_slow_consumer_slows_the_loop_and_misses_nothing() -> None:
 
     async def main() -> None:
         world = World([*[says("x", call("Read", text=str(n))) for n in range(turns)], says("end")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         seen: list[Update] = []
         async with session.run("go") as run:
             async for update in run:
@@ -133,7 +133,7 @@ def test_a_slow_consumer_slows_the_loop_and_misses_nothing() -> None:
 def test_what_is_typed_during_a_turn_reaches_the_next_one_and_is_completed_with_the_run() -> None:
     async def main() -> None:
         world = World([says(call("Read", "r", ms=5)), says("seen")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         updates: list[Update] = []
         async with session.run("go") as run:
             async for update in run:
@@ -153,7 +153,7 @@ def test_what_is_typed_during_a_turn_reaches_the_next_one_and_is_completed_with_
 def test_a_later_command_waits_for_a_turn_that_sleeps() -> None:
     async def main() -> None:
         world = World([says(call("Read", "r")), says(call("Sleep", "s")), says("done")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         await session.submit("no hurry", Priority.LATER)
         await session.submit("soon")
         updates = await to_the_end(session.run("go"))
@@ -177,7 +177,7 @@ def test_a_command_is_never_lost_by_an_abort_and_not_completed_by_leaving() -> N
                 return await super().shrink(state, queued)
 
         world = SlowContext([says(call("Read", "r")), says("later")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, CallStarted):
@@ -197,7 +197,7 @@ def test_a_command_is_never_lost_by_an_abort_and_not_completed_by_leaving() -> N
 def test_a_command_that_cannot_wait_ends_the_run_and_comes_first() -> None:
     async def main() -> None:
         world = World([says("a long story ", Pause(60_000), "that is never told"), says("stopped")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, Delta) and not session.shared.inbox.waiting():
@@ -215,7 +215,7 @@ def test_a_command_that_cannot_wait_ends_the_run_and_comes_first() -> None:
 
 def test_an_inbox_that_overflows_says_so() -> None:
     async def main() -> None:
-        session = Session(World([]), CONFIG)
+        session = EngineSession(World([]), CONFIG)
         for number in range(1_000):
             await session.submit(str(number))
         with pytest.raises(UsageError, match="1000 commands wait already: let a turn take them first"):
@@ -228,7 +228,7 @@ def test_the_inbox_keeps_the_order_of_arrival() -> None:
     from mainspring.engine.shared import Inbox
 
     inbox = Inbox()
-    first, second, third = Command("1", "a"), Command("2", "b", Priority.LATER), Command("3", "c")
+    first, second, third = InboxPrompt("1", "a"), InboxPrompt("2", "b", Priority.LATER), InboxPrompt("3", "c")
     for command in (first, second, third):
         inbox.put(command)
     assert inbox.waiting() == (first, second, third)
@@ -244,11 +244,11 @@ def test_the_inbox_keeps_the_order_of_arrival() -> None:
 def test_a_change_of_model_takes_effect_at_the_next_call_and_is_journaled() -> None:
     async def main() -> None:
         world = World([says(call("Read", "r")), says("done")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, CallStarted):
-                    await session.change(Policy(model=SMALL))
+                    await session.change(EnginePolicy(model=SMALL))
         assert [request.model for request in world.model.requests] == ["big", "small"]
         changes = [record for record in world.journal.records if isinstance(record, PolicyRecord)]  # type: ignore[attr-defined]
         assert [change.model for change in changes] == [SMALL]
@@ -260,11 +260,11 @@ def test_a_change_of_model_takes_effect_at_the_next_call_and_is_journaled() -> N
 def test_a_child_draws_on_its_parents_ledger() -> None:
     async def main() -> None:
         root = Ledger(limit=10**9)
-        child = Session(World([says("done")]), CONFIG, ledger=root.child())
+        child = EngineSession(World([says("done")]), CONFIG, ledger=root.child())
         await to_the_end(child.run("go"))
         assert root.account.spent == child.shared.ledger.account.spent == 100 * 1_000 + 20 * 5_000
         assert root.account.reserved == 0
-        broke = Session(World([]), CONFIG, ledger=root.child(limit=1))
+        broke = EngineSession(World([]), CONFIG, ledger=root.child(limit=1))
         last = (await to_the_end(broke.run("go")))[-1]
         assert isinstance(last, Result)
         assert last.cause == "budget_usd"
@@ -276,15 +276,15 @@ def test_a_child_draws_on_its_parents_ledger() -> None:
 def test_an_agent_that_a_tool_runs_draws_on_the_same_ledger() -> None:
     class WithAgents(World):
         async def run_tool(self, call, asking):  # type: ignore[no-untyped-def]
-            child = Session(World([says("found it")]), replace(CONFIG, depth=1), ledger=asking.ledger.child())
+            child = EngineSession(World([says("found it")]), replace(CONFIG, depth=1), ledger=asking.ledger.child())
             last = (await to_the_end(child.run("look")))[-1]
             assert isinstance(last, Result)
-            return Outcome(result(call.id, last.text))
+            return ToolOutcome(result(call.id, last.text))
 
     async def main() -> None:
         ledger = Ledger(limit=10**9)
         agents = says(call("Agent", "a"), call("Agent", "b"))
-        session = Session(WithAgents([agents, says("done")], safe=("Agent",)), CONFIG, ledger=ledger)
+        session = EngineSession(WithAgents([agents, says("done")], safe=("Agent",)), CONFIG, ledger=ledger)
         last = (await to_the_end(session.run("go")))[-1]
         assert isinstance(last, Result)
         assert [line(m) for m in session.state.history][2:4] == ["result <a>: found it", "result <b>: found it"]
@@ -308,7 +308,7 @@ def test_a_reservation_that_a_sibling_took_first_ends_the_run() -> None:
 
     async def main() -> None:
         world = World([], journal=Racing())
-        session = Session(world, CONFIG, ledger=root.child())
+        session = EngineSession(world, CONFIG, ledger=root.child())
         last = (await to_the_end(session.run("go")))[-1]
         assert isinstance(last, Result)
         assert last.cause == "budget_usd"
@@ -330,7 +330,7 @@ def test_a_checkpoint_every_fifty_turns_and_a_sync_before_the_result() -> None:
     async def main() -> None:
         journal = Synced()
         world = World([*[says(call("Read", text=str(n))) for n in range(120)], says("done")], journal=journal)
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, Result):
@@ -357,7 +357,7 @@ def test_memory_is_looked_for_while_the_model_talks_and_used_only_if_it_is_there
         async def turns(takes: float) -> list[str]:
             world = Remembering([says(call("Read", "r"), Pause(50)), says("done", pace=10)])
             world.takes = takes
-            session = Session(world, CONFIG, side_jobs=world.side_jobs)
+            session = EngineSession(world, CONFIG, side_jobs=world.side_jobs)
             await to_the_end(session.run("go"))
             assert_clean()
             return [line(m) for m in session.state.history]
@@ -383,18 +383,18 @@ def test_a_side_job_that_fails_is_silent() -> None:
 
 def test_side_jobs_are_bounded_and_end_with_the_run() -> None:
     async def main() -> None:
-        from mainspring.engine.background import Background, settled
+        from mainspring.engine.background import BackgroundJobs, result_if_done
 
-        jobs = Background(most=2)
+        jobs = BackgroundJobs(most=2)
         started = [jobs.start(asyncio.sleep(9, "slow")) for _ in range(3)]
         assert [task is not None for task in started] == [True, True, False]
-        assert settled(started[0]) is None
-        assert settled(None) is None
+        assert result_if_done(started[0]) is None
+        assert result_if_done(None) is None
         await jobs.end()
-        assert settled(started[0]) is None
+        assert result_if_done(started[0]) is None
         quick = jobs.start(asyncio.sleep(0, "quick"))
         await asyncio.sleep(1)
-        assert settled(quick) == "quick"
+        assert result_if_done(quick) == "quick"
         assert_clean()
 
     virtually(main())
@@ -406,7 +406,7 @@ def test_side_jobs_are_bounded_and_end_with_the_run() -> None:
 def test_a_step_left_over_is_a_failure() -> None:
     async def main() -> None:
         world = World([says("one"), says("two")], hooks=[], answers=["yes"])
-        await to_the_end(Session(world, CONFIG).run("go"))
+        await to_the_end(EngineSession(world, CONFIG).run("go"))
         with pytest.raises(LeftOver, match="1 replies, 1 answers"):
             world.check()
 
@@ -430,7 +430,7 @@ def test_waiting_for_nothing_is_an_error_and_not_a_hang() -> None:
 def test_no_deltas_for_those_who_take_none() -> None:
     async def main() -> None:
         world = World([says("a long enough text to have several deltas")])
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         updates = await to_the_end(session.run("go", deltas=False))
         assert not any(isinstance(update, Delta) for update in updates)
         assert not any(type(record).__name__ == "DeltaRecord" for record in world.journal.records)  # type: ignore[attr-defined]
@@ -441,7 +441,7 @@ def test_no_deltas_for_those_who_take_none() -> None:
 def test_a_session_goes_on_after_max_turns_with_a_higher_limit() -> None:
     async def main() -> None:
         world = World([says(call("Read", "r")), says("done")])
-        session = Session(world, Config(model=TINY, max_turns=1))
+        session = EngineSession(world, Config(model=TINY, max_turns=1))
         first = (await to_the_end(session.run("go")))[-1]
         assert isinstance(first, Result)
         assert first.terminal is Terminal.MAX_TURNS

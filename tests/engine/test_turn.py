@@ -15,9 +15,9 @@ from mainspring.core.messages import Origin, User, user
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Fold
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.base import Retry
 from mainspring.providers.scripted import Scripted, call, says
 from mainspring.sessions.records import (
@@ -38,7 +38,7 @@ from mainspring.tools.kit import BuiltinTools
 FULL = 990_000
 
 
-class Filling(Equipped):
+class Filling(AgentDeps):
     """Too full before its first request."""
 
     looks = 0
@@ -77,8 +77,8 @@ def test_the_eleven_steps_of_a_turn(tmp_path: Path) -> None:
         kit = BuiltinTools(Workspace(str(tmp_path)), {})
         hands = Toolset(kit.offers(["Read"]), place=kit.place, gate=PermissionChecker(folders=(str(tmp_path),)))
         deps = Filling(model, hands, journal=journal)
-        session = Session(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
-        session.shared.policy = Policy()
+        session = EngineSession(deps, Config(), side_jobs=deps.side_jobs, describe=deps.describe)
+        session.shared.policy = EnginePolicy()
         async with session.run("What is in a.txt?") as run:
             async for _ in run:
                 pass

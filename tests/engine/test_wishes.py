@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.engine.wishes import compaction, token_budget
+from mainspring.engine.wishes import parse_compact_command, parse_token_budget
 
 
 @pytest.mark.covers("H-01")
@@ -40,7 +40,7 @@ from mainspring.engine.wishes import compaction, token_budget
     ],
 )
 def test_a_token_budget(prompt: str, tokens: int | None) -> None:
-    assert token_budget(prompt) == tokens
+    assert parse_token_budget(prompt) == tokens
 
 
 @pytest.mark.covers("D-36")
@@ -56,10 +56,10 @@ def test_a_token_budget(prompt: str, tokens: int | None) -> None:
     ],
 )
 def test_a_compaction(prompt: str, words: str | None) -> None:
-    assert compaction(prompt) == words
+    assert parse_compact_command(prompt) == words
 
 
 @given(st.text())
 def test_any_text_is_taken(prompt: str) -> None:
-    compaction(prompt)
-    token_budget(prompt)
+    parse_compact_command(prompt)
+    parse_token_budget(prompt)

@@ -52,9 +52,9 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.core.view import Fold, view
-from mainspring.engine.plain import Plain
+from mainspring.engine.plain import BasicDeps
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic, Key
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
@@ -114,7 +114,7 @@ def looking(received: ReceivedRequest, *, call_first: bool) -> Reply:
     return Say.of(thought, *blocks, usage=USAGE)
 
 
-class Hands(Plain):
+class Hands(BasicDeps):
     """Plain functions, and a compaction that needs no model: it notes what was seen, and folds the rest away."""
 
     async def summarize(self, state: State, effect: Compact) -> Summary:
@@ -134,7 +134,7 @@ class Seen(NamedTuple):
     lines: list[str]  # what its consumer saw, one short line for each update
     result: Result
     ran: Counter[int]  # parts that were looked at
-    session: Session
+    session: EngineSession
     config: Config
 
     @property
@@ -168,7 +168,7 @@ class Stage:
         self.keys += [request.talk.key for request in every[len(self.keys) :]]
         return [request for request, key in zip(every, self.keys, strict=True) if key.endswith(prompt)]
 
-    def session(self, transport: Transport, config: Config, ran: Counter[int], key: Key | str = "key") -> Session:
+    def session(self, transport: Transport, config: Config, ran: Counter[int], key: Key | str = "key") -> EngineSession:
         provider = Anthropic(key, base_url=self.server.url, transport=transport, patience=self.patience)
 
         @tool(name="Look", about=LOOK.description, concurrent=True)
@@ -176,7 +176,7 @@ class Stage:
             ran[part] += 1
             return f"Part {part} is fine."
 
-        return Session(Hands(provider, [act], system=("You look.",)), config)
+        return EngineSession(Hands(provider, [act], system=("You look.",)), config)
 
     async def play(
         self,
@@ -211,7 +211,7 @@ def played(stage: Stage, prompt: str, seen: Seen) -> Played:
 
 
 async def updates_of(
-    session: Session,
+    session: EngineSession,
     prompt: str,
     *,
     deltas: bool = False,

@@ -14,7 +14,7 @@ from cli.nursery import begun
 from msgspec.structs import replace
 from tools.desk import Desk
 
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.settings.values import McpServer, SettingOrigin, SettingsSource
@@ -64,7 +64,7 @@ class Counter(Desk):
         super().__init__([], answers=('{"behavior": "deny", "message": "no"}',) * 10)
         self.servers = servers
         self.hands = Toolset([], place=Workspace(folder, spill=f"{folder}/spill"), attended=True)
-        self.policy = Policy(rules=rules)
+        self.policy = EnginePolicy(rules=rules)
         self.warned: list[str] = []
 
     def answer(self, *answers: str) -> None:

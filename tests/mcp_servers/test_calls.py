@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.agent.mcp import taken_away
 from mainspring.core.messages import Image, ToolCall
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.tools.mcp.values import McpTimeouts
 from mcp_servers.shop import PIXEL
 from mcp_servers.stage import as_users_do, counter, stdio, until
@@ -132,7 +132,7 @@ def test_a_servers_word_about_itself_grants_nothing(tmp_path: Path) -> None:
             assert not shop.hands.is_concurrent(ToolCall("2", "mcp__shop__picture", {}))
             assert not shop.hands.is_repeatable(add)
             for mode in ("default", "plan"):
-                shop.policy = Policy(mode)
+                shop.policy = EnginePolicy(mode)
                 done = await shop.call("mcp__shop__add", a=1, b=2)
                 assert done.denied
             assert len(shop.asked) == 2

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mainspring.agent.sandbox import Ground, Sandboxing
-from mainspring.engine.shared import Policy as Standing
+from mainspring.engine.shared import EnginePolicy as Standing
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.agent.sandbox import Ground, Sandboxing
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
@@ -60,7 +60,7 @@ def test_a_session_tells_each_call_its_own(box: Box) -> None:
             (str(box.work),),
             str(box.base / "state"),
             os.environ["PATH"],
-            policy=lambda: gate.policy(Policy()),
+            policy=lambda: gate.policy(EnginePolicy()),
             unreadable=lambda: ((), True),
         )
     )

@@ -17,8 +17,8 @@ from mainspring.core.messages import Assistant
 from mainspring.core.models import model_named
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import Result
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session
+from mainspring.engine.plain import BasicDeps
+from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
@@ -147,7 +147,7 @@ class Played(NamedTuple):
     second: Result
     came: str
     refused: int  # requests that broke a rule
-    session: Session
+    session: EngineSession
 
 
 async def play(kind: Kind, reply: Reply, times: int) -> Played:
@@ -166,13 +166,13 @@ async def play(kind: Kind, reply: Reply, times: int) -> Played:
 
     async with ModelServer(choose=choose) as server, Transport(deadlines=DEADLINES) as transport:
         provider = kind("key", base_url=server.url, transport=transport, patience=QUICK)
-        session = Session(Plain(provider, [act]), CONFIG)
+        session = EngineSession(BasicDeps(provider, [act]), CONFIG)
         first, requests = await result_of(session, "go"), len(asked)
         second = await result_of(session, "and now?")
     return Played(first, second, what_came(session, first, read, requests), len(server.violations), session)
 
 
-async def result_of(session: Session, prompt: str) -> Result:
+async def result_of(session: EngineSession, prompt: str) -> Result:
     last = None
     async with asyncio.timeout(60), session.run(prompt) as run:
         async for update in run:
@@ -181,7 +181,7 @@ async def result_of(session: Session, prompt: str) -> Result:
     return last
 
 
-def what_came(session: Session, first: Result, read: list[str], requests: int) -> str:
+def what_came(session: EngineSession, first: Result, read: list[str], requests: int) -> str:
     calls = [call for message in session.state.history if isinstance(message, Assistant) for call in message.calls]
     if read:
         return f"reads {' '.join(map(repr, read))}"

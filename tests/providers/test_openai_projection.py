@@ -35,7 +35,7 @@ from mainspring.core.messages import (
 from mainspring.core.models import model_named
 from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
-from mainspring.engine.plain import marks
+from mainspring.engine.plain import default_cache_marks
 from mainspring.providers import openai_chat_json, openai_responses_json
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.asking import HttpProvider
@@ -103,7 +103,7 @@ def request(name: str = GPT, max_output: int = 32_000) -> Request:
 
 def conversation(messages: list[Message] | History, edits: tuple[Edit, ...] = ()) -> Conversation:
     history = messages if isinstance(messages, History) else History(messages)
-    return Conversation(history, edits, ("You are mainspring.",), TOOLS, marks(history))
+    return Conversation(history, edits, ("You are mainspring.",), TOOLS, default_cache_marks(history))
 
 
 def sent(provider: HttpProvider, asked: Request, talk: Conversation) -> dict[str, Any]:

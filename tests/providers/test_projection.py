@@ -30,7 +30,7 @@ from mainspring.core.messages import (
 from mainspring.core.models import model_named
 from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
-from mainspring.engine.plain import marks
+from mainspring.engine.plain import default_cache_marks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.anthropic_json import MARK, encode_part
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
@@ -55,7 +55,7 @@ def request(name: str = SONNET, *, thinking: bool = True, max_output: int = 32_0
 
 def conversation(messages: list[Message] | History, edits: tuple[Edit, ...] = ()) -> Conversation:
     history = messages if isinstance(messages, History) else History(messages)
-    return Conversation(history, edits, ("You are mainspring.",), TOOLS, marks(history))
+    return Conversation(history, edits, ("You are mainspring.",), TOOLS, default_cache_marks(history))
 
 
 def sent(asked: Request, talk: Conversation, provider: Anthropic | None = None) -> dict[str, Any]:

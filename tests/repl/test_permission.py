@@ -18,7 +18,7 @@ from mainspring.cli.repl.permission import Said, Scope, granted, permission
 from mainspring.cli.repl.sheet import BURST
 from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.permissions.shown import format_call_input
 from mainspring.settings import trust
 from mainspring.settings.keeping import SettingsWriter
@@ -315,7 +315,7 @@ class Granted:
         monkeypatch.setenv("MAINSPRING_HOME", str(folder / "home"))
         self.told: list[str] = []
         self.warned: list[str] = []
-        session = Session(World([]), Config(model=DEFAULT_MODEL))
+        session = EngineSession(World([]), Config(model=DEFAULT_MODEL))
         keeper = SettingsWriter(str(project), os.environ)
         updates = PermissionUpdates(
             session, PermissionChecker(()), Workspace(str(project)), may_bypass=False, keeper=keeper

@@ -25,7 +25,7 @@ from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import ToolCall
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine import deps
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.permissions.shown import format_call_input
 from mainspring.testing.calling import Called
 from mainspring.testing.world import World
@@ -57,7 +57,7 @@ class Person:
         self.open_now: Asking[Any] | None = None
         self.interrupts = 0
         self.unheard = ""
-        self.session = Session(World([]), Config(model=DEFAULT_MODEL))
+        self.session = EngineSession(World([]), Config(model=DEFAULT_MODEL))
         updates = PermissionUpdates(self.session, PermissionChecker(()), Workspace("/"), may_bypass=False)
         self.questions = Questions(
             Outside(
@@ -105,7 +105,7 @@ class Person:
 
     async def ask(self, text: str, about: Any = None) -> str:
         call_id = self.call.id if self.call else "c"
-        return await self.asked.answer(deps.Question("q", call_id, text, about, self.call))
+        return await self.asked.answer(deps.CallQuestion("q", call_id, text, about, self.call))
 
 
 class Calling(Called):

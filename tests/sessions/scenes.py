@@ -14,7 +14,7 @@ from mainspring.core.messages import Thinking
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import CallStarted, ReplyStarted, Update
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.testing import ScriptedReply, call, fails, says
 from sessions.stage import CONFIG, CheckedWorld, Meanwhile, nothing
 
@@ -32,7 +32,7 @@ class Scene(NamedTuple):
         return CheckedWorld(self.replies, contexts=self.contexts)
 
 
-async def types(session: Session, run: Run, update: Update) -> None:
+async def types(session: EngineSession, run: Run, update: Update) -> None:
     """Types something while the first tool runs, and something for later when the next reply begins."""
     if isinstance(update, CallStarted):
         await session.submit("and mind the tests")
@@ -40,7 +40,7 @@ async def types(session: Session, run: Run, update: Update) -> None:
         await session.submit("one day", Priority.LATER)
 
 
-async def interrupts(session: Session, run: Run, update: Update) -> None:
+async def interrupts(session: EngineSession, run: Run, update: Update) -> None:
     if isinstance(update, CallStarted):
         run.interrupt()
 

@@ -27,8 +27,8 @@ from mainspring.core.updates import (
 )
 from mainspring.core.view import Fold, view
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Command, Policy
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy, InboxPrompt
 from mainspring.providers.base import Batch
 from mainspring.sessions.book import TranscriptDecoder
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
@@ -86,7 +86,7 @@ class CheckedWorld(World):
     offset = 0
     keep = 2  # messages that a summary leaves in view
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
         seen = view(state.history, state.edits)
         assert find_unpaired_ids(seen) == (), find_unpaired_ids(seen)
         assert isinstance(seen[0], User), seen[0]
@@ -111,20 +111,24 @@ class CheckedWorld(World):
         return f"{int(super().new_id()[:8], 16) + self.offset:08x}-0000-4000-8000-000000000000"
 
 
-Meanwhile = Callable[[Session, Run, Update], Awaitable[None]]
+Meanwhile = Callable[[EngineSession, Run, Update], Awaitable[None]]
 
 
-async def nothing(session: Session, run: Run, update: Update) -> None:
+async def nothing(session: EngineSession, run: Run, update: Update) -> None:
     pass
 
 
-def stored(world: World, journal: FileJournal, config: Config = CONFIG, state: State | None = None) -> Session:
+def stored(world: World, journal: FileJournal, config: Config = CONFIG, state: State | None = None) -> EngineSession:
     world._journal = journal
-    return Session(world, config, state=state, side_jobs=world.side_jobs)
+    return EngineSession(world, config, state=state, side_jobs=world.side_jobs)
 
 
 async def consume(
-    session: Session, prompt: str = "go", *, log: list[Wrote | Cut | Got] | None = None, meanwhile: Meanwhile = nothing
+    session: EngineSession,
+    prompt: str = "go",
+    *,
+    log: list[Wrote | Cut | Got] | None = None,
+    meanwhile: Meanwhile = nothing,
 ) -> list[Update]:
     updates: list[Update] = []
     async with session.run(prompt) as run:
@@ -142,13 +146,13 @@ def options(disk: Remembering | None = None) -> JournalOptions:
 
 def take_up(
     file: Path, world: World, config: Config = CONFIG, *, disk: Remembering | None = None
-) -> tuple[LoadedSession, Session, FileJournal]:
-    """As `Session.resumed` does, which needs a running loop to tell the time."""
+) -> tuple[LoadedSession, EngineSession, FileJournal]:
+    """As `EngineSession.resumed` does, which needs a running loop to tell the time."""
     loaded, journal = FileJournal.resume(file, ENVELOPE, options(disk))
     session = stored(world, journal, config, loaded.state)
     session._salvaged = (loaded.partial, loaded.answers(world.new_id, 0))
     for command in loaded.commands:
-        session.shared.inbox.put(Command(command.id, command.text, command.priority))
+        session.shared.inbox.put(InboxPrompt(command.id, command.text, command.priority))
     return loaded, session, journal
 
 

@@ -15,7 +15,7 @@ from mainspring.core.messages import ToolResult
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import CallDone, Update
 from mainspring.core.view import Fold, view
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.resume import load_session
@@ -37,7 +37,7 @@ from sessions.stage import (
 )
 
 
-async def first_life(scene: Scene, file: Path, disk: Remembering) -> Session:
+async def first_life(scene: Scene, file: Path, disk: Remembering) -> EngineSession:
     journal = FileJournal.create(file, ENVELOPE, options(disk))
     world = scene.world()
     session = stored(world, journal, scene.config)
@@ -76,7 +76,7 @@ class Moment:
         return file
 
 
-def forgotten(seen: list[Update], session: Session) -> list[str]:
+def forgotten(seen: list[Update], session: EngineSession) -> list[str]:
     """Results that were shown, and that the conversation has lost: stored is not enough for them."""
     if any(isinstance(edit, Fold) for edit in session.state.edits):
         return []

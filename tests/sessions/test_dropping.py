@@ -10,7 +10,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, Origin, Text, User
 from mainspring.core.updates import CallStarted, Update
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.dropping import WouldDropMore
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.resume import load_session
@@ -28,7 +28,7 @@ REPLIES = (
 
 
 def two_turns(file: Path, meanwhile: Meanwhile = nothing) -> list[Message]:
-    async def main() -> Session:
+    async def main() -> EngineSession:
         journal = FileJournal.create(file, ENVELOPE, options())
         session = stored(CheckedWorld(REPLIES), journal)
         await consume(session, "one")
@@ -91,7 +91,7 @@ def test_more_than_that_turn_is_refused(at: str, prompt: str, why: str, tmp_path
 def test_what_the_session_took_up_meanwhile_is_not_dropped(origin: Origin, name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
 
-    async def types(session: Session, run: Run, update: Update) -> None:
+    async def types(session: EngineSession, run: Run, update: Update) -> None:
         if isinstance(update, CallStarted):
             await session.submit("by the way", origin=origin)
 
@@ -105,7 +105,7 @@ def test_what_we_put_in_belongs_to_the_turn(tmp_path: Path) -> None:
     """Attachments behind the prompt, and the words of an interruption."""
     file, scene = tmp_path / f"{ID}.jsonl", SCENES["interrupt"]
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         journal = FileJournal.create(file, ENVELOPE, options())
         session = stored(CheckedWorld((says("So."), *scene.replies)), journal)
         await consume(session, "one")
@@ -126,7 +126,7 @@ def test_what_we_put_in_belongs_to_the_turn(tmp_path: Path) -> None:
 def test_a_summary_in_between_is_refused(tmp_path: Path) -> None:
     file, scene = tmp_path / f"{ID}.jsonl", SCENES["compaction"]
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         journal = FileJournal.create(file, ENVELOPE, options())
         session = stored(scene.world(), journal)
         for prompt in scene.prompts:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from mainspring.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User
 from mainspring.core.view import view
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import LARGEST_INLINE
 from mainspring.sessions.resume import fork_session_state, load_session
@@ -46,8 +46,8 @@ def elsewhere(file: Path, order: Any = as_it_is) -> Path:
     return other
 
 
-def lived(scene: Scene, file: Path, prompts: Iterable[str]) -> Session:
-    async def main() -> Session:
+def lived(scene: Scene, file: Path, prompts: Iterable[str]) -> EngineSession:
+    async def main() -> EngineSession:
         journal = FileJournal.create(file, ENVELOPE, options())
         session = stored(scene.world(), journal, scene.config)
         for prompt in prompts:
@@ -58,7 +58,7 @@ def lived(scene: Scene, file: Path, prompts: Iterable[str]) -> Session:
     return virtually(main())
 
 
-def go_on(file: Path, number: int) -> Session:
+def go_on(file: Path, number: int) -> EngineSession:
     world = CheckedWorld([says(f"{WORDS} {number}")])
     world.offset = number << 20
     _, session, journal = take_up(file, world)
@@ -67,7 +67,7 @@ def go_on(file: Path, number: int) -> Session:
     return session
 
 
-def seen(session: Session) -> tuple[Message, ...]:
+def seen(session: EngineSession) -> tuple[Message, ...]:
     return tuple(view(session.state.history, session.state.edits))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mainspring.core.view import view
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.resume import load_session
 from mainspring.testing import World, virtually
 from sessions.scenes import SCENES
@@ -26,7 +26,7 @@ def test_a_stored_session_lets_go_of_what_no_view_will_show(tmp_path: Path) -> N
 def test_a_session_without_a_file_keeps_everything() -> None:
     async def main() -> World:
         world = SCENES["compaction"].world()
-        session = Session(world, SCENES["compaction"].config)
+        session = EngineSession(world, SCENES["compaction"].config)
         for prompt in SCENES["compaction"].prompts:
             await consume(session, prompt)
         assert session.state.history.begin == 0

@@ -45,7 +45,7 @@ from sessions.stage import (
 from sessions.test_cuts import first_life, read
 
 if TYPE_CHECKING:
-    from mainspring.engine.session import Session
+    from mainspring.engine.session import EngineSession
 
 
 def file_in(folder: Path) -> Path:
@@ -128,7 +128,7 @@ def test_others_may_append_while_we_write(tmp_path: Path) -> None:
     """The client renames a session that is open: its line stays, and ours find their way around it."""
     file = file_in(tmp_path)
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         world = CheckedWorld([says("One."), says("Two."), says("Three.")])
         journal = FileJournal.create(file, ENVELOPE, options())
         session = stored(world, journal)
@@ -235,7 +235,7 @@ def test_a_required_journal_ends_the_run(tmp_path: Path, number: int) -> None:
 def test_a_short_write_is_completed(tmp_path: Path, number: int) -> None:
     disk = failing(number, 7)
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         journal = FileJournal.create(file_in(tmp_path), ENVELOPE, options(disk))
         session = stored(CheckedWorld(SCENES["tool"].replies), journal)
         await consume(session)
@@ -270,7 +270,7 @@ def test_large_content_is_kept_once_beside_the_file(tmp_path: Path) -> None:
     file, big = file_in(tmp_path), "x" * (LARGEST_INLINE + 1)
     image = User((Text("look"), Image("image/png", "A" * (LARGEST_INLINE + 1))))
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         journal = FileJournal.create(file, ENVELOPE, options())
         replies = [
             says(ToolCall("c1", "Read", {"text": big}), ToolCall("c2", "Read", {"text": big})),
@@ -357,7 +357,7 @@ def test_a_summary_in_the_middle_does_not_cut_the_conversation(tmp_path: Path) -
 
     scene, file = SCENES["compaction"], file_in(tmp_path)
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         journal = FileJournal.create(file, ENVELOPE, options())
         contexts = [PreparedContext(10), PreparedContext(20), PreparedContext(990_000), PreparedContext(10)]
         session = stored(Collapsing(scene.replies[:4], contexts=contexts), journal)

@@ -16,8 +16,8 @@ from mainspring.core.reasons import Terminal
 from mainspring.core.updates import CallStarted, Result, Update
 from mainspring.core.view import view
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
 from mainspring.sessions.chain import NOT_STARTED
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.loaded import REPEATABLE, LoadedSession
@@ -29,7 +29,7 @@ from sessions.stage import CONFIG, ENVELOPE, ID, OTHER, CheckedWorld, Rememberin
 from sessions.test_cuts import first_life, read
 
 
-def played(name: str, file: Path) -> Session:
+def played(name: str, file: Path) -> EngineSession:
     return virtually(first_life(SCENES[name], file, Remembering()))
 
 
@@ -83,7 +83,9 @@ def test_only_what_is_in_view_is_loaded(tmp_path: Path) -> None:
     assert seen(loaded) == view(session.state.history, session.state.edits)
 
 
-async def go_on(file: Path, *replies: str, config: Config = CONFIG) -> tuple[LoadedSession, Session, list[Update]]:
+async def go_on(
+    file: Path, *replies: str, config: Config = CONFIG
+) -> tuple[LoadedSession, EngineSession, list[Update]]:
     world = CheckedWorld([says(text) for text in replies])
     world.offset = len(read(file)) * 64  # ids of its own
     loaded, session, journal = take_up(file, world, config)
@@ -141,7 +143,7 @@ def crash_in_a_tool(file: Path) -> None:
         reply = says(call("Read", "done"), call("Bash", "running", ms=1000), call("Bash", "waiting"))
         session = stored(CheckedWorld([reply]), journal)
 
-        async def kill(session: Session, run: Run, update: Update) -> None:
+        async def kill(session: EngineSession, run: Run, update: Update) -> None:
             if isinstance(update, CallStarted) and update.call.id == "running":
                 file.with_name("copy").write_bytes(read(file))
 
@@ -181,7 +183,7 @@ def test_what_was_typed_waits_over_a_crash(tmp_path: Path) -> None:
         await consume(session)
         await session.submit("first")
         await session.submit("second")
-        await session.change(Policy(mode="plan", rules=("Read",)))
+        await session.change(EnginePolicy(mode="plan", rules=("Read",)))
         journal.close()
 
     virtually(main())

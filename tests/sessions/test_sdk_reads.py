@@ -18,7 +18,7 @@ from claude_agent_sdk import (
 
 from mainspring.core.messages import Assistant, ToolResult, User
 from mainspring.core.view import view
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.listing import list_sessions_in
 from mainspring.sessions.places import file_of, folder_of, project_key
@@ -36,7 +36,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "work"
 
 
-def written(name: str, project: Path) -> tuple[Session, Path]:
+def written(name: str, project: Path) -> tuple[EngineSession, Path]:
     file = Path(file_of(folder_of(project.parent / "config", project), ID))
     return virtually(first_life(SCENES[name], file, Remembering())), file
 
@@ -50,7 +50,7 @@ def texts(message: Any) -> list[str]:
     ]
 
 
-def said(session: Session) -> list[str]:
+def said(session: EngineSession) -> list[str]:
     """The conversation in the order of its lines; hidden messages left out."""
     found: list[str] = []
     for message in view(session.state.history, session.state.edits):

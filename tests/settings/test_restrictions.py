@@ -10,7 +10,7 @@ import pytest
 from mainspring.agent import rights
 from mainspring.agent.model import new_config
 from mainspring.cli.flags import parse
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.settings.mcp_rules import explain_server_refusal as server_refusal
 from mainspring.settings.mcp_rules import url_matches
@@ -243,7 +243,7 @@ def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> 
     """Such as one that a client adds with its answer, or one that a resumed session had."""
     stage.say("administrator", {"allowManagedPermissionRulesOnly": True, "permissions": {"allow": ["Bash(ls)"]}})
     gate = rights.new_gate(parse([]).session, stage.load(), str(stage.project), str(stage.base), ())
-    standing = Policy("default", rules=("allow Bash(touch x)", "deny Read"))
+    standing = EnginePolicy("default", rules=("allow Bash(touch x)", "deny Read"))
     found = gate.policy(standing).rules
     assert ([str(rule.text) for rule in found.allow], len(found.deny)) == (["Bash(ls)"], 1)
     asked = PermissionRequest("Bash", {"command": "touch x"}, str(stage.project))
@@ -253,7 +253,7 @@ def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> 
 def test_a_host_that_the_session_allows_is_none_of_the_administrators(stage: Stage) -> None:
     stage.say("administrator", {"sandbox": {"network": {"allowManagedDomainsOnly": True}}})
     gate = rights.new_gate(parse([]).session, stage.load(), str(stage.project), str(stage.base), ())
-    standing = Policy("default", rules=("allow WebFetch(domain:x.test)", "allow Bash(ls)"))
+    standing = EnginePolicy("default", rules=("allow WebFetch(domain:x.test)", "allow Bash(ls)"))
     assert [str(rule.text) for rule in gate.policy(standing).rules.allow] == ["Bash(ls)"]
 
 

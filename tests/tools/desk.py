@@ -8,7 +8,7 @@ from typing import Any
 
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.tools.base import Tool, Workspace
 from mainspring.tools.hands import Toolset
 from mainspring.tools.passage import InvocationResult
@@ -20,7 +20,7 @@ class Desk:
     def __init__(self, tools: Iterable[Tool], *, answers: tuple[str, ...] = (), cwd: str = "/") -> None:
         given = tuple(tools)
         self.hands = Toolset(given, place=Workspace(cwd), attended=True)
-        self.policy = Policy(rules=tuple(f"allow {tool.name}" for tool in given))
+        self.policy = EnginePolicy(rules=tuple(f"allow {tool.name}" for tool in given))
         self.answers = list(answers)
         self.asked: list[str] = []
         self.shown: list[str] = []

@@ -20,7 +20,7 @@ from processes.steps import Steps, left_over
 
 from mainspring.agent.rewinding import Limits, Rewinding
 from mainspring.core.messages import Text, User
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.atomic import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
@@ -51,7 +51,7 @@ class Bench:
             self.journal = FileJournal.create(self.file, envelope, options)
         self.desk = Desk((READ, WRITE, EDIT, NOTEBOOK_EDIT), cwd=str(self.work))
         self.desk.hands.gate = PermissionChecker(folders=(str(self.work),))
-        gate, policy = self.desk.hands.gate, Policy(rules=rules)
+        gate, policy = self.desk.hands.gate, EnginePolicy(rules=rules)
         self.rewinding = Rewinding(self.journal, gate, str(self.work), lambda: policy, limits)
         self.desk.hands.place.keep = self.rewinding.keep
 

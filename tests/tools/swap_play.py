@@ -30,9 +30,9 @@ from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.environment import child_environment
 from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
@@ -135,8 +135,8 @@ class Play:
             place, child_environment(os.environ), around=self.sandbox.around, walls=lambda *_: SandboxAccess.USUAL
         )
         self.hands = Toolset(self.kit.offers(NAMES), place=place, gate=self.gate)
-        self.policy = Policy("acceptEdits")
-        self.session = Session(Equipped(Scripted([]), self.hands), Config())
+        self.policy = EnginePolicy("acceptEdits")
+        self.session = EngineSession(AgentDeps(Scripted([]), self.hands), Config())
         self.session.shared.policy = self.policy
         self.bench = Bench(base)
         self.bench.desk.hands.gate = self.gate

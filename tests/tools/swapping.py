@@ -12,7 +12,7 @@ from processes.steps import snapshot
 
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.tools.base import Workspace
 from mainspring.tools.edit import EDIT
 from mainspring.tools.gate import PermissionChecker
@@ -116,7 +116,7 @@ class Pipeline:
         self.hands = Toolset(
             TOOLS, place=Workspace(str(work)), gate=PermissionChecker(folders=(str(work),)), attended=True
         )
-        self.policy = Policy(mode, rules=rules)
+        self.policy = EnginePolicy(mode, rules=rules)
         self.meanwhile = meanwhile
 
     async def ask(self, text: str, about: Any = None) -> str:  # whatever it is

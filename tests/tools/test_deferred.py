@@ -11,10 +11,10 @@ from mainspring.core.history import History
 from mainspring.core.messages import ToolCall, result
 from mainspring.core.state import State
 from mainspring.core.updates import CallDone, PrefixBroken
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
-from mainspring.engine.tool_words import ToolWords
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.tool_words import ToolReminders
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.scripted import Scripted, call, says
@@ -79,8 +79,8 @@ def test_a_deferred_tool_is_asked_for_first_and_the_list_never_changes() -> None
     )
 
     async def main() -> dict[str, str]:
-        session = Session(Equipped(model, new_hands()), Config())
-        session.shared.policy = Policy()
+        session = EngineSession(AgentDeps(model, new_hands()), Config())
+        session.shared.policy = EnginePolicy()
         async with session.run("How is it?") as run:
             return {u.result.call_id: u.result.text async for u in run if isinstance(u, CallDone)}
 
@@ -95,7 +95,7 @@ def test_what_was_seen_before_is_still_known_when_the_session_is_taken_up() -> N
     model = Listening([says(call("ToolSearch", "c1", query="select:weather")), says("Good.")])
 
     async def main() -> History:
-        session = Session(Equipped(model, new_hands()), Config())
+        session = EngineSession(AgentDeps(model, new_hands()), Config())
         async with session.run("Look.") as run:
             async for _ in run:
                 pass
@@ -165,7 +165,7 @@ def test_a_deferred_tool_that_comes_later_moves_nothing_and_is_told_at_the_end()
     hands = new_hands()
 
     async def main() -> tuple[dict[str, str], History]:
-        session = Session(Equipped(model, hands), Config())
+        session = EngineSession(AgentDeps(model, hands), Config())
         results: dict[str, str] = {}
         async with session.run("How is it?") as run:
             async for update in run:
@@ -186,8 +186,8 @@ def test_a_deferred_tool_that_comes_later_moves_nothing_and_is_told_at_the_end()
     later.add([tides])
     later.remember(history)
     assert later.is_known("tides")
-    assert ToolWords(later).late(State(history)) == ()
-    assert [message.text for message in ToolWords(later).late(State(History()))] == news
+    assert ToolReminders(later).late(State(history)) == ()
+    assert [message.text for message in ToolReminders(later).late(State(History()))] == news
 
 
 def test_what_some_other_tool_printed_reveals_nothing() -> None:
@@ -211,7 +211,7 @@ def test_on_the_wire_only_a_whole_tool_breaks_the_prefix_and_that_is_told(
         async with server, Transport() as transport:
             provider = Anthropic(base_url=server.url, transport=transport)
             broken: list[tuple[int, str]] = []
-            async with Session(Equipped(provider, hands), Config()).run("How late is it?") as run:
+            async with EngineSession(AgentDeps(provider, hands), Config()).run("How late is it?") as run:
                 async for update in run:
                     if isinstance(update, CallDone):
                         hands.add([late])

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.permissions.policy import Decision, PermissionRequest
 from mainspring.tools.gate import LEAVES, PermissionChecker, RuleText
 
@@ -35,7 +35,7 @@ def verdict(
     gate = PermissionChecker(tuple(written), folders=("/work",))
     gate.sandbox = sandbox
     asked = PermissionRequest("Bash", {"command": command, LEAVES: leaves}, "/work", hook=hook)
-    return asyncio.run(gate.verdict(asked, Policy(mode))).decision
+    return asyncio.run(gate.verdict(asked, EnginePolicy(mode))).decision
 
 
 ALLOW = ("allow Bash(make:*)",)
@@ -91,7 +91,7 @@ def test_who_is_asked_is_told_that_it_is_about_leaving() -> None:
     gate = PermissionChecker((), folders=("/work",))
     gate.sandbox = Walls()
     asked = PermissionRequest("Bash", {"command": "make install", LEAVES: True}, "/work")
-    verdict = asyncio.run(gate.verdict(asked, Policy("default")))
+    verdict = asyncio.run(gate.verdict(asked, EnginePolicy("default")))
     assert (verdict.decision, verdict.person, verdict.open) == ("ask", True, False)
     assert "outside of the sandbox" in verdict.reason
     assert "make install" in verdict.reason

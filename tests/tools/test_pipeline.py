@@ -15,7 +15,7 @@ from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import Update
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.points import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.tools.approval import DENIED
@@ -44,7 +44,7 @@ class Scene:
 
     def __init__(self, folder: Path, *rules: str, mode: str = "default", answers: tuple[str, ...] = ()) -> None:
         self.folder = folder
-        self.policy = Policy(mode, rules=rules)
+        self.policy = EnginePolicy(mode, rules=rules)
         self.log: list[Any] = []
         self.about: list[Any] = []
         self.warnings: list[str] = []
@@ -457,7 +457,7 @@ def test_the_policy_is_read_at_each_call(tmp_path: Path) -> None:
 
     async def main() -> tuple[InvocationResult, InvocationResult]:
         first = await hands.run(ToolCall("1", "Bash", {"command": "touch one"}), scene)
-        scene.policy = Policy(rules=("deny Bash",))
+        scene.policy = EnginePolicy(rules=("deny Bash",))
         return first, await hands.run(ToolCall("2", "Bash", {"command": "touch two"}), scene)
 
     first, second = scene.play(main)

@@ -13,8 +13,8 @@ from tiers import examples
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.reasons import Subtype
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.session import EngineSession
 from mainspring.providers.scripted import Scripted, call, says
 from mainspring.testing.calling import Called
 from mainspring.tools.base import Workspace
@@ -357,10 +357,10 @@ def test_a_run_ends_with_the_output() -> None:
     """The first call does not fit; the model is told what is wrong, and the second one ends the run."""
     model = Scripted([says(call(NAME, title=7)), says(call(NAME, **FINE))])
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         gate = PermissionChecker((RuleText("allow", NAME, "session"),))
         hands = Toolset([structured_tool(BUG)], place=Workspace("/"), gate=gate)
-        session = Session(Equipped(model, hands), Config(structured_output=True))
+        session = EngineSession(AgentDeps(model, hands), Config(structured_output=True))
         async with session.run("What is the bug?") as run:
             async for _ in run:
                 pass

@@ -22,7 +22,7 @@ from mainspring.context.memory import MemoryLocations
 from mainspring.context.named import Verdict
 from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 from mainspring.core.errors import ToolError
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic import ReadSet
 from mainspring.processes.output import create_spill_file
@@ -178,7 +178,7 @@ def surroundings(work: Path) -> ContextSources:
 
 
 def mention(work: Path) -> object:
-    gate, policy = PermissionChecker(folders=(str(work),)), Policy()
+    gate, policy = PermissionChecker(folders=(str(work),)), EnginePolicy()
 
     async def may(path: str) -> Verdict:
         return (await gate.verdict(PermissionRequest("Read", {"file_path": path}, str(work)), policy)).decision

@@ -15,8 +15,8 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold, view
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.tool_words import ToolWords
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.tool_words import ToolReminders
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.base import Workspace
 from mainspring.tools.gate import AllowAll
@@ -182,7 +182,7 @@ def test_what_leaves_the_conversation_is_told_once_more_before_the_next_request(
     """Whatever took it out. If that request was never made, it is told before the one after it."""
     talk = busy()
     history = History([replace(message, id=f"m{number}") for number, message in enumerate(talk.seen)])
-    deps = Equipped(Scripted([]), Toolset(task_tools(talk.tasks), place=Workspace("/"), gate=AllowAll()))
+    deps = AgentDeps(Scripted([]), Toolset(task_tools(talk.tasks), place=Workspace("/"), gate=AllowAll()))
     deps.hands.tool("TaskList")  # a call was made in this process
 
     def shrunk(state: State) -> PreparedContext:
@@ -208,7 +208,7 @@ def test_a_summary_carries_what_tools_keep_and_only_if_it_does_not_tell_it() -> 
     history = History([replace(message, id=f"m{number}") for number, message in enumerate(talk.seen)])
     hands = Toolset(task_tools(talk.tasks), place=Workspace("/"), gate=AllowAll())
     hands.tool("TaskList")
-    words = ToolWords(hands)
+    words = ToolReminders(hands)
     fold = Fold("m0", history[-1].id, replace(user("They talked.", Origin.SUMMARY), id="s1"))
     made = words.in_summary(Summary((fold,), before=1_000, after=10), State(history))
     assert talk.stands(found_in(view(history, made.edits)))

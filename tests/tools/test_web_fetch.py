@@ -12,7 +12,7 @@ from wire.servers import Handler, Served, answering, run, serving
 
 from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.testing.calling import Called
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.passage import InvocationResult
@@ -180,7 +180,7 @@ def call(rule: str, url: str, *, mode: str = "default") -> tuple[InvocationResul
 
             desk = Desk([web_fetch_tool(site.reader, near)])
             desk.hands.attended = False
-            desk.policy = Policy(mode=mode, rules=(f"allow {rule}",) if rule else ())
+            desk.policy = EnginePolicy(mode=mode, rules=(f"allow {rule}",) if rule else ())
             done = await desk.call("WebFetch", url=url, prompt="x")
             return done, desk.decisions, site.net.connected
 
@@ -217,7 +217,7 @@ def asked(
             names = ("localhost", "near_test", "here_localhost", "127_0_0_1")
             net = Net(served.port, **dict.fromkeys(names, "127.0.0.1"))
             desk = Desk([web_fetch_tool(PageReader(fetcher(net), no_html), lambda _: False)], answers=(answer,))
-            desk.policy = Policy()
+            desk.policy = EnginePolicy()
             done = await desk.call("WebFetch", url=url)
             return done, desk.decisions, net.connected
 

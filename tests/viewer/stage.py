@@ -17,8 +17,8 @@ from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import CallStarted
-from mainspring.engine.deps import Asking, Outcome, Question
-from mainspring.engine.session import Session
+from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
+from mainspring.engine.session import EngineSession
 from mainspring.providers.base import PrefixBreak, Retry
 from mainspring.sessions.agents import open_journal
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
@@ -45,7 +45,7 @@ class Slow(World):
     def __init__(self, replies: Iterable[ScriptedReply], *, takes: int = 0, **scripts: Any) -> None:
         super().__init__(replies, **scripts)
         self.takes = takes  # milliseconds of each of these
-        self.session: Session | None = None
+        self.session: EngineSession | None = None
 
     async def _pass(self) -> None:
         if self.takes:
@@ -63,15 +63,15 @@ class Slow(World):
         await self._pass()
         return await super().stop_hooks(state, effect)
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: CallQuestion) -> str:
         await asyncio.sleep(self.takes * 50 / 1_000)
         return await super().ask(question)
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         await asking.note_decision("ask" if "ask" in call.input else "allow", f"rule {call.name}(*)")
         return await super().run_tool(call, asking)
 
-    async def _act(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def _act(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         if call.name == "Agent":
             await self._send_out(call)
         return await super()._act(call, asking)
@@ -84,7 +84,7 @@ class Slow(World):
         world = Slow([says("Looking.", Pause(300), *[Call("Grep", 400)] * 2, usage=USAGE), says("Found it.")], takes=10)
         world._journal = journal
         world._numbers = iter(range(0x7000_0000, 0x7FFF_0000))  # type: ignore[assignment]  # ids of its own
-        session = Session(world, CONFIG)
+        session = EngineSession(world, CONFIG)
         async with session.run("look for the cause", deltas=False) as run:
             async for _ in run:
                 pass
@@ -102,7 +102,7 @@ def write(file: Path, world: World, *prompts: str, config: Config = CONFIG, inte
     async def main() -> None:
         journal = FileJournal.create(file, ENVELOPE, OPTIONS)
         world._journal = journal
-        session = Session(world, config)
+        session = EngineSession(world, config)
         for prompt in prompts:
             async with session.run(prompt) as run:
                 async for update in run:

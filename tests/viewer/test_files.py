@@ -17,7 +17,7 @@ from tiers import examples
 from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.messages import ToolCall, result
-from mainspring.engine.deps import Asking, Outcome
+from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.places import agent_file
 from mainspring.sessions.resume import fork_session_state, load_session
@@ -316,8 +316,8 @@ class Wordy(CheckedWorld):
 
     size = 0
 
-    async def _act(self, call: ToolCall, asking: Asking) -> Outcome:
-        return Outcome(result(call.id, f"{call.id} " + "x" * self.size))
+    async def _act(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
+        return ToolOutcome(result(call.id, f"{call.id} " + "x" * self.size))
 
 
 def long_session(file: Path, turns: int, size: int) -> Path:

@@ -15,7 +15,7 @@ from tiers import examples
 from mainspring.context.values import PreparedContext
 from mainspring.core.updates import RequestStarted, Result, Update
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal
 from mainspring.testing import call, says, virtually
 from mainspring.testing.play import Consumer, RandomWorld, random_config
@@ -36,19 +36,19 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return story(tmp_path_factory.mktemp("story"))
 
 
-def random_session(file: Path, seed: int) -> tuple[list[Update] | None, Session]:
+def random_session(file: Path, seed: int) -> tuple[list[Update] | None, EngineSession]:
     """As `mainspring.testing.play` plays them, with a file; and what was shown, if the consumer stayed to the end."""
     random = Random(seed)
     shown: list[Update] = []
     gone = False
 
-    async def main() -> Session:
+    async def main() -> EngineSession:
         nonlocal gone
         journal = FileJournal.create(file, ENVELOPE, OPTIONS)
         world = RandomWorld(random)
         world._journal = journal
         ledger = Ledger(random.choice([None, None, 10**9, 10**7]))
-        session = Session(world, random_config(random), ledger=ledger, side_jobs=world.side_jobs)
+        session = EngineSession(world, random_config(random), ledger=ledger, side_jobs=world.side_jobs)
         for _ in range(random.choice([1, 2])):
             consumer = Consumer(random, session)
             await consumer.consume(session.run("go"))
@@ -193,7 +193,7 @@ def test_a_session_resumed_from_an_earlier_message_is_followed(tmp_path: Path) -
         other = CheckedWorld([says("Another way.")])
         other.offset = 1_000
         other._journal = journal
-        session = Session(other, random_config(Random(1)), state=loaded.state)
+        session = EngineSession(other, random_config(Random(1)), state=loaded.state)
         session._salvaged = (loaded.partial, loaded.answers(other.new_id, 0))
         async with session.run("try again") as run:
             async for _ in run:

@@ -16,7 +16,7 @@ from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage, cost
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import CallStarted
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.base import Retry
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.journal import FileJournal
@@ -112,7 +112,7 @@ def test_what_is_typed_waits_until_a_turn_takes_it(file: Path) -> None:
         journal = FileJournal.create(file, ENVELOPE, OPTIONS)
         world = Slow([says("Working.", call("Bash", "b", ms=800)), says("Done.")], takes=50)
         world._journal = journal
-        session = Session(world, Config())
+        session = EngineSession(world, Config())
         async with session.run("go") as run:
             async for update in run:
                 if isinstance(update, CallStarted):

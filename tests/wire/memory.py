@@ -19,8 +19,8 @@ import msgspec
 
 from mainspring.core.config import Config
 from mainspring.core.models import model_named
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session
+from mainspring.engine.plain import BasicDeps
+from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.transport import Transport
 from wire.turns import ADAPTIVE, sdk_options
@@ -31,7 +31,7 @@ Prompts = AsyncIterator[int]  # one more was answered, by the process of this id
 async def library(url: str, folder: str) -> Prompts:  # it writes no files
     async with Transport() as transport:
         provider = Anthropic("key", base_url=f"{url}/talk", transport=transport)
-        session = Session(Plain(provider), Config(model=model_named(ADAPTIVE)))
+        session = EngineSession(BasicDeps(provider), Config(model=model_named(ADAPTIVE)))
         for n in count():
             async with session.run(f"What about part {n}?") as run:
                 async for _ in run:

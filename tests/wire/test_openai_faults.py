@@ -18,7 +18,7 @@ from faults.test_recovery import BROKEN_OFF, CASES, CONFIGS, HALF, ROWS, Case, R
 from tiers import chosen, parametrize_few
 
 from mainspring.core.config import Config
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.asking import ApiKey
 from mainspring.providers.openai import OPENAI, PLAIN, OpenAI, ServerFeatures
 from mainspring.providers.openai_chat import OpenAIChat
@@ -66,7 +66,9 @@ class OpenAIStage(Stage):
         self.kind = kind
         self.manners = manners
 
-    def session(self, transport: Transport, config: Config, ran: Counter[int], key: ApiKey | str = "key") -> Session:
+    def session(
+        self, transport: Transport, config: Config, ran: Counter[int], key: ApiKey | str = "key"
+    ) -> EngineSession:
         url = self.server.url
         provider = self.kind(key, base_url=url, transport=transport, patience=self.patience, manners=self.manners)
 
@@ -75,7 +77,7 @@ class OpenAIStage(Stage):
             ran[part] += 1
             return f"Part {part} is fine."
 
-        return Session(Hands(provider, [act], system=("You look.",)), config)
+        return EngineSession(Hands(provider, [act], system=("You look.",)), config)
 
 
 async def play_all(kind: Kind, cases: list[Case]) -> dict[Case, Played]:

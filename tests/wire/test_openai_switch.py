@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from mainspring.core.messages import Assistant, Thinking
 from mainspring.core.models import model_named
 from mainspring.core.reasons import Cause
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Provider
 from mainspring.providers.openai import OPENAI
@@ -53,7 +53,7 @@ def router(url: str, transport: Transport) -> ProviderRouter:
 
 
 def test_every_turn_of_a_run_at_another_server() -> None:
-    async def main() -> tuple[list[ReceivedRequest], Session, Cause]:
+    async def main() -> tuple[list[ReceivedRequest], EngineSession, Cause]:
         async with (
             ModelServer(choose=choose, odd=("reasoning_content",)) as server,
             Transport(deadlines=PATIENT) as transport,
@@ -68,7 +68,7 @@ def test_every_turn_of_a_run_at_another_server() -> None:
 
             hands = Hands(router(server.url, transport), [look], system=("You look.",))
             config = replace(ALONE, model=model_named(NAMES[0]), max_turns=20)
-            session = Session(hands, config)
+            session = EngineSession(hands, config)
             async with session.run("go") as run:
                 async for _ in run:
                     pass

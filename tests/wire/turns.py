@@ -27,8 +27,8 @@ from mainspring.core.models import model_named
 from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import PrefixBroken, RequestStarted, Update
-from mainspring.engine.plain import Plain
-from mainspring.engine.session import Session
+from mainspring.engine.plain import BasicDeps
+from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
@@ -100,15 +100,15 @@ async def loop(provider: Any, model: str, size: int, turns: int, *, thinks: bool
     """One run, in which the model calls a tool every turn."""
     config = Config(model=model_named(model), max_turns=WARM + turns + 1)
     state = State(history(size, model, thinks=thinks))
-    session = Session(Plain(provider, [Look]), config, state=state)
+    session = EngineSession(BasicDeps(provider, [Look]), config, state=state)
     async with session.run("Go on.") as run:
         await followed(run, Window(turns))
 
 
 async def prompts(provider: Any, model: str, size: int, turns: int, *, thinks: bool = False) -> None:
     """Many runs, each with one answer."""
-    session = Session(
-        Plain(provider, [Look]), Config(model=model_named(model)), state=State(history(size, model, calls=thinks))
+    session = EngineSession(
+        BasicDeps(provider, [Look]), Config(model=model_named(model)), state=State(history(size, model, calls=thinks))
     )
     window = Window(turns)
     for n in range(WARM + turns):
@@ -122,7 +122,7 @@ async def two_at_once(provider: Any, model: str, size: int, turns: int) -> None:
 
     async def one(name: str) -> None:
         config = Config(model=model_named(model), max_turns=WARM + turns + 1)
-        session = Session(Plain(provider, [Look]), config, state=State(history(size, model)))
+        session = EngineSession(BasicDeps(provider, [Look]), config, state=State(history(size, model)))
         async with session.run(f"Go on, {name}.") as run:
             await followed(run, window)
 

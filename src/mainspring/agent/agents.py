@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from mainspring.context.surroundings import ContextSources
     from mainspring.core.config import Config
     from mainspring.core.models import Model
-    from mainspring.engine.agents import Agents
+    from mainspring.engine.agents import SubagentRegistry
     from mainspring.engine.equipped import Answerer
-    from mainspring.engine.errand import AtWork, Kept
+    from mainspring.engine.errand import SubagentJournal, SubagentStatus
     from mainspring.engine.ledger import Ledger
-    from mainspring.engine.mind import Mind
-    from mainspring.engine.session import Session
+    from mainspring.engine.mind import ModelContext
+    from mainspring.engine.session import EngineSession
     from mainspring.providers.base import Provider
     from mainspring.providers.router import ProviderRouter
     from mainspring.sessions.loaded import LoadedSession
@@ -108,7 +108,7 @@ class Household(Bundle):
     found: ContextSources
     asked: Thinking
     hands: Toolset
-    session: Session
+    session: EngineSession
     ask: Answerer | None = None  # who can be asked at any time, also for an agent in the background
 
 
@@ -117,14 +117,14 @@ class AgentsOf:
 
     def __init__(self, household: Household) -> None:
         self._household = household
-        self._made: Agents | None = None
+        self._made: SubagentRegistry | None = None
         self._left = 0
 
     async def send(self, given: AgentInput, calling: ToolContext) -> ToolAnswer:
         return await self.agents.send(given, calling)
 
     @property
-    def agents(self) -> Agents:
+    def agents(self) -> SubagentRegistry:
         if self._made is None:
             self._made = new_agents(self._household)
         return self._made
@@ -149,7 +149,7 @@ class AgentsOf:
     def away(self) -> int:
         return self._made.away if self._made is not None else 0
 
-    def at_work(self) -> tuple[AtWork, ...]:
+    def at_work(self) -> tuple[SubagentStatus, ...]:
         """Those that are away."""
         return self._made.at_work() if self._made is not None else ()
 
@@ -196,13 +196,13 @@ def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
     return tuple(found)
 
 
-def new_agents(household: Household) -> Agents:
+def new_agents(household: Household) -> SubagentRegistry:
     from mainspring.context import agents
-    from mainspring.engine.agents import Agents
-    from mainspring.engine.errand import Home
+    from mainspring.engine.agents import SubagentRegistry
+    from mainspring.engine.errand import SubagentEnvironment
 
     config, session, ways = household.config, household.session, Ways(household.config)
-    home = Home(
+    home = SubagentEnvironment(
         kinds=household.kinds or agents.OURS,
         provider=ways.provider,
         config=config.loop,
@@ -220,7 +220,7 @@ def new_agents(household: Household) -> Agents:
     async def deliver(text: str) -> None:
         await session.submit(text, origin=Origin.REPORT)
 
-    return Agents(home, deliver)
+    return SubagentRegistry(home, deliver)
 
 
 # --- what one is made of ----------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def system_of(kind: AgentType, hands: Toolset, household: Household) -> tuple[st
 
 def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
     ways: Ways, config: Config, hands: Toolset, system: tuple[str, ...], ledger: Ledger, household: Household
-) -> Mind:
+) -> ModelContext:
     """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
     from mainspring.agent.mind import mind_for
     from mainspring.context.surroundings import ContextSourceOptions, ContextSources
@@ -260,21 +260,21 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
     return mind_for(asked, surroundings, hands, lambda: system)
 
 
-def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Kept:
+def journal_of(agent_id: str, about: dict[str, str], household: Household) -> SubagentJournal:
     """A file beside the session's, and one that says whose it is (stream-json 14.4)."""
-    from mainspring.engine.errand import Kept
+    from mainspring.engine.errand import SubagentJournal
     from mainspring.sessions.records import NoJournal
 
     above = household.opened.journal
     if above is None or not above.stored:
-        return Kept(NoJournal())
+        return SubagentJournal(NoJournal())
     from mainspring.agent.sessions import new_place
     from mainspring.sessions.agents import open_journal
 
     config = household.config
     envelope = new_place(config.environment, config.cwd, ()).envelope(household.opened.session_id)
     journal = open_journal(above, envelope, agent_id, about)
-    return Kept(journal, journal.file, journal.close)
+    return SubagentJournal(journal, journal.file, journal.close)
 
 
 class Ways:

@@ -13,7 +13,7 @@ from mainspring.agent.json_values import table
 
 if TYPE_CHECKING:
     from mainspring.core.messages import ToolCall
-    from mainspring.engine.deps import Question
+    from mainspring.engine.deps import CallQuestion
     from mainspring.hooks.runner import Hook
     from mainspring.tools.question import QuestionInput
 
@@ -37,7 +37,7 @@ class HostQuestions:
         """The run is over, and with it all that was asked."""
         self._answers.clear()
 
-    async def answer(self, question: Question) -> str:
+    async def answer(self, question: CallQuestion) -> str:
         """Raises `DeclinedError` or `ToolError` if nobody wants to."""
         about = table(question.about)
         if "tool_name" in about:

@@ -14,13 +14,13 @@ from mainspring.agent.options import SessionOptions
 from mainspring.agent.world import World
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.tools.base import Workspace
 
 
 class CarriedOver(Bundle):
     ledger: Ledger  # for `build_world`
-    policy: Policy
+    policy: EnginePolicy
     settings_mode: str  # as the settings and the command line had it
     folders: tuple[str, ...]  # additional ones
 

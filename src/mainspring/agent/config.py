@@ -18,7 +18,7 @@ from mainspring.context.prompt import IDENTITY
 from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.engine.shared import Policy, SessionPolicy
+from mainspring.engine.shared import EnginePolicy, SessionPolicy
 from mainspring.providers.base import Provider
 from mainspring.secrets.held import SecretScope
 from mainspring.secrets.sources import FILE_NAME
@@ -134,14 +134,14 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
 ) -> tuple[SessionPolicy, PermissionChecker, Sandboxing]:
     """The policy in force, who decides by it, and the sandbox of what may run."""
     ours, wanted = home_folder(environment), settings.sandbox
-    policy = SessionPolicy(Policy(rights.mode(options, settings, environment)))
+    policy = SessionPolicy(EnginePolicy(rights.mode(options, settings, environment)))
     ground = Ground(
         wanted,
         folders=(cwd, *folders),
         home=ours,
         path=environment.get("PATH", ""),
         policy=lambda: gate.policy(policy.current),
-        unreadable=lambda: gate.unreadable(cwd, Policy()),
+        unreadable=lambda: gate.unreadable(cwd, EnginePolicy()),
         masked=(*((f"{ours}/{FILE_NAME}",) if ours else ()), *sandbox_paths(wanted.unreadable, cwd, home)),
         writable=tuple(dict.fromkeys(writable_paths(options, settings, (cwd, *folders), home))),
         read_only=sandbox_paths(wanted.read_only, cwd, home),

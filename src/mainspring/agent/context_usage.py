@@ -12,7 +12,7 @@ from mainspring.core.value import as_json
 
 if TYPE_CHECKING:
     from mainspring.agent.world import World
-    from mainspring.engine.session import Session
+    from mainspring.engine.session import EngineSession
 
 # A colour for each part, as those have it who draw them.
 COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red", "orange", "gray")
@@ -44,7 +44,7 @@ def context_usage(world: World) -> dict[str, Any]:
     }
 
 
-def model_in_force(session: Session) -> Model:
+def model_in_force(session: EngineSession) -> Model:
     """The one that the next request goes to. A run that is under way may have fallen back to another."""
     chosen, state = session.shared.policy.model, session.state
     runs = state.waiting_for is not None and not isinstance(state.waiting_for, Finish)

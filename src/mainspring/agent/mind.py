@@ -17,9 +17,9 @@ from mainspring.core.messages import Block, user
 from mainspring.core.models import MODELS, Model, model_named
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import Mind, Sight, size_of
+from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.plain import new_id
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.places import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
@@ -30,7 +30,7 @@ from mainspring.tools.hands import Toolset
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
     from mainspring.context.layers import LayerLimits
-    from mainspring.engine.side_questions import SideQuestions
+    from mainspring.engine.side_questions import SideCalls
     from mainspring.processes.children import Children
     from mainspring.web.asking import Ask
     from mainspring.web.search_service import CallService
@@ -55,7 +55,7 @@ def around(
     options = config.options
 
     def may_read(path: str) -> bool:
-        return config.gate.readable(place.root, Policy())(path)  # asked for links and includes alone
+        return config.gate.readable(place.root, EnginePolicy())(path)  # asked for links and includes alone
 
     home = home_folder(config.environment)
     where = MemoryLocations(
@@ -177,7 +177,7 @@ def mind_for(  # noqa: PLR0913  # keywords, the last ones
     *,
     takes_notes: bool = False,
     suggest: Callable[[str], object] | None = None,
-) -> Mind:
+) -> ModelContext:
     """`system` as it is when somebody asks: MCP servers add to it. `takes_notes`: after a turn, for which the small
     model is asked; `suggest` hears then what the person may say next."""
     where = found.memory.where
@@ -185,14 +185,12 @@ def mind_for(  # noqa: PLR0913  # keywords, the last ones
     def specs() -> tuple[ToolSpec, ...]:
         return hands.specs
 
-    def side_questions() -> SideQuestions:
-        from mainspring.engine.side_questions import SideQuestions
+    def side_questions() -> SideCalls:
+        from mainspring.engine.side_questions import SideCalls
 
         config = asked.config
         small = small_model(config.model, asked.environment, asked.model_rules)
-        return SideQuestions(
-            asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
-        )
+        return SideCalls(asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs)
 
     def limits() -> LayerLimits:
         from mainspring.context.layers import LayerLimits
@@ -206,8 +204,8 @@ def mind_for(  # noqa: PLR0913  # keywords, the last ones
 
         return iter_recent_files(hands.place.read)
 
-    return Mind(
-        Sight(
+    return ModelContext(
+        ModelContextConfig(
             asked.config,
             new_id,
             surroundings=found,
@@ -223,7 +221,7 @@ def mind_for(  # noqa: PLR0913  # keywords, the last ones
     )
 
 
-def small_asker(mind: Callable[[], Mind]) -> Ask:
+def small_asker(mind: Callable[[], ModelContext]) -> Ask:
     """The small model, for tools."""
 
     async def ask(text: str) -> str:
@@ -239,7 +237,7 @@ def small_asker(mind: Callable[[], Mind]) -> Ask:
     return ask
 
 
-def searcher(mind: Callable[[], Mind]) -> CallService:
+def searcher(mind: Callable[[], ModelContext]) -> CallService:
     """The search of the model's service, for tools."""
 
     async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:

@@ -47,11 +47,11 @@ from mainspring.core.models import Model, same_model
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.value import Bundle
 from mainspring.core.view import view
-from mainspring.engine.equipped import Answerer, Equipped
+from mainspring.engine.equipped import AgentDeps, Answerer
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.prompts import Prompts
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
+from mainspring.engine.prompts import PromptHooks
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.points import Hooks
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import used_by
@@ -123,7 +123,7 @@ def build_world(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, le
     takes_notes = wants_notes(config, opened, tools)
     suggest = links.suggest if config.settings.features.suggestions else None
     mind = mind_for(side_model, surroundings, tools.hands, system, takes_notes=takes_notes, suggest=suggest)
-    deps = Equipped(
+    deps = AgentDeps(
         config.model.provider,
         tools.hands,
         journal=opened.journal,
@@ -140,7 +140,7 @@ def build_world(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, le
         session=session,
         about=new_about(config, opened, links, tools, before, style),
         hands=tools.hands,
-        prompts=Prompts(tools.hands.hooks, links.source if loaded is None else "resume", attach),
+        prompts=PromptHooks(tools.hands.hooks, links.source if loaded is None else "resume", attach),
         skill=skill_of(surroundings, servers),
         agents=new_agents(config, opened, tools, side_model, session),
         lost_agents=before.lost,
@@ -246,7 +246,7 @@ def new_kit(config: ResolvedConfig, place: Workspace, links: ToolLinks, walls: W
     gate, environment, settings, options = config.gate, config.environment, config.settings, config.options
 
     def only_reads(command: str) -> bool:
-        return gate.only_reads(command, place.cwd, Policy())
+        return gate.only_reads(command, place.cwd, EnginePolicy())
 
     def env() -> dict[str, str]:
         from mainspring.processes.environment import child_environment, sounds_secret
@@ -453,7 +453,7 @@ def new_side_model(config: ResolvedConfig, ledger: Ledger) -> Thinking:
 
 
 def new_agents(
-    config: ResolvedConfig, opened: Opened, tools: SessionTools, side_model: Thinking, session: Session
+    config: ResolvedConfig, opened: Opened, tools: SessionTools, side_model: Thinking, session: EngineSession
 ) -> AgentsOf:
     return AgentsOf(
         Household(
@@ -504,14 +504,14 @@ def new_about(  # noqa: PLR0913, PLR0917  # all that there is
 
 
 def new_session(
-    config: ResolvedConfig, deps: Equipped, ledger: Ledger, loaded: LoadedSession | None, policy: Policy
-) -> Session:
+    config: ResolvedConfig, deps: AgentDeps, ledger: Ledger, loaded: LoadedSession | None, policy: EnginePolicy
+) -> EngineSession:
     hands = deps.hands
     if loaded is None:
-        return Session(
+        return EngineSession(
             deps, config.loop, ledger=ledger, policy=config.policy, side_jobs=deps.side_jobs, describe=hands.line
         )
-    session = Session.resumed(
+    session = EngineSession.resumed(
         deps,
         config.loop,
         loaded,
@@ -527,7 +527,7 @@ def new_session(
     return session
 
 
-def tell_of_another_model(session: Session, config: Config, options: SessionOptions) -> None:
+def tell_of_another_model(session: EngineSession, config: Config, options: SessionOptions) -> None:
     """Who goes on with a conversation should know that it goes to another model, perhaps of another company."""
     last = next((m.model for m in session.state.history.newest_first() if isinstance(m, Assistant) and m.model), "")
     if last and not same_model(last, config.model.name):
@@ -575,12 +575,12 @@ def money(options: SessionOptions, settings: Settings) -> int | None:
     return least(given, settings.api.max_cost)
 
 
-def first_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> Policy:
+def first_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> EnginePolicy:
     """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
     before = loaded.policy if loaded is not None else None
     if before is None:
-        return Policy(config.mode)
-    return Policy(config.mode, still_available(before.model, config), before.rules, before.tools)
+        return EnginePolicy(config.mode)
+    return EnginePolicy(config.mode, still_available(before.model, config), before.rules, before.tools)
 
 
 def still_available(model: Model | None, config: ResolvedConfig) -> Model | None:

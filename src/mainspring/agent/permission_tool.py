@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from mainspring.core.errors import ToolError
-from mainspring.engine.deps import Question
+from mainspring.engine.deps import CallQuestion
 from mainspring.tools.approval import Approval, approval_to_text
 from mainspring.tools.mcp.naming import START, make_tool_name
 
@@ -32,7 +32,7 @@ class PermissionTool:
         self.name = name
         self._options, self._told, self._servers = options, False, servers
 
-    async def answer(self, question: Question) -> str:
+    async def answer(self, question: CallQuestion) -> str:
         about: Any = question.about
         if not isinstance(about, dict) or "tool_name" not in about:
             raise ToolError("Nobody can be asked here.")

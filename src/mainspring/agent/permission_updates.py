@@ -20,7 +20,7 @@ from mainspring.agent.options import MODES, OTHER_MODES, log
 from mainspring.agent.rights import AUTO, BYPASS, expanded
 from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.settings.keeping import PersistReport, SettingsWriter
 from mainspring.settings.values import SettingsSource
 from mainspring.tools.base import Workspace
@@ -43,7 +43,7 @@ DENY_STAYS = "no answer takes a deny rule out of a file; open the file, if you w
 class PermissionUpdates:
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
-        session: Session,
+        session: EngineSession,
         gate: PermissionChecker,
         place: Workspace,
         *,
@@ -158,7 +158,7 @@ class PermissionUpdates:
 
 
 def permission_updates(
-    config: ResolvedConfig, place: Workspace, session: Session, *, may_bypass: bool
+    config: ResolvedConfig, place: Workspace, session: EngineSession, *, may_bypass: bool
 ) -> PermissionUpdates:
     options = config.options
     keeper = SettingsWriter(config.cwd, config.environment, asked_by(options))

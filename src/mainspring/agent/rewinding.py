@@ -30,7 +30,7 @@ from mainspring.tools.putting_back import LineCounts, count_changed_lines, is_sa
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mainspring.engine.shared import Policy
+    from mainspring.engine.shared import EnginePolicy
     from mainspring.processes.paths import Resolved
     from mainspring.sessions.journal import FileJournal
     from mainspring.tools.gate import PermissionChecker
@@ -55,7 +55,7 @@ class Rewinding:
         journal: FileJournal,
         gate: PermissionChecker,
         root: str,
-        policy: Callable[[], Policy],
+        policy: Callable[[], EnginePolicy],
         limits: Limits | None = None,
     ) -> None:
         """`root`: the working folder, from which rules are meant. `policy`: in force in the session."""

@@ -31,14 +31,14 @@ from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import Origin, Text, User
 from mainspring.core.value import Bundle
 from mainspring.engine.endings import end_all
-from mainspring.engine.prompts import Blocked, Heard
+from mainspring.engine.prompts import BlockedPrompt, ExpandedPrompt
 from mainspring.engine.run import Run
-from mainspring.engine.wishes import token_budget
+from mainspring.engine.wishes import parse_token_budget
 from mainspring.hooks.points import HookPoint
 
 if TYPE_CHECKING:
     from mainspring.agent.world import World
-    from mainspring.engine.shared import Command
+    from mainspring.engine.shared import InboxPrompt
 
 T = TypeVar("T")
 
@@ -109,9 +109,9 @@ class RunLoop:
             return False
         text, hooks = prompt.text, self._world.hands.hooks
         asked = hooks.any_at(HookPoint.USER_PROMPT_SUBMIT)
-        return not asked and "@" not in text and not text.startswith("/") and token_budget(text) is None
+        return not asked and "@" not in text and not text.startswith("/") and parse_token_budget(text) is None
 
-    def _steering(self) -> list[Command]:
+    def _steering(self) -> list[InboxPrompt]:
         return [one for one in self._world.session.shared.inbox.waiting() if one.origin is Origin.PROMPT]
 
     @property
@@ -313,7 +313,7 @@ class RunLoop:
         heard = await self._unless_interrupted(self._world.prompts.said(meant, read))
         if heard is None or self._is_unwanted:
             self._end(PromptReturned(prompt))
-        elif isinstance(heard, Blocked):
+        elif isinstance(heard, BlockedPrompt):
             self._end(PromptBlocked(heard.reason))
         else:
             self._tell_of_mentions(read, heard)
@@ -333,7 +333,7 @@ class RunLoop:
         return replace(message, content=with_data((Text(body), *rest), prompt.data)), body, ""
 
     def _tell_of_mentions(self, text: str, heard: tuple[User, ...]) -> None:
-        attached = heard.attached if isinstance(heard, Heard) else ()
+        attached = heard.attached if isinstance(heard, ExpandedPrompt) else ()
         missing: tuple[str, ...] = ()
         if "@" in text:
             from mainspring.context.includes import find_absent_mentions

@@ -10,8 +10,8 @@ from mainspring.agent.harmless import harmless
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import User
 from mainspring.core.view import view
-from mainspring.engine.prompts import Attached, Heard
-from mainspring.engine.wishes import compaction
+from mainspring.engine.prompts import AttachedMention, ExpandedPrompt
+from mainspring.engine.wishes import parse_compact_command
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import Wired
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mainspring.context.slash import SlashCatalog, SlashEntry
     from mainspring.context.surroundings import ContextSources
     from mainspring.engine.prompts import Attach
-    from mainspring.engine.session import Session
+    from mainspring.engine.session import EngineSession
     from mainspring.tools.gate import PermissionChecker
 
 Skill = Callable[[str, str], str]
@@ -29,7 +29,7 @@ Skill = Callable[[str, str], str]
 
 def stands_for(said: str, world: World) -> str | None:
     """The prompt that it stands for; None: it is what it is, or nobody knows the word."""
-    if not said.startswith("/") or compaction(said) is not None:
+    if not said.startswith("/") or parse_compact_command(said) is not None:
         return None
     word, words = (*said.split(None, 1), "")[:2]
     try:
@@ -71,7 +71,11 @@ def skill_names(found: ContextSources) -> tuple[str, ...]:
 
 
 def attaching(
-    found: ContextSources, gate: PermissionChecker, session: Session, cwd: str, servers: Wired | NoServers | None = None
+    found: ContextSources,
+    gate: PermissionChecker,
+    session: EngineSession,
+    cwd: str,
+    servers: Wired | NoServers | None = None,
 ) -> Attach:
     """Brings the files that a prompt names, by the rules for `Read` as they are then; and what it names of MCP servers.
     What the view holds already is not sent a second time. Raises `ToolError` where a server does not bring the prompt
@@ -91,20 +95,20 @@ def attaching(
         verdict = await gate.verdict(asked, session.shared.policy)
         return verdict.decision == "allow" or not verdict.rule
 
-    async def attach(text: str) -> Heard:
-        if compaction(text) is not None:
-            return Heard()
+    async def attach(text: str) -> ExpandedPrompt:
+        if parse_compact_command(text) is not None:
+            return ExpandedPrompt()
         of_servers = await servers.brought(text, may_of) if servers is not None else ()
         brought = await found.named(text, may, medium_of)
         if not brought and not of_servers:
-            return Heard()
+            return ExpandedPrompt()
         from mainspring.context.attachments import select_missing_attachments
 
         seen = view(session.state.history, session.state.edits)
         there = [message.content for message in seen if isinstance(message, User)]
         files = select_missing_attachments([one.attachment for one in brought], seen, found.nonce)
-        told = [Attached(one.path.asked, one.what, one.why_not) for one in brought]
-        return Heard((*[one for one in of_servers if one.content not in there], *files), tuple(told))
+        told = [AttachedMention(one.path.asked, one.what, one.why_not) for one in brought]
+        return ExpandedPrompt((*[one for one in of_servers if one.content not in there], *files), tuple(told))
 
     return attach
 
@@ -115,10 +119,10 @@ def medium_of(fd: int, name: str) -> MentionMedia | None:
     return medium_in(fd, name)
 
 
-def lines_of_attached(attached: tuple[Attached, ...]) -> list[str]:
+def lines_of_attached(attached: tuple[AttachedMention, ...]) -> list[str]:
     """A line for each `@name` of a prompt: for the person, and harmless."""
     return [" ".join(harmless(told(one)).split()) for one in attached]
 
 
-def told(one: Attached) -> str:
+def told(one: AttachedMention) -> str:
     return f"not attached: {one.name} ({one.why_not})" if one.why_not else f"+ {one.name}, {one.what}"

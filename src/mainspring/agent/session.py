@@ -39,7 +39,7 @@ from mainspring.agent.usage import OBSERVED, UsageMeter
 from mainspring.agent.world import FrontEndLinks, World
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result
-from mainspring.engine.endings import to_its_end
+from mainspring.engine.endings import await_uncancellable
 
 if TYPE_CHECKING:
     from mainspring.agent.asking import HostQuestions
@@ -92,7 +92,7 @@ class AgentSession:
         still waits for that, and so does whoever asks a second time."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(reason))
-        await to_its_end(self._closing)
+        await await_uncancellable(self._closing)
 
     async def _close(self, reason: str) -> None:
         try:

@@ -17,7 +17,7 @@ from mainspring.core.updates import Result, Update
 if TYPE_CHECKING:
     from mainspring.agent.prompts import Prompt
     from mainspring.core.messages import User
-    from mainspring.engine.prompts import Attached
+    from mainspring.engine.prompts import AttachedMention
     from mainspring.engine.run import Run
 
 State = Literal["idle", "running", "requires_action"]
@@ -63,7 +63,7 @@ class RunStarted(SessionUpdate):
 class PromptExpanded(SessionUpdate):
     """What the prompt's mentions brought, and what they did not bring."""
 
-    attached: tuple[Attached, ...] = ()
+    attached: tuple[AttachedMention, ...] = ()
     missing: tuple[str, ...] = ()  # files that are mentioned and do not exist
 
 

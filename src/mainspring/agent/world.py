@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
-from mainspring.engine.wishes import compaction, token_budget
+from mainspring.engine.wishes import parse_compact_command, parse_token_budget
 from mainspring.settings.home import home_folder
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mainspring.core.models import Model
     from mainspring.core.money import Usage
     from mainspring.engine.equipped import Answerer
-    from mainspring.engine.mind import Mind
-    from mainspring.engine.prompts import Prompts
+    from mainspring.engine.mind import ModelContext
+    from mainspring.engine.prompts import PromptHooks
     from mainspring.engine.run import Run
-    from mainspring.engine.session import Session
+    from mainspring.engine.session import EngineSession
     from mainspring.hooks.runner import Hook
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.background import BackgroundCommand
@@ -105,10 +105,10 @@ class SessionCleanup:
 
 class World(Bundle):
     config: ResolvedConfig
-    session: Session
+    session: EngineSession
     about: About
     hands: Toolset
-    prompts: Prompts
+    prompts: PromptHooks
     skill: Callable[[str, str], str]  # the text of one, or of a command, by its name; raises `ToolError`
     agents: AgentsOf
     lost_agents: tuple[AgentRecord, ...]  # that were at work when the program ended
@@ -117,7 +117,7 @@ class World(Bundle):
     around: ContextSources
     kinds: Mapping[str, AgentType]  # of agents; empty: ours alone
     kit: BuiltinTools
-    mind: Mind
+    mind: ModelContext
     system: Callable[[], tuple[str, ...]]  # the system prompt, as it is now
     cleanup: SessionCleanup
     rewinding: Rewinding | None = None  # None: nobody wants to go back
@@ -170,9 +170,9 @@ class World(Bundle):
         """What was said may be a wish to the loop itself."""
         session = self.session
         self.agents.begin(session.config.max_turns)
-        if (words := compaction(said)) is not None:
+        if (words := parse_compact_command(said)) is not None:
             return session.compact(words)
-        tokens = token_budget(said)
+        tokens = parse_token_budget(said)
         config = replace(session.config, token_budget=tokens) if tokens is not None else session.config
         return session.run(heard, config=config, deltas=deltas)
 

@@ -35,7 +35,7 @@ from mainspring.cli.talk import Lines, Talk
 from mainspring.cli.typed import TypedAhead, ask, load_line_editing
 from mainspring.cli.wrap import AsItIs
 from mainspring.core.messages import Assistant, Message
-from mainspring.engine.wishes import compaction
+from mainspring.engine.wishes import parse_compact_command
 
 MOST_ABSENT = 5  # names that are told
 LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again
@@ -84,7 +84,7 @@ async def understood(said: str, talk: Talk, output: Output) -> str:
         await run_own(said[1:], output)
         return ""
     word, words = (*said.split(None, 1), "")[:2]
-    if not word.startswith("/") or "/" in word[1:] or compaction(said) is not None:
+    if not word.startswith("/") or "/" in word[1:] or parse_compact_command(said) is not None:
         return said
     from mainspring.cli import slash_words
 

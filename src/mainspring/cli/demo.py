@@ -19,9 +19,9 @@ from mainspring.cli.interrupts import CtrlC
 from mainspring.cli.output import Output, is_terminal, wants_colour
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.reasons import Terminal
-from mainspring.engine.equipped import Equipped
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
+from mainspring.engine.equipped import AgentDeps
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.kit import BuiltinTools
 
@@ -68,9 +68,9 @@ async def repair(folder: Path, screen: Screen) -> bool:
 
 async def run(kit: BuiltinTools, screen: Screen) -> Terminal:
     model = Scripted(script(READABLE_PACE if is_terminal() else QUICK_PACE))
-    deps = Equipped(model, demo_hands(kit))
-    session = Session(deps, CONFIG, side_jobs=deps.side_jobs, describe=deps.describe)
-    session.shared.policy = Policy(BYPASS)
+    deps = AgentDeps(model, demo_hands(kit))
+    session = EngineSession(deps, CONFIG, side_jobs=deps.side_jobs, describe=deps.describe)
+    session.shared.policy = EnginePolicy(BYPASS)
     async with session.run(TASK) as run:
         async for update in run:
             screen.update(update)

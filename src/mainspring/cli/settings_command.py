@@ -12,7 +12,7 @@ from mainspring.agent.settings import settings_of
 from mainspring.agent.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
 from mainspring.cli.subcommands import Namespace
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.paths import resolve_path
 from mainspring.secrets.redaction import redact
 from mainspring.settings import trust as trusted
@@ -73,7 +73,7 @@ def permissions(args: Namespace) -> int:
     ours = home_folder(os.environ, compatible=False)
     gate = rights.new_gate(args.session, settings, cwd, home, (ours,) if ours else ())
     chosen = args.session.permission_mode or settings.permissions.default_mode or rights.DEFAULT
-    policy = gate.policy(Policy(chosen))
+    policy = gate.policy(EnginePolicy(chosen))
     return explain(
         ["--batch"] if args.batch else words,
         policy,

@@ -32,7 +32,7 @@ from mainspring.driven.mirror import Mirror
 from mainspring.driven.outgoing import Out
 from mainspring.driven.questions import Questions
 from mainspring.driven.render import Renderer, states_in
-from mainspring.engine.endings import end_all, regardless
+from mainspring.engine.endings import end_all, run_to_completion
 from mainspring.engine.plain import new_id
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Door:
             async for update in self.session.updates():
                 await self._show(update)
         finally:
-            await regardless(self._close(listening))
+            await run_to_completion(self._close(listening))
             self._complain()
         return 1 if self.wrong is not None or self._failed else 0
 

@@ -51,7 +51,7 @@ from mainspring.core.updates import (
 from mainspring.driven.agent_frames import AgentFrames, Shell, shell_frames
 from mainspring.driven.asides import deferred, progress, rate_limit, retry, withdrawn
 from mainspring.driven.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
-from mainspring.engine.wishes import compaction
+from mainspring.engine.wishes import parse_compact_command
 from mainspring.version import __version__
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire docs/spec/stream-json.md describes
@@ -129,7 +129,7 @@ class Frames:
 
     def _begin(self, wish: str = "") -> None:
         self._failure, self._denials = None, []
-        self._trigger = "auto" if compaction(wish) is None else "manual"
+        self._trigger = "auto" if parse_compact_command(wish) is None else "manual"
 
     def of_shell(self, shell: Shell) -> list[Object]:
         """A command in the background begins, or is over."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from mainspring.driven.lines import line
-from mainspring.engine.endings import look_at
+from mainspring.engine.endings import retrieve_exception
 
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -38,7 +38,7 @@ class Outgoing:
         """Whoever is cancelled meanwhile, what has begun is written to its end: half a line ends the other side."""
         if lines:
             work = asyncio.ensure_future(self._all(lines))
-            work.add_done_callback(look_at)  # nobody may be left who waits for it
+            work.add_done_callback(retrieve_exception)  # nobody may be left who waits for it
             await asyncio.shield(work)
 
     async def room(self) -> None:

@@ -18,7 +18,7 @@ from mainspring.context.attachments import MARKER
 from mainspring.core.messages import Assistant, Message, Origin, User, user
 from mainspring.core.state import State
 from mainspring.core.value import as_json
-from mainspring.engine.endings import end_all, look_at
+from mainspring.engine.endings import end_all, retrieve_exception
 
 GRACE = 1.0  # seconds that the last one has when the session is left
 SHORT = 400  # characters; a turn of fewer, in which nothing was done, leaves nothing to think of
@@ -50,7 +50,7 @@ FORM = ("next", "name", "about", "note")
 _WORD = re.compile(r"[a-z0-9]+")
 
 
-class Afterthoughts:
+class PostTurnCalls:
     """One at a time. While one is being answered, the newest of those that come meanwhile waits."""
 
     def __init__(self, ask: Ask, notes: str, suggest: Callable[[str], object] | None = None) -> None:
@@ -66,7 +66,7 @@ class Afterthoughts:
         self._waiting = state
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._think())
-            self._task.add_done_callback(look_at)
+            self._task.add_done_callback(retrieve_exception)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -85,15 +85,15 @@ class Afterthoughts:
         has_room = bool(self._notes) and len(names) < MOST_NOTES
         if not (has_room or self._suggest):
             return
-        form = (NEXT if self._suggest else "") + (NOTE + known(names) if has_room else "")
-        asked = f"{TASK}{form}\n{transcript(turn)}"
+        form = (NEXT if self._suggest else "") + (NOTE + list_known_notes(names) if has_room else "")
+        asked = f"{TASK}{form}\n{render_turn(turn)}"
         answer = await self._ask(SideCall((user(asked),), MAX_OUTPUT, small=True))
         if wrong_with(answer, MOST):
             return
-        found = understood(answer.text)
+        found = parse_filled_form(answer.text)
         if has_room and (note := note_of(found)) is not None:
             with suppress(OSError):  # also where a note of this name is there already: it may be the user's own
-                put(self._notes, *note)
+                write_note(self._notes, *note)
         if self._suggest is not None and self._waiting is None and (line := one_line(found.get("next", ""))):
             self._suggest(line)
 
@@ -121,7 +121,7 @@ def is_worth_it(turn: list[Message]) -> bool:
     return sum([len(message.text) for message in turn if isinstance(message, Assistant) or is_prompt(message)]) >= SHORT
 
 
-def transcript(turn: list[Message]) -> str:
+def render_turn(turn: list[Message]) -> str:
     from mainspring.context.collapse import cut_for_summary, line_of  # it brings the layers along
 
     lines: list[str] = []
@@ -133,7 +133,7 @@ def transcript(turn: list[Message]) -> str:
     return "\n".join(lines)[-MOST_SAID:]
 
 
-def known(names: list[str]) -> str:
+def list_known_notes(names: list[str]) -> str:
     told = ", ".join(names)[:MOST_NAMES]
     return f"There are notes on these already, which need no other one: {told}\n" if told else ""
 
@@ -141,12 +141,12 @@ def known(names: list[str]) -> str:
 # --- what it answers ---
 
 
-def understood(text: str) -> dict[str, str]:
+def parse_filled_form(text: str) -> dict[str, str]:
     """The parts of the form that are filled in, without secrets; the note is all that follows its name."""
     from mainspring.secrets.redaction import redact
 
     found: dict[str, str] = {}
-    lines = redact(printable(text)).split("\n")
+    lines = redact(strip_unprintable(text)).split("\n")
     for at, line in enumerate(lines):
         part, colon, said = line.partition(":")
         part = part.strip().lower()
@@ -159,7 +159,7 @@ def understood(text: str) -> dict[str, str]:
     return {part: said for part, said in found.items() if said.lower().strip("<>. ") not in ("", "none")}
 
 
-def printable(text: str) -> str:
+def strip_unprintable(text: str) -> str:
     """Nothing that a terminal would obey, and no half characters, which no file can hold."""
     return "".join([c for c in text if c.isprintable() or c in "\n\t"])
 
@@ -170,14 +170,14 @@ def one_line(text: str) -> str:
 
 def note_of(found: dict[str, str]) -> tuple[str, str] | None:
     """Its name and its text. None: there is none, or it speaks with our own voice."""
-    name, text = slug(found.get("name", "")), found.get("note", "")
+    name, text = make_slug(found.get("name", "")), found.get("note", "")
     if not name or not text or any(MARKER in said.lower() for said in found.values()):
         return None
     about = one_line(found.get("about", "") or text)
     return name, f"---\ndescription: {as_json(about).decode()}\n---\n{text}"[: LONGEST_NOTE - 1] + "\n"
 
 
-def slug(name: str) -> str:
+def make_slug(name: str) -> str:
     return "-".join(_WORD.findall(name.lower()))[:LONGEST_NAME].strip("-")
 
 
@@ -192,7 +192,7 @@ def names_in(folder: str) -> list[str]:
     return sorted([name.removesuffix(".md") for name in found if name.endswith(".md")])
 
 
-def put(folder: str, name: str, text: str) -> None:
+def write_note(folder: str, name: str, text: str) -> None:
     from mainspring.processes.spill import write_new_file
     from mainspring.sessions.places import make_folder
 

@@ -17,9 +17,9 @@ from mainspring.context.agents import INHERIT, AgentType
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Update
-from mainspring.engine.deps import Question
+from mainspring.engine.deps import CallQuestion
 from mainspring.engine.endings import end_all
-from mainspring.engine.errand import AtWork, Errand, Home
+from mainspring.engine.errand import SubagentEnvironment, SubagentRun, SubagentStatus
 from mainspring.engine.plain import new_id
 from mainspring.processes.paths import Resolved
 from mainspring.sessions.records import AgentRecord
@@ -41,13 +41,13 @@ Deliver = Callable[[str], Awaitable[object]]  # into the session's inbox
 _TAG = re.compile(r"<\s*(/?)\s*task-notification", re.IGNORECASE)  # its words cannot end the tag around them
 
 
-class Agents:
+class SubagentRegistry:
     """One for a session."""
 
-    def __init__(self, home: Home, deliver: Deliver) -> None:
+    def __init__(self, home: SubagentEnvironment, deliver: Deliver) -> None:
         self._home = home
         self._deliver = deliver
-        self._away: dict[asyncio.Task[None], Errand] = {}
+        self._away: dict[asyncio.Task[None], SubagentRun] = {}
 
     async def send(self, given: AgentInput, calling: ToolContext) -> ToolAnswer:
         """Raises `ToolError`, in words for the model that sends it."""
@@ -57,7 +57,7 @@ class Agents:
             raise ToolError(f"There is no kind of agent '{given.subagent_type}'. There are: {known}.")
         config = self._config(given, kind)
         if not (given.run_in_background or kind.background):
-            errand = Errand(self._home, kind, config, given, calling, background=False)
+            errand = SubagentRun(self._home, kind, config, given, calling, background=False)
             await errand.begin()
             try:
                 return await errand.run()
@@ -65,7 +65,7 @@ class Agents:
                 await errand.over()
         if len(self._away) >= MOST_AWAY:
             raise ToolError(f"{MOST_AWAY} agents work in the background already: wait for their reports.")
-        errand = Errand(self._home, kind, config, given, Away(calling, self._home), background=True)
+        errand = SubagentRun(self._home, kind, config, given, BackgroundSubagent(calling, self._home), background=True)
         await errand.begin()
         task = asyncio.get_running_loop().create_task(self._go(errand), name=errand.id)
         self._away[task] = errand
@@ -73,7 +73,7 @@ class Agents:
         data = {"status": "async_launched", "agentId": errand.id, "description": given.description}
         return make_answer(SENT.format(id=errand.id, kind=kind.name), data)
 
-    async def _go(self, errand: Errand) -> None:
+    async def _go(self, errand: SubagentRun) -> None:
         """Its report is in the file before it is said to have ended, so that a session never waits for it in vain."""
         status, text = "failed", GONE
         try:
@@ -95,7 +95,7 @@ class Agents:
     def away(self) -> int:
         return len(self._away)
 
-    def at_work(self) -> tuple[AtWork, ...]:
+    def at_work(self) -> tuple[SubagentStatus, ...]:
         return tuple([errand.at_work for errand in self._away.values()])
 
     async def next_report(self) -> None:
@@ -143,10 +143,10 @@ class Agents:
         )
 
 
-class Away:
+class BackgroundSubagent:
     """What an agent in the background may ask: its call is over. Somebody is there only if a program drives us."""
 
-    def __init__(self, calling: ToolContext, home: Home) -> None:
+    def __init__(self, calling: ToolContext, home: SubagentEnvironment) -> None:
         self.id, self.place = calling.id, calling.place
         self._shared = home.shared()
         self._ask = home.ask
@@ -166,7 +166,7 @@ class Away:
     async def ask(self, text: str, about: Any = None) -> str:
         if self._ask is None:
             raise ToolError("Nobody can be asked in the background.")
-        return await self._ask(Question(new_id(), self.id, text, about))
+        return await self._ask(CallQuestion(new_id(), self.id, text, about))
 
     def show(self, update: Update) -> None:
         """To whoever follows the run that is under way, if there is one."""

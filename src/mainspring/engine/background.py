@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mainspring.engine.endings import end_all, look_at
+from mainspring.engine.endings import end_all, retrieve_exception
 
 if TYPE_CHECKING:
     from mainspring.core.messages import ToolCall, ToolResult, User
@@ -41,7 +41,7 @@ class SideJobs:
 NO_SIDE_JOBS = SideJobs()
 
 
-class Background:
+class BackgroundJobs:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -57,14 +57,14 @@ class Background:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        look_at(task)
+        retrieve_exception(task)
 
     async def end(self) -> None:
         tasks, self._tasks = self._tasks, set()
         await end_all(tasks)
 
 
-def settled(task: asyncio.Task[T] | None) -> T | None:
+def result_if_done(task: asyncio.Task[T] | None) -> T | None:
     """A job's result if it is there already; nobody waits for it (B-30)."""
     if task is None or not task.done() or task.cancelled() or task.exception() is not None:
         return None

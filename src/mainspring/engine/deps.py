@@ -1,6 +1,6 @@
 """Everything that touches the world, as one protocol. Tests pass a scripted one (`mainspring.testing.World`).
 
-What only makes a run faster or easier to follow is not in it: see `SideJobs` and `Session(describe=...)`.
+What only makes a run faster or easier to follow is not in it: see `SideJobs` and `EngineSession(describe=...)`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from mainspring.core.state import State
     from mainspring.core.updates import Rendering
     from mainspring.engine.ledger import Ledger
-    from mainspring.engine.shared import Policy
+    from mainspring.engine.shared import EnginePolicy
     from mainspring.providers.base import Batch
     from mainspring.sessions.records import Journal
 
 
-class Outcome(Value):
+class ToolOutcome(Value):
     """What a tool call came to."""
 
     result: ToolResult
@@ -38,7 +38,7 @@ class Outcome(Value):
     added: tuple[Text, ...] = ()  # what hooks have to say of it: for the model alone, behind the result
 
 
-class Question(Value):
+class CallQuestion(Value):
     id: str
     call_id: str
     text: str
@@ -46,11 +46,11 @@ class Question(Value):
     call: ToolCall | None = None  # that asks
 
 
-class Asking(base.CallContext, Protocol):
+class EngineCallContext(base.CallContext, Protocol):
     """What a running call may ask of the engine: what hands need, and its money."""
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> EnginePolicy:
         """As it is now: it may have changed since the run began."""
         ...
 
@@ -63,7 +63,7 @@ class Asking(base.CallContext, Protocol):
 class Deps(Protocol):
     """Ten members, all of them required. The four that tests replace most come first (A-25)."""
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
         """See `Provider.stream`. The policy says which tools the model may be told of."""
         ...
 
@@ -79,13 +79,13 @@ class Deps(Protocol):
         """Milliseconds."""
         ...
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome: ...
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome: ...
 
     def is_concurrent(self, call: ToolCall) -> bool: ...
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision: ...
 
-    async def ask(self, question: Question) -> str: ...
+    async def ask(self, question: CallQuestion) -> str: ...
 
     @property
     def journal(self) -> Journal: ...

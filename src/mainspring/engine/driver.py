@@ -44,13 +44,13 @@ from mainspring.core.step import step
 from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, Tombstone, ToolSummary, Update
 from mainspring.core.value import Stamp
 from mainspring.core.view import from_the_front, out_of_view
-from mainspring.engine.background import NO_SIDE_JOBS, Background, SideJobs, settled
+from mainspring.engine.background import NO_SIDE_JOBS, BackgroundJobs, SideJobs, result_if_done
 from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
-from mainspring.engine.endings import GRACE, end_all, look_at, regardless
+from mainspring.engine.endings import GRACE, end_all, retrieve_exception, run_to_completion
 from mainspring.engine.executor import Executor
-from mainspring.engine.sampling import CutOffError, Sampler
-from mainspring.engine.shared import Command, Shared
+from mainspring.engine.sampling import Sampler, SideCallInterrupted
+from mainspring.engine.shared import InboxPrompt, SharedState
 from mainspring.sessions.records import (
     CheckpointRecord,
     CommandState,
@@ -77,7 +77,7 @@ class Driver:
         state: State,
         config: Config,
         deps: Deps,
-        shared: Shared,
+        shared: SharedState,
         channel: Channel[Update],
         *,
         side_jobs: SideJobs = NO_SIDE_JOBS,
@@ -87,20 +87,20 @@ class Driver:
         self.state = state
         self.result: Result | None = None  # once it was shown
         self.salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())  # what a crash left unsaid
-        self.commands: list[Command] = []  # the queued ones that this run took up,
+        self.commands: list[InboxPrompt] = []  # the queued ones that this run took up,
         self.completed = False  # and whether it came to its end by itself (A-16)
         self._config = config
         self._deps = deps
         self._shared = shared
         self._channel = channel
         self._side_jobs = side_jobs
-        self._background = Background()
+        self._background = BackgroundJobs()
         self._executor = Executor(deps, config, shared, channel.push, self._crashed, channel.room, describe)
         self._sampler = Sampler(
             deps, shared, self._executor, channel.push, deltas=deltas, expect_tool=side_jobs.expect_tool
         )
         self._memory: asyncio.Task[tuple[User, ...]] | None = None
-        self._taken: tuple[Command, ...] = ()  # into the context that is being prepared
+        self._taken: tuple[InboxPrompt, ...] = ()  # into the context that is being prepared
         self._abort: AbortReason | None = None
         self._crash: BaseException | None = None
         self._work: asyncio.Task[Event] | None = None
@@ -116,14 +116,14 @@ class Driver:
             while not isinstance(effect, Finish):
                 effect = await self._decide(await self._perform(effect))
         finally:
-            await regardless(self._end())
+            await run_to_completion(self._end())
 
     async def _end(self) -> None:
         """Nothing that this run started outlives it, however it ends."""
         self._shared.follow(None)
         self._shared.ledger.unclaim()
         try:
-            partial, results = unsaid(self._undecided)
+            partial, results = find_unsaid(self._undecided)
             partial = self._sampler.salvage() or partial
             self.salvaged = (partial, (*results, *self._executor.results))  # in case that we get no further
             self.salvaged = (partial, (*results, *await self._executor.stop()))
@@ -190,7 +190,7 @@ class Driver:
             self._channel.push(Injected(message))
         await self._note_commands(taken, CommandState.STARTED)
 
-    async def _note_commands(self, commands: Iterable[Command], state: CommandState) -> None:
+    async def _note_commands(self, commands: Iterable[InboxPrompt], state: CommandState) -> None:
         for command in commands:
             await self._deps.journal.append(command.record(state, self._deps.now()))
 
@@ -231,7 +231,7 @@ class Driver:
                 return work.result()
             if error is not None:  # it failed because it was interrupted: worth knowing, but no crash
                 await self._deps.journal.append(NoteRecord("failed when interrupted", repr(error), self._deps.now()))
-            work.add_done_callback(look_at)
+            work.add_done_callback(retrieve_exception)
         if self._crash is not None:
             raise self._crash
         if self._abort is None:
@@ -311,7 +311,7 @@ class Driver:
         try:
             made = await self._deps.summarize(self.state, effect)
             spent, self._lost_summary = made.cost, (Usage(), 0)
-        except CutOffError as cut:
+        except SideCallInterrupted as cut:
             spent, self._lost_summary = cut.cost, (cut.usage, cut.cost)
             raise
         finally:
@@ -333,7 +333,7 @@ class Driver:
     def _remembered(self) -> tuple[User, ...]:
         if self._memory is None or not self._memory.done():
             return ()
-        found, self._memory = settled(self._memory), None
+        found, self._memory = result_if_done(self._memory), None
         return found or ()
 
     async def _show_summary(
@@ -346,7 +346,7 @@ class Driver:
             self._channel.push(ToolSummary(text, ids))
 
 
-def unsaid(event: Event | None) -> tuple[Assistant | None, tuple[ToolResult, ...]]:
+def find_unsaid(event: Event | None) -> tuple[Assistant | None, tuple[ToolResult, ...]]:
     """What an event holds that was shown, and would be forgotten with it."""
     match event:
         case Replied():

@@ -13,24 +13,24 @@ async def end_all(tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE) -> N
     """Cancel and wait. What does not end within the grace is left behind, but not forgotten."""
     pending = {task for task in tasks if not task.done()}
     for task in pending:
-        task.add_done_callback(look_at)
+        task.add_done_callback(retrieve_exception)
         task.cancel()
     if pending:
         await asyncio.wait(pending, timeout=grace)
 
 
-def look_at(task: asyncio.Task[Any]) -> None:
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
     """An exception that nobody waits for any more: looked at, so that asyncio does not complain."""
     if not task.cancelled():
         task.exception()
 
 
-async def regardless(work: Coroutine[Any, Any, None]) -> None:
+async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
     """Bring this to its end, however often we are cancelled meanwhile; the cancellation goes on afterwards."""
-    await to_its_end(asyncio.get_running_loop().create_task(work))
+    await await_uncancellable(asyncio.get_running_loop().create_task(work))
 
 
-async def to_its_end(task: asyncio.Task[None]) -> None:
+async def await_uncancellable(task: asyncio.Task[None]) -> None:
     """The same, with a task that others may wait for, too."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -39,12 +39,12 @@ async def to_its_end(task: asyncio.Task[None]) -> None:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        look_at(task)
+        retrieve_exception(task)
         raise cancelled
     task.result()
 
 
-async def ended(task: asyncio.Task[None]) -> None:
+async def wait_and_propagate(task: asyncio.Task[None]) -> None:
     """Wait until a task is over. Our own cancellation is passed on to it, waited for, and then goes on."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -53,6 +53,6 @@ async def ended(task: asyncio.Task[None]) -> None:
         except asyncio.CancelledError as error:
             cancelled = error
             task.cancel()
-    look_at(task)
+    retrieve_exception(task)
     if cancelled is not None:
         raise cancelled

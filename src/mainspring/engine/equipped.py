@@ -10,24 +10,24 @@ from msgspec.structs import replace
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import Assistant, User
 from mainspring.engine.background import SideJobs
-from mainspring.engine.deps import Question
-from mainspring.engine.plain import Plain, estimate
+from mainspring.engine.deps import CallQuestion
+from mainspring.engine.plain import BasicDeps, estimate_tokens
 from mainspring.hooks.points import HookPoint, HookResult
 
 if TYPE_CHECKING:
     from mainspring.context.values import PreparedContext, Summary
     from mainspring.core.effects import Compact, RunStopHooks
     from mainspring.core.state import State
-    from mainspring.engine.mind import Mind
-    from mainspring.engine.tool_words import ToolWords
+    from mainspring.engine.mind import ModelContext
+    from mainspring.engine.tool_words import ToolReminders
     from mainspring.providers.base import Provider
     from mainspring.sessions.records import Journal
     from mainspring.tools.hands import Toolset
 
-Answerer = Callable[[Question], Awaitable[str]]
+Answerer = Callable[[CallQuestion], Awaitable[str]]
 
 
-class Equipped(Plain):
+class AgentDeps(BasicDeps):
     """`Deps` from a provider and hands."""
 
     def __init__(  # noqa: PLR0913  # keywords, most of them
@@ -38,7 +38,7 @@ class Equipped(Plain):
         journal: Journal | None = None,
         system: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
         answer: Answerer | None = None,
-        mind: Mind | None = None,
+        mind: ModelContext | None = None,
         before_turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Without a `mind`, nothing is ever taken out of the conversation, and nothing put into it. `before_turn`:
@@ -49,7 +49,7 @@ class Equipped(Plain):
         self._answer = answer
         self._before_turn = before_turn
         self._expected: set[str] = set()
-        self._tool_words: ToolWords | None = None
+        self._tool_words: ToolReminders | None = None
 
     def marks(self, state: State) -> tuple[str, ...]:
         return self._mind.marks(state) if self._mind is not None else super().marks(state)
@@ -63,7 +63,7 @@ class Equipped(Plain):
         kept = words.kept(state, made.edits) if words is not None else ()
         if not late and not kept:
             return made
-        return replace(made, tokens=made.tokens + estimate(kept), attachments=(*made.attachments, *late, *kept))
+        return replace(made, tokens=made.tokens + estimate_tokens(kept), attachments=(*made.attachments, *late, *kept))
 
     async def _shrunk(self, state: State, new: tuple[User, ...]) -> PreparedContext:
         if self._mind is None:
@@ -71,12 +71,12 @@ class Equipped(Plain):
         return await self._mind.shrink(state, new, self.now())
 
     @property
-    def _words(self) -> ToolWords | None:
+    def _words(self) -> ToolReminders | None:
         """None: most sessions have nothing of the kind."""
         if self._tool_words is None and (self.hands.untold or self.hands.keeps):
-            from mainspring.engine.tool_words import ToolWords
+            from mainspring.engine.tool_words import ToolReminders
 
-            self._tool_words = ToolWords(self.hands, self._mind.nonce if self._mind is not None else "")
+            self._tool_words = ToolReminders(self.hands, self._mind.nonce if self._mind is not None else "")
         return self._tool_words
 
     async def summarize(self, state: State, effect: Compact) -> Summary:
@@ -87,19 +87,20 @@ class Equipped(Plain):
 
     @property
     def side_jobs(self) -> SideJobs:
-        """For `Session(side_jobs=...)`: loading tools while the model writes a call, and what the mind does beside."""
+        """For `EngineSession(side_jobs=...)`: loading tools while the model writes a call, and what the mind does
+        beside."""
         if self._mind is None:
             return SideJobs(self._expect_tool)
         return SideJobs(self._expect_tool, self._mind.recall, self._mind.stage)
 
     def _expect_tool(self, tool: str) -> None:
         if tool not in self._expected:
-            from mainspring.engine.warming import warm
+            from mainspring.engine.warming import preload_tool
 
             self._expected.add(tool)
-            warm(tool)
+            preload_tool(tool)
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: CallQuestion) -> str:
         return await (self._answer(question) if self._answer is not None else super().ask(question))
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
@@ -110,7 +111,9 @@ class Equipped(Plain):
             return StopDecision()
         from mainspring.hooks.facts import make_stop_payload  # with the first hook
 
-        return verdict(await hooks.ask(HookPoint.STOP, make_stop_payload(active=effect.active, last=last_said(state))))
+        return make_stop_decision(
+            await hooks.ask(HookPoint.STOP, make_stop_payload(active=effect.active, last=last_said(state)))
+        )
 
 
 def last_said(state: State) -> str:
@@ -118,7 +121,7 @@ def last_said(state: State) -> str:
     return next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
 
 
-def verdict(opinion: HookResult) -> StopDecision:
+def make_stop_decision(opinion: HookResult) -> StopDecision:
     """What hooks say about an end: of a session, or of an agent."""
     if opinion.stop is not None:
         return StopDecision(prevent=opinion.stop)

@@ -33,10 +33,10 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.core.value import Bundle
-from mainspring.engine.deps import Question
-from mainspring.engine.equipped import Equipped, last_said, verdict
-from mainspring.engine.mind import Mind
-from mainspring.engine.session import Session
+from mainspring.engine.deps import CallQuestion
+from mainspring.engine.equipped import AgentDeps, last_said, make_stop_decision
+from mainspring.engine.mind import ModelContext
+from mainspring.engine.session import EngineSession
 from mainspring.hooks.facts import make_subagent_start_payload, make_subagent_stop_payload
 from mainspring.hooks.points import HookPoint
 from mainspring.sessions.records import AgentRecord, Journal
@@ -46,7 +46,7 @@ from mainspring.tools.hands import SEARCH, Toolset
 if TYPE_CHECKING:
     from mainspring.core.effects import RunStopHooks
     from mainspring.engine.ledger import Ledger
-    from mainspring.engine.shared import Shared
+    from mainspring.engine.shared import SharedState
     from mainspring.providers.base import Provider
     from mainspring.tools.agent import AgentInput
     from mainspring.tools.base import ToolContext
@@ -61,7 +61,7 @@ NOT_FOR_AGENTS = frozenset(
 NO_REPORT = "The agent came to its end without a report."
 
 
-class Kept(Bundle):
+class SubagentJournal(Bundle):
     """Where an agent's conversation is written down."""
 
     journal: Journal
@@ -70,11 +70,11 @@ class Kept(Bundle):
 
 
 System = Callable[[AgentType, Toolset], tuple[str, ...]]
-NewMind = Callable[[Config, Toolset, tuple[str, ...], "Ledger"], Mind]
-NewJournal = Callable[[str, dict[str, str]], Kept]  # by the agent's id, and what is to be known of it
+NewMind = Callable[[Config, Toolset, tuple[str, ...], "Ledger"], ModelContext]
+NewJournal = Callable[[str, dict[str, str]], SubagentJournal]  # by the agent's id, and what is to be known of it
 
 
-class Home(Bundle):
+class SubagentEnvironment(Bundle):
     """What agents have from the session that sends them out."""
 
     kinds: Mapping[str, AgentType]
@@ -85,24 +85,31 @@ class Home(Bundle):
     mind: NewMind
     journal: NewJournal
     model: Callable[[str], Model]  # by its name or alias; raises `UsageError`
-    shared: Callable[[], Shared]
+    shared: Callable[[], SharedState]
     note: Callable[[AgentRecord], Awaitable[None]]  # into the session's own file
     now: Callable[[], int]
-    ask: Callable[[Question], Awaitable[str]] | None = None  # who can be asked at any time; None: nobody
+    ask: Callable[[CallQuestion], Awaitable[str]] | None = None  # who can be asked at any time; None: nobody
 
 
-class AtWork(NamedTuple):
+class SubagentStatus(NamedTuple):
     agent_id: str
     kind: str
     about: str
     seconds: float  # since it was sent
 
 
-class Errand:
+class SubagentRun:
     """One agent, from its start to its report."""
 
     def __init__(  # noqa: PLR0913  # what an errand is made of
-        self, home: Home, kind: AgentType, config: Config, given: AgentInput, calling: ToolContext, *, background: bool
+        self,
+        home: SubagentEnvironment,
+        kind: AgentType,
+        config: Config,
+        given: AgentInput,
+        calling: ToolContext,
+        *,
+        background: bool,
     ) -> None:
         self.id = new_agent_id()
         self._home, self._kind, self._given, self._calling = home, kind, given, calling
@@ -121,9 +128,9 @@ class Errand:
         self._provider = home.provider(config.model.name)
 
     @property
-    def at_work(self) -> AtWork:
+    def at_work(self) -> SubagentStatus:
         """For people who want to know what goes on."""
-        return AtWork(self.id, self._kind.name, self._given.description, monotonic() - self._began)
+        return SubagentStatus(self.id, self._kind.name, self._given.description, monotonic() - self._began)
 
     def _new_hands(self) -> Toolset:
         above, agent = self._home.hands, (self.id, self._kind.name)
@@ -161,7 +168,7 @@ class Errand:
         kept, result = self._home.journal(self.id, about), None
         try:
             answer = self._ask if self._hands.attended else None
-            deps = AgentWorld(self._provider, self._hands, kept, self._system, answer, self._mind)
+            deps = SubagentDeps(self._provider, self._hands, kept, self._system, answer, self._mind)
             prompt = replace(user(given.prompt), id=deps.new_id(), at=deps.now())
             calling.show(AgentStarted(calling.id, self.id, kind.name, given.description, prompt, self._background))
             try:
@@ -183,8 +190,8 @@ class Errand:
         await self._home.note(AgentRecord(self.id, self._background, now, ended=True, cost=cost, used=rows))
         self._shared.agent_spent(cost)
 
-    async def _worked(self, deps: AgentWorld, prompt: User) -> Result:
-        session = Session(
+    async def _worked(self, deps: SubagentDeps, prompt: User) -> Result:
+        session = EngineSession(
             deps,
             self._config,
             ledger=self._ledger,
@@ -219,7 +226,7 @@ class Errand:
                 pass
         self._calling.show(AgentUpdate(self._calling.id, self.id, update))
 
-    async def _ask(self, question: Question) -> str:
+    async def _ask(self, question: CallQuestion) -> str:
         """By whoever is asked in its session, and told who asks."""
         about: Any = question.about
         if isinstance(about, dict):
@@ -251,17 +258,17 @@ class Errand:
         return ToolAnswer((Text(f"{words} Its last words:\n\n{text}" if text else words),), data, is_error=True)
 
 
-class AgentWorld(Equipped):
+class SubagentDeps(AgentDeps):
     """`Deps` of an agent. Its end is not that of a session, so other hooks hear of it."""
 
     def __init__(  # noqa: PLR0913, PLR0917  # what an agent is made of
         self,
         provider: Provider,
         hands: Toolset,
-        kept: Kept,
+        kept: SubagentJournal,
         system: tuple[str, ...],
-        answer: Callable[[Question], Awaitable[str]] | None,
-        mind: Mind,
+        answer: Callable[[CallQuestion], Awaitable[str]] | None,
+        mind: ModelContext,
     ) -> None:
         super().__init__(provider, hands, journal=kept.journal, system=system, answer=answer, mind=mind)
         self._file = kept.file
@@ -271,7 +278,7 @@ class AgentWorld(Equipped):
         if agent is None or not hooks.any_at(HookPoint.SUBAGENT_STOP):
             return StopDecision()
         facts = make_subagent_stop_payload(*agent, transcript=self._file, active=effect.active, last=last_said(state))
-        return verdict(await hooks.ask(HookPoint.SUBAGENT_STOP, facts))
+        return make_stop_decision(await hooks.ask(HookPoint.SUBAGENT_STOP, facts))
 
 
 def new_agent_id() -> str:

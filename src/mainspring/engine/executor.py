@@ -17,10 +17,10 @@ from mainspring.core.config import Config
 from mainspring.core.messages import ToolCall, ToolResult, result
 from mainspring.core.schedule import CallStatus, Slot, startable, taken_along
 from mainspring.core.updates import CallDone, CallProgress, CallStarted, QuestionAnswered, QuestionAsked, Update
-from mainspring.engine.deps import Deps, Outcome, Question
-from mainspring.engine.endings import GRACE, look_at
+from mainspring.engine.deps import CallQuestion, Deps, ToolOutcome
+from mainspring.engine.endings import GRACE, retrieve_exception
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.shared import Policy, Shared
+from mainspring.engine.shared import EnginePolicy, SharedState
 from mainspring.sessions.records import (
     AnsweredRecord,
     AskedRecord,
@@ -39,7 +39,7 @@ CANCELLED = "Not run: an earlier command of the same reply failed."
 ABANDONED = "The call was interrupted and did not end. It may still be running."
 
 
-class Job:
+class RunningCall:
     """One call on its way: where it stands, and the handle by which its tool may ask a person."""
 
     def __init__(self, executor: Executor, call: ToolCall, slot: Slot) -> None:
@@ -54,7 +54,7 @@ class Job:
         self.result: ToolResult | None = None
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> EnginePolicy:
         return self._executor.shared.policy
 
     @property
@@ -90,7 +90,7 @@ class Executor:
         self,
         deps: Deps,
         config: Config,
-        shared: Shared,
+        shared: SharedState,
         show: Callable[[Update], None],
         on_crash: Callable[[BaseException], None],
         room: Callable[[], Awaitable[None]],
@@ -103,7 +103,7 @@ class Executor:
         self.shared = shared
         self._show = show
         self._on_crash = on_crash
-        self._jobs: dict[str, Job] = {}  # in the order of the reply
+        self._jobs: dict[str, RunningCall] = {}  # in the order of the reply
         self._reply_complete = False
         self._halted = False  # nothing new starts
         self._why: str | None = None  # what a hook or a denial said when it ended the run
@@ -114,7 +114,7 @@ class Executor:
     def offer(self, call: ToolCall) -> None:
         """A call's block is finished: it may start, if the rule lets it."""
         slot = Slot(call.id, safe=self._is_safe(call), shell=call.name in self._config.shell_tools)
-        self._jobs[call.id] = Job(self, call, slot)
+        self._jobs[call.id] = RunningCall(self, call, slot)
         self._start_what_may_start()
 
     def _is_safe(self, call: ToolCall) -> bool:
@@ -151,7 +151,7 @@ class Executor:
         finally:
             grace.cancel()
         for job in [job for job in self._jobs.values() if job.abandoned and job.result is None]:
-            await self._record(job, Outcome(result(job.call.id, ABANDONED, is_error=True)))
+            await self._record(job, ToolOutcome(result(job.call.id, ABANDONED, is_error=True)))
         results, self._jobs = self.results, {}  # still halted: work that was given up may yet offer calls
         return results
 
@@ -163,7 +163,7 @@ class Executor:
         self._jobs = {}
         self._reply_complete, self._halted, self._why = False, False, None
 
-    def _running(self) -> list[Job]:
+    def _running(self) -> list[RunningCall]:
         return [job for job in self._jobs.values() if job.task is not None and not job.abandoned]
 
     async def _change(self) -> None:
@@ -204,19 +204,19 @@ class Executor:
             job.task = asyncio.get_running_loop().create_task(self._run(job))
             job.task.add_done_callback(partial(self._ended, job))
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: RunningCall) -> None:
         await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
         if job.cancelled:
             return  # the journal did not hear of it: the call never ran
         self._show(CallStarted(job.call, self._line(job.call)))
         try:
-            outcome = stamped(await self._deps.run_tool(job.call, job), job.call, self._deps)
+            outcome = stamp_outcome(await self._deps.run_tool(job.call, job), job.call, self._deps)
         except asyncio.CancelledError as error:
             words = INTERRUPTED if job.cancelled else CRASHED.format(error=repr(error))
-            outcome = Outcome(result(job.call.id, words, is_error=True))
+            outcome = ToolOutcome(result(job.call.id, words, is_error=True))
         except Exception as error:  # noqa: BLE001  # whatever a tool does wrong, the model must hear of it
             words = CRASHED.format(error=f"{type(error).__name__}: {error}")
-            outcome = Outcome(result(job.call.id, words, is_error=True))
+            outcome = ToolOutcome(result(job.call.id, words, is_error=True))
         if job.abandoned:
             text = f"'{job.call.id}' ended after it was given up: {outcome.result.text}"
             await self._deps.journal.append(NoteRecord("late", text, self._deps.now()))
@@ -230,9 +230,9 @@ class Executor:
         except Exception:  # noqa: BLE001  # the model wrote this input; its tool will say what is wrong with it
             return call.name
 
-    async def _record(self, job: Job, outcome: Outcome) -> None:
+    async def _record(self, job: RunningCall, outcome: ToolOutcome) -> None:
         job.recording = True
-        made = stamped(outcome, job.call, self._deps).result
+        made = stamp_outcome(outcome, job.call, self._deps).result
         if outcome.steps:
             await self._deps.journal.append(StepsRecord(job.call.id, outcome.steps, made.at))
         kept = replace(made, content=(*made.content, *outcome.added))
@@ -242,7 +242,7 @@ class Executor:
         self._show(CallDone(made, outcome.data, outcome.rendering, outcome.denied))
         job.set(CallStatus.YIELDED, failed=outcome.failed)
 
-    async def _take_along(self, job: Job, outcome: Outcome) -> None:
+    async def _take_along(self, job: RunningCall, outcome: ToolOutcome) -> None:
         """What a call's outcome means for the others."""
         if outcome.stop is not None:
             self._why = outcome.stop if self._why is None else self._why
@@ -253,11 +253,11 @@ class Executor:
             other.set(CallStatus.COMPLETED)  # at once: while the first is being written, none of them may start
         for other in cancelled:
             made = result(other.call.id, CANCELLED, is_error=True, synthetic=True)
-            await self._record(other, Outcome(made))
+            await self._record(other, ToolOutcome(made))
 
-    def _ended(self, job: Job, task: asyncio.Task[None]) -> None:
+    def _ended(self, job: RunningCall, task: asyncio.Task[None]) -> None:
         """A call is over. Only the journal can have raised, and then nothing may go on (law 3)."""
-        look_at(task)
+        retrieve_exception(task)
         if job.abandoned:
             return
         job.task = None
@@ -271,8 +271,8 @@ class Executor:
 
     # --- a call that waits for a person ---
 
-    async def ask(self, job: Job, text: str, about: Any = None) -> str:
-        question = Question(self._deps.new_id(), job.call.id, text, about, job.call)
+    async def ask(self, job: RunningCall, text: str, about: Any = None) -> str:
+        question = CallQuestion(self._deps.new_id(), job.call.id, text, about, job.call)
         await self._deps.journal.append(AskedRecord(question.id, job.call.id, text, self._deps.now()))
         job.questions += 1
         job.set(CallStatus.WAITING)
@@ -291,19 +291,19 @@ class Executor:
 
     # --- what a call has to say while it runs ---
 
-    async def note(self, job: Job, decision: str, reason: str) -> None:
+    async def note(self, job: RunningCall, decision: str, reason: str) -> None:
         await self._deps.journal.append(DecisionRecord(job.call.id, decision, reason, self._deps.now()))
 
-    def progress(self, job: Job, text: str) -> None:
+    def progress(self, job: RunningCall, text: str) -> None:
         if job.task is not None and not job.abandoned and not job.recording:
             self._show(CallProgress(job.call.id, text))
 
-    def pass_on(self, job: Job, update: Update) -> None:
+    def pass_on(self, job: RunningCall, update: Update) -> None:
         if job.task is not None and not job.abandoned:
             self._show(update)
 
 
-def stamped(outcome: Outcome, call: ToolCall, deps: Deps) -> Outcome:
+def stamp_outcome(outcome: ToolOutcome, call: ToolCall, deps: Deps) -> ToolOutcome:
     """An outcome with its id and time. Raises for what is none: that is the tool's failure."""
     made = outcome.result
     if made.call_id != call.id:

@@ -20,9 +20,15 @@ from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.value import Bundle, as_json
 from mainspring.core.view import Fold, Replace
-from mainspring.engine.plain import CHARS_PER_TOKEN, ViewSize, estimate, marks, since_the_last_reply
+from mainspring.engine.plain import (
+    CHARS_PER_TOKEN,
+    ViewSize,
+    default_cache_marks,
+    estimate_tokens,
+    since_the_last_reply,
+)
 from mainspring.engine.plain import size_of as size_of_call
-from mainspring.engine.sampling import CutOffError
+from mainspring.engine.sampling import SideCallInterrupted
 from mainspring.hooks.points import HookPoint, Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 
@@ -30,8 +36,8 @@ if TYPE_CHECKING:
     from mainspring.context.context import Compactor
     from mainspring.context.layers import LayerLimits
     from mainspring.context.surroundings import ContextSources
-    from mainspring.engine.afterthoughts import Afterthoughts
-    from mainspring.engine.side_questions import SideQuestions
+    from mainspring.engine.afterthoughts import PostTurnCalls
+    from mainspring.engine.side_questions import SideCalls
     from mainspring.hooks.facts import Trigger
 
 
@@ -39,13 +45,13 @@ HEAD_START = 0.01  # seconds for the request to go out, before anything else tak
 SHORT = 30_000  # characters; no single result of such a conversation is too large, and none is old
 
 
-class Sight(Bundle):
+class ModelContextConfig(Bundle):
     """What a mind is made from. Everything but the first two may be left out."""
 
     config: Config
     new_id: Callable[[], str]
     surroundings: ContextSources | None = None
-    ask: Callable[[], SideQuestions] | None = None  # made with the layers; None: nothing is ever summed up
+    ask: Callable[[], SideCalls] | None = None  # made with the layers; None: nothing is ever summed up
     folder: str = ""  # where results go that are no longer shown; empty: they are not stored
     fixed: Callable[[], int] = int  # bytes of system text and tools
     files: Callable[[], Iterable[tuple[str, str]]] | None = None  # that were read, newest first: path and text
@@ -55,13 +61,13 @@ class Sight(Bundle):
     suggest: Callable[[str], object] | None = None  # is told what the user may say next
 
 
-class Mind:
-    def __init__(self, sight: Sight) -> None:
+class ModelContext:
+    def __init__(self, sight: ModelContextConfig) -> None:
         self._sight = sight
         self._around = sight.surroundings
         self._context: Compactor | None = None
-        self._ask: SideQuestions | None = None
-        self._thoughts: Afterthoughts | None = None
+        self._ask: SideCalls | None = None
+        self._thoughts: PostTurnCalls | None = None
         self._looked = self._length = 0  # messages that were looked at, and their characters
         self._is_near = False  # the layers will soon be needed
         self._view_size = ViewSize()
@@ -80,7 +86,7 @@ class Mind:
             since = new if state.totals.replies == 0 else (*since_the_last_reply(state), *new)
             before = state.tokens if state.totals.replies else self._estimate(state) + self._fixed_tokens
             used, spent = self._taken()
-            return PreparedContext(before + estimate(since), attachments=added, usage=used, cost=spent)
+            return PreparedContext(before + estimate_tokens(since), attachments=added, usage=used, cost=spent)
         made = await self.context.shrink(state, new)
         used, spent = self._taken()
         tokens = made.tokens
@@ -98,7 +104,7 @@ class Mind:
         """So short that no layer would do anything. Looks at what is new, once."""
         messages = (*state.history.since(max(self._looked, state.history.begin)), *new)
         self._looked = len(state.history)
-        self._length += sum(map(length, messages))
+        self._length += sum(map(message_length, messages))
         room = min(SHORT, self._sight.config.compact_at(state.model) // 2)
         self._is_near = self._length > room // 2
         return not state.edits and self._length <= room
@@ -108,7 +114,7 @@ class Mind:
         return self._sight.fixed() // CHARS_PER_TOKEN
 
     def marks(self, state: State) -> tuple[str, ...]:
-        return marks(state.history) if self._context is None else self._context.marks(state)
+        return default_cache_marks(state.history) if self._context is None else self._context.marks(state)
 
     @property
     def context(self) -> Compactor:
@@ -129,7 +135,7 @@ class Mind:
         return self._context
 
     @property
-    def ask(self) -> SideQuestions | None:
+    def ask(self) -> SideCalls | None:
         """Who is asked beside the conversation, also by tools: what that costs is told with the next request."""
         if self._ask is None and self._sight.ask is not None:
             self._ask = self._sight.ask()
@@ -162,9 +168,9 @@ class Mind:
         """Begins what is thought of a turn when it is over. Nobody waits for it."""
         sight = self._sight
         if self._thoughts is None and (sight.notes or sight.suggest) and (ask := self.ask) is not None:
-            from mainspring.engine.afterthoughts import Afterthoughts
+            from mainspring.engine.afterthoughts import PostTurnCalls
 
-            self._thoughts = Afterthoughts(ask, sight.notes, sight.suggest)
+            self._thoughts = PostTurnCalls(ask, sight.notes, sight.suggest)
         if self._thoughts is not None:
             self._thoughts.start(state)
 
@@ -188,10 +194,10 @@ class Mind:
                 return Summary(failed=refused)
             made = await context.summarize(state, effect, "\n".join([effect.asked or "", wishes]).strip())
             await self._after(trigger, made)
-        except CutOffError:
+        except SideCallInterrupted:
             raise
         except asyncio.CancelledError:  # the run was interrupted while a hook was asked
-            raise CutOffError(made.usage, made.cost) from None
+            raise SideCallInterrupted(made.usage, made.cost) from None
         return made
 
     async def _before(self, trigger: Trigger, asked: str | None) -> tuple[str, str]:
@@ -216,7 +222,7 @@ class Mind:
         await hooks.ask(HookPoint.POST_COMPACT, make_summary_payload(trigger, text))
 
 
-def length(message: Message) -> int:
+def message_length(message: Message) -> int:
     """In characters; a picture counts as what makes the layers worth their while."""
     match message:
         case User() | ToolResult():

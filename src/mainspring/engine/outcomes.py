@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mainspring.core.messages import Text, ToolCall, ToolResult
-from mainspring.engine.deps import Outcome
+from mainspring.engine.deps import ToolOutcome
 from mainspring.tools.passage import InvocationResult
 
 
-def outcome_of(done: InvocationResult, call: ToolCall) -> Outcome:
+def outcome_of(done: InvocationResult, call: ToolCall) -> ToolOutcome:
     made = done.answer
-    return Outcome(
+    return ToolOutcome(
         ToolResult(call.id, made.content, made.is_error),
         failed=made.failed,
         stop=done.stop,

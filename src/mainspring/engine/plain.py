@@ -20,11 +20,11 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User
 from mainspring.core.state import State
 from mainspring.core.view import Edit, view
-from mainspring.engine.deps import Asking, Outcome, Question
+from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
-from mainspring.engine.shared import Policy
+from mainspring.engine.session import EngineSession
+from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.base import Batch, Conversation, Provider, RequestCache, ToolSpec
 from mainspring.sessions.records import Journal, NoJournal
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
 
 
-class Plain:
+class BasicDeps:
     """`Deps` from a provider and some tools."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Plain:
         """What the model is told of, as it is now: the tools of a server come later."""
         return () if self._hands is None and not self._tools else self.hands.specs
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
         specs = self.specs
         if policy.tools is not None:
             specs = tuple([spec for spec in specs if spec.name in policy.tools])
@@ -79,19 +79,19 @@ class Plain:
 
     def marks(self, state: State) -> tuple[str, ...]:
         """Where the cached part of the next request may end."""
-        return marks(state.history)
+        return default_cache_marks(state.history)
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         if state.totals.replies and not queued:
-            return PreparedContext(state.tokens + estimate(since_the_last_reply(state)))
+            return PreparedContext(state.tokens + estimate_tokens(since_the_last_reply(state)))
         return PreparedContext(
-            (self._view_size.of(state.history, state.edits) + sum(map(size, queued))) // CHARS_PER_TOKEN
+            (self._view_size.of(state.history, state.edits) + sum(map(message_characters, queued))) // CHARS_PER_TOKEN
         )
 
     async def summarize(self, state: State, effect: Compact) -> Summary:  # noqa: ARG002  # nothing to do it with
         return Summary(failed="there are no context layers in this run")
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         from mainspring.engine.outcomes import outcome_of  # with the first call
 
         return outcome_of(await self.hands.run(call, asking), call)
@@ -100,13 +100,13 @@ class Plain:
         return self.hands.is_concurrent(call)
 
     def describe(self, call: ToolCall) -> str:
-        """One line about a call, for a person: `Session(describe=...)`."""
+        """One line about a call, for a person: `EngineSession(describe=...)`."""
         return self.hands.line(call)
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:  # noqa: ARG002  # there are none
         return StopDecision()
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: CallQuestion) -> str:
         raise UsageError(f"'{question.text}' was asked, and this run has nobody to answer")
 
     @property
@@ -138,7 +138,7 @@ def own_hands(tools: tuple[Tool, ...]) -> Toolset:
     return Toolset(tools, place=Workspace(os.getcwd()), gate=AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load
 
 
-def marks(history: History) -> tuple[str, ...]:
+def default_cache_marks(history: History) -> tuple[str, ...]:
     """Where the cached part of a request may end: at its last message, and where the last request ended.
 
     The second one matters after many parallel calls: the cache looks back over 20 blocks only, and without a mark in
@@ -156,8 +156,8 @@ def marks(history: History) -> tuple[str, ...]:
     return tuple(found)
 
 
-def estimate(messages: Iterable[Message]) -> int:
-    return sum(map(size, messages)) // CHARS_PER_TOKEN
+def estimate_tokens(messages: Iterable[Message]) -> int:
+    return sum(map(message_characters, messages)) // CHARS_PER_TOKEN
 
 
 class ViewSize:
@@ -170,13 +170,13 @@ class ViewSize:
     def of(self, history: History, edits: tuple[Edit, ...]) -> int:
         last, self._seen = self._seen, (history, edits)
         if last is not None and history.extends(last[0]) and edits == last[1]:
-            self._size += sum(map(size, history.since(len(last[0]))))
+            self._size += sum(map(message_characters, history.since(len(last[0]))))
         else:
-            self._size = sum(map(size, view(history, edits)))
+            self._size = sum(map(message_characters, view(history, edits)))
         return self._size
 
 
-def size(message: Message) -> int:
+def message_characters(message: Message) -> int:
     return len(message.text) + (0 if isinstance(message, User | ToolResult) else sum(map(size_of, message.calls)))
 
 
@@ -209,6 +209,6 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     `settings` are fields of `Config`, for those who need only one or two.
     """
     chosen = config or Config(**settings)
-    deps = Plain(provider, tools, journal=journal)
-    session = Session(deps, chosen, ledger=ledger, describe=deps.describe)
+    deps = BasicDeps(provider, tools, journal=journal)
+    session = EngineSession(deps, chosen, ledger=ledger, describe=deps.describe)
     return session.run(prompt, deltas=deltas)

@@ -13,7 +13,7 @@ from mainspring.core.reasons import AbortReason
 from mainspring.core.updates import Result, Update
 from mainspring.engine.channel import Channel
 from mainspring.engine.driver import Driver
-from mainspring.engine.endings import ended
+from mainspring.engine.endings import wait_and_propagate
 
 
 class Run:
@@ -104,7 +104,7 @@ class Run:
             return
         seen = self._driver.result is not None
         try:
-            await ended(task)
+            await wait_and_propagate(task)
         finally:
             self._on_end(self._driver, seen)
         if not task.cancelled():

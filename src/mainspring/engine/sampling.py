@@ -30,7 +30,7 @@ from mainspring.core.updates import (
 )
 from mainspring.engine.deps import Deps
 from mainspring.engine.executor import Executor
-from mainspring.engine.shared import Shared
+from mainspring.engine.shared import SharedState
 from mainspring.providers.base import (
     Batch,
     BlockDelta,
@@ -49,7 +49,7 @@ CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an 
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
 
-class CutOffError(asyncio.CancelledError):
+class SideCallInterrupted(asyncio.CancelledError):
     """Somebody interrupted a question beside the conversation: a cancellation that tells what was spent until then."""
 
     def __init__(self, usage: Usage, cost: int) -> None:
@@ -59,12 +59,12 @@ class CutOffError(asyncio.CancelledError):
 
 
 @lru_cache(64)
-def one(usage: Usage) -> Usage:
+def intern_usage(usage: Usage) -> Usage:
     """The same object for equal counts: every reply keeps one, and a server that counts nothing repeats itself."""
     return usage
 
 
-class Draft:
+class ReplyDraft:
     """A reply as it arrives."""
 
     def __init__(self, reply_id: str, request: Request, at: int, prompt_tokens: int) -> None:
@@ -105,19 +105,21 @@ class Draft:
         return BlockRecord(self.reply_id, index, block, at, self.model, self.usage if self.begun else Usage())
 
     def reply(self, stop: Stop, usage: Usage, model: str = "") -> Assistant:
-        return Assistant(tuple(self.blocks), model or self.model, stop, one(usage), id=self.reply_id, at=self.at)
+        return Assistant(
+            tuple(self.blocks), model or self.model, stop, intern_usage(usage), id=self.reply_id, at=self.at
+        )
 
     @property
     def spent(self) -> Usage:
         """What a call that has no end cost, as far as can be told (settled 14). One that nobody answered is free."""
         if not (self.begun or self.handed_on):
             return Usage()
-        written = sum(map(len, self.open_text)) + sum(map(size, self.blocks))
+        written = sum(map(len, self.open_text)) + sum(map(block_characters, self.blocks))
         output = max(self.usage.output, min(written // CHARS_PER_TOKEN, self.request.max_output))
         return replace(self.usage, output=output, estimated=True)
 
 
-def size(block: Block) -> int:
+def block_characters(block: Block) -> int:
     """Characters that the model wrote for a block."""
     match block:
         case Text() | Thinking():
@@ -138,7 +140,7 @@ class Sampler:
     def __init__(  # noqa: PLR0913  # what a call is made of
         self,
         deps: Deps,
-        shared: Shared,
+        shared: SharedState,
         executor: Executor,
         show: Callable[[Update], None],
         *,
@@ -152,14 +154,14 @@ class Sampler:
         self._show = show
         self._deltas = deltas
         self._expect_tool = expect_tool
-        self._draft: Draft | None = None
+        self._draft: ReplyDraft | None = None
 
     async def call(self, effect: CallModel, state: State) -> Event:
         request, ledger = effect.request, self._shared.ledger
         if not await ledger.reserve_in_turn(request.reserve):
             words = shortfall(ledger.funds or 0, request.reserve, state.tokens, request.max_output)
             return CallFailed(Failure(Trouble.FUNDS, words), funds=ledger.funds)
-        draft = self._draft = Draft(self._deps.new_id(), request, self._deps.now(), state.tokens)
+        draft = self._draft = ReplyDraft(self._deps.new_id(), request, self._deps.now(), state.tokens)
         try:
             event = await self._stream(effect, state, draft)
         except BaseException:
@@ -169,13 +171,13 @@ class Sampler:
         self._draft = None
         return replace(event, funds=ledger.funds)
 
-    def _settle(self, draft: Draft, spent: Usage, state: State) -> None:
+    def _settle(self, draft: ReplyDraft, spent: Usage, state: State) -> None:
         """Give the reservation back, once: an abandoned call may come to its end long after it was written off."""
         if not draft.settled:
             draft.settled = True
             self._shared.ledger.settle(draft.request.reserve, cost(spent, state.model.price))
 
-    async def _stream(self, effect: CallModel, state: State, draft: Draft) -> Replied | CallFailed:
+    async def _stream(self, effect: CallModel, state: State, draft: ReplyDraft) -> Replied | CallFailed:
         try:
             async with aclosing(self._deps.stream(effect.request, state, self._shared.policy)) as stream:
                 async for batch in stream:
@@ -186,20 +188,20 @@ class Sampler:
             return await self._failed(error.failure, draft)
         return await self._failed(NO_END, draft)
 
-    async def _failed(self, failure: Failure, draft: Draft) -> CallFailed:
+    async def _failed(self, failure: Failure, draft: ReplyDraft) -> CallFailed:
         inside_call = failure.inside_call or draft.open_kind is BlockKind.INPUT
         await self._close_text(draft)
         kept = draft.reply(Stop.UNFINISHED, draft.spent) if draft.handed_on or draft.begun else None
         return CallFailed(replace(failure, inside_call=inside_call), kept, draft.spent, attempt=draft.attempt)
 
-    async def _close_text(self, draft: Draft) -> None:
+    async def _close_text(self, draft: ReplyDraft) -> None:
         """Text that was being written when a reply broke off was shown, so it becomes a block like any other."""
         index, text = len(draft.blocks), draft.close_text()
         if text is not None:
             await self._journal.append(draft.record(index, text, self._deps.now()))
             self._show(BlockDone(draft.reply_id, index, text))
 
-    async def _take(self, batch: Batch, draft: Draft) -> StreamEnded | None:
+    async def _take(self, batch: Batch, draft: ReplyDraft) -> StreamEnded | None:
         """Hand on what one read of the socket brought. Its deltas are journaled together, before the first is shown."""
         if draft is not self._draft:
             raise asyncio.CancelledError  # this call was given up
@@ -225,7 +227,7 @@ class Sampler:
                 await self._take_other(item, draft)
         return None
 
-    def _deltas_of(self, batch: Batch, draft: Draft) -> tuple[Delta, ...]:
+    def _deltas_of(self, batch: Batch, draft: ReplyDraft) -> tuple[Delta, ...]:
         index, deltas = len(draft.blocks), list[Delta]()
         for item in batch:
             if isinstance(item, BlockDelta):
@@ -235,7 +237,9 @@ class Sampler:
         return tuple(deltas)
 
     async def _take_other(
-        self, item: StreamStarted | BlockOpened | BlockFinished | ResultsCleared | PrefixBreak | Retry, draft: Draft
+        self,
+        item: StreamStarted | BlockOpened | BlockFinished | ResultsCleared | PrefixBreak | Retry,
+        draft: ReplyDraft,
     ) -> None:
         match item:
             case BlockFinished():
@@ -263,7 +267,7 @@ class Sampler:
             case _:
                 assert_never(item)
 
-    async def _left_out(self, item: ResultsCleared, draft: Draft) -> None:
+    async def _left_out(self, item: ResultsCleared, draft: ReplyDraft) -> None:
         """The service is sent the whole history each time, and each time says how much of it the model did not see.
         Only what came to that since the last reply is news."""
         draft.cleared, more = item.tokens, item.tokens - self._shared.cleared
@@ -272,9 +276,9 @@ class Sampler:
             await self._journal.append(NoteRecord("cleared by the service", words, self._deps.now()))
             self._show(Boundary("microcompact", freed=more))
 
-    async def _finish_block(self, block: Block, draft: Draft) -> None:
+    async def _finish_block(self, block: Block, draft: ReplyDraft) -> None:
         if isinstance(block, ToolCall):
-            block = unique(block, self._shared.call_ids, self._deps.new_id)
+            block = with_unique_id(block, self._shared.call_ids, self._deps.new_id)
         index = len(draft.blocks)
         await self._journal.append(draft.record(index, block, self._deps.now()))
         draft.block(block)
@@ -299,7 +303,7 @@ class Sampler:
         return draft.reply(Stop.UNFINISHED, draft.spent) if draft is not None else None
 
 
-def unique(call: ToolCall, taken: set[str], new_id: Callable[[], str]) -> ToolCall:
+def with_unique_id(call: ToolCall, taken: set[str], new_id: Callable[[], str]) -> ToolCall:
     """Some servers use an id twice. The second call gets one of its own, so that both can be answered."""
     if not call.id or call.id in taken:
         call = replace(call, id=f"toolu_{new_id()}")

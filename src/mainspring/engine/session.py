@@ -26,7 +26,7 @@ from mainspring.engine.deps import Deps
 from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.shared import Command, Policy, SessionPolicy, Shared
+from mainspring.engine.shared import EnginePolicy, InboxPrompt, SessionPolicy, SharedState
 from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mainspring.sessions.loaded import LoadedSession  # only who takes a session up again pays for reading one
 
 
-class Session:
+class EngineSession:
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
         deps: Deps,
@@ -42,7 +42,7 @@ class Session:
         *,
         state: State | None = None,
         ledger: Ledger | None = None,
-        above: Shared | None = None,
+        above: SharedState | None = None,
         policy: SessionPolicy | None = None,
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
@@ -53,8 +53,8 @@ class Session:
         self.config = config
         self._side_jobs, self._describe = side_jobs, describe
         self.state = state or State(History())
-        self.shared = Shared(self.state.history, ledger, above, policy)
-        self.completed_commands: list[Command] = []
+        self.shared = SharedState(self.state.history, ledger, above, policy)
+        self.completed_commands: list[InboxPrompt] = []
         self._under_way: Driver | None = None
         self._salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())
 
@@ -67,11 +67,11 @@ class Session:
         *,
         ledger: Ledger | None = None,
         policy: SessionPolicy | None = None,
-        restored: Policy | None = None,
+        restored: EnginePolicy | None = None,
         repeatable: Callable[[ToolCall], bool] = lambda _: False,
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
-    ) -> Session:
+    ) -> EngineSession:
         """A session as it was left. The model will be told of every call whose outcome nobody knows (security P4).
         `restored`: the policy that is in force from now on; None: as it was left."""
         session = cls(
@@ -79,11 +79,11 @@ class Session:
         )
         session._salvaged = (loaded.partial, loaded.answers(deps.new_id, deps.now(), repeatable))
         for waiting in loaded.commands:
-            session.shared.inbox.put(Command(waiting.id, waiting.text, waiting.priority, waiting.origin))
+            session.shared.inbox.put(InboxPrompt(waiting.id, waiting.text, waiting.priority, waiting.origin))
         if restored is not None:
             session.shared.policy = restored
         elif (changed := loaded.policy) is not None:
-            session.shared.policy = Policy(changed.mode, changed.model, changed.rules, changed.tools)
+            session.shared.policy = EnginePolicy(changed.mode, changed.model, changed.rules, changed.tools)
         return session
 
     def run(self, prompt: str | tuple[User, ...] = (), *, config: Config | None = None, deltas: bool = True) -> Run:
@@ -129,12 +129,14 @@ class Session:
 
     # --- from outside, while a run is under way or not ---
 
-    async def submit(self, text: str, priority: Priority = Priority.NEXT, origin: Origin = Origin.PROMPT) -> Command:
+    async def submit(
+        self, text: str, priority: Priority = Priority.NEXT, origin: Origin = Origin.PROMPT
+    ) -> InboxPrompt:
         """Queue a command: the next turn takes it. It is journaled before this returns.
 
         One that cannot wait (`now`) ends the run that is under way: go on with `run()`, which begins with it (J-05).
         """
-        command = Command(self.deps.new_id(), text, priority, origin)
+        command = InboxPrompt(self.deps.new_id(), text, priority, origin)
         self.shared.inbox.check_room()
         await self.deps.journal.append(command.record(CommandState.QUEUED, self.deps.now()))
         self.shared.inbox.put(command)
@@ -142,7 +144,7 @@ class Session:
             self._under_way.interrupt(AbortReason.SUBMIT)
         return command
 
-    async def withdraw(self, command: Command) -> bool:
+    async def withdraw(self, command: InboxPrompt) -> bool:
         """Whoever typed it wants it back. False: it is on its way to the model, or was there."""
         if not self.shared.inbox.can_withdraw(command):
             return False
@@ -150,7 +152,7 @@ class Session:
         await self.deps.journal.append(command.record(CommandState.WITHDRAWN, self.deps.now()))
         return True
 
-    async def change(self, policy: Policy) -> None:
+    async def change(self, policy: EnginePolicy) -> None:
         """Takes effect at the next call."""
         record = PolicyRecord(policy.mode, policy.model, policy.rules, policy.tools, self.deps.now())
         await self.deps.journal.append(record)

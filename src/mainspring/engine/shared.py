@@ -19,7 +19,7 @@ from mainspring.sessions.records import CommandRecord, CommandState
 MOST_COMMANDS = 1_000  # far more than anyone types; a program that queues without end is told so
 
 
-class Policy(Value):
+class EnginePolicy(Value):
     """What may change while a run is under way (settled 29). It is read at each call; changes are journaled."""
 
     mode: str = "default"
@@ -31,11 +31,11 @@ class Policy(Value):
 class SessionPolicy:
     """The policy in force. It exists before the session does, so that whoever decides by it can be made first."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        self.current = policy or Policy()
+    def __init__(self, policy: EnginePolicy | None = None) -> None:
+        self.current = policy or EnginePolicy()
 
 
-class Command(Value):
+class InboxPrompt(Value):
     """Something typed while a run was under way."""
 
     id: str
@@ -54,22 +54,22 @@ class Inbox:
     """Commands wait here until a turn takes them. Looking takes nothing: an abort loses no command."""
 
     def __init__(self) -> None:
-        self._waiting: list[Command] = []
-        self._held: tuple[Command, ...] = ()
+        self._waiting: list[InboxPrompt] = []
+        self._held: tuple[InboxPrompt, ...] = ()
 
     def check_room(self) -> None:
         if len(self._waiting) >= MOST_COMMANDS:
             raise UsageError(f"{MOST_COMMANDS} commands wait already: let a turn take them first")
 
-    def put(self, command: Command) -> None:
+    def put(self, command: InboxPrompt) -> None:
         self._waiting.append(command)
 
-    def waiting(self, reach: Priority = Priority.LATER) -> tuple[Command, ...]:
+    def waiting(self, reach: Priority = Priority.LATER) -> tuple[InboxPrompt, ...]:
         """What cannot wait comes first, else in the order of arrival; `later` ones only if a turn reaches that far."""
         reached = [c for c in self._waiting if reach is Priority.LATER or c.priority is not Priority.LATER]
         return tuple(sorted(reached, key=lambda command: command.priority is not Priority.NOW))
 
-    def hold(self, reach: Priority) -> tuple[Command, ...]:
+    def hold(self, reach: Priority) -> tuple[InboxPrompt, ...]:
         """What waits, for a request that is being made: it cannot be withdrawn any more, and is taken soon."""
         self._held = self.waiting(reach)
         return self._held
@@ -78,20 +78,20 @@ class Inbox:
         """No request is being made."""
         self._held = ()
 
-    def take(self, commands: tuple[Command, ...]) -> None:
+    def take(self, commands: tuple[InboxPrompt, ...]) -> None:
         self._waiting = [command for command in self._waiting if command not in commands]
         self._held = tuple([command for command in self._held if command not in commands])
 
-    def can_withdraw(self, command: Command) -> bool:
+    def can_withdraw(self, command: InboxPrompt) -> bool:
         return command in self._waiting and command not in self._held
 
 
-class Shared:
+class SharedState:
     def __init__(
         self,
         history: History,
         ledger: Ledger | None = None,
-        above: Shared | None = None,
+        above: SharedState | None = None,
         policy: SessionPolicy | None = None,
     ) -> None:
         """`above`: of the session for which this one's agent works. What it may do is what that one may do, at any
@@ -108,13 +108,13 @@ class Shared:
         self.call_ids = {call.id for message in history if isinstance(message, Assistant) for call in message.calls}
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> EnginePolicy:
         if self._above is None:
             return self._policy.current
         return replace(self._policy.current, mode=self._above.policy.mode, rules=self._above.policy.rules)
 
     @policy.setter
-    def policy(self, policy: Policy) -> None:
+    def policy(self, policy: EnginePolicy) -> None:
         self._policy.current = policy
 
     def watch(self, show: Callable[[Update], None]) -> None:

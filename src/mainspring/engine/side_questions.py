@@ -28,7 +28,7 @@ from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.sampling import CHARS_PER_TOKEN, NO_END, CutOffError
+from mainspring.engine.sampling import CHARS_PER_TOKEN, NO_END, SideCallInterrupted
 from mainspring.providers.base import (
     Batch,
     BlockDelta,
@@ -49,7 +49,7 @@ FEW = 3  # attempts of a question that nobody waits for, or that a tool asks
 NO_MONEY = "there is no money left for it"
 
 
-class SideQuestions:
+class SideCalls:
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
         provider: Provider,
@@ -101,9 +101,9 @@ class SideQuestions:
         try:
             answer = await self._answer(request, asked, model)
             beyond = self._beyond(answer.usage, question.max_output, extra)
-        except CutOffError as cut:
+        except SideCallInterrupted as cut:
             beyond = self._beyond(cut.usage, question.max_output, extra)
-            raise CutOffError(cut.usage, cut.cost - beyond) from None
+            raise SideCallInterrupted(cut.usage, cut.cost - beyond) from None
         finally:
             if extra:  # what was thought is booked here, and told with the next request; the rest is the core's
                 self._ledger().settle(extra, beyond)
@@ -127,7 +127,9 @@ class SideQuestions:
         try:
             answer = await self._answer(request, Conversation(History(question.messages), cache=self._cache), model)
             spent, used = answer.cost, answer.usage
-        except CutOffError as cut:  # each run ends some of these in the middle, so with a limit all of it counts
+        except (
+            SideCallInterrupted
+        ) as cut:  # each run ends some of these in the middle, so with a limit all of it counts
             spent, used = max(reserve, cut.cost), cut.usage
             raise
         finally:
@@ -152,7 +154,7 @@ class SideQuestions:
             answer = await self._answer(request, asked, model, blocks)
             searches = sum([isinstance(b, ServerBlock) and b.kind == "server_tool_use" for b in blocks])
             spent, used = answer.cost + searches * A_SEARCH, answer.usage
-        except CutOffError as cut:
+        except SideCallInterrupted as cut:
             spent, used = max(spent, cut.cost), cut.usage  # how often it had searched, nobody says
             raise
         finally:
@@ -168,10 +170,10 @@ class SideQuestions:
         """One that breaks off is asked for again, as a reply is (settled 9): the provider waits, and counts on. Money
         is set aside for what was lost, so that what was set aside before covers the next attempt whole."""
         most = self._config.max_retries + 1 if request.source is RunSource.COMPACT else FEW
-        lost = Lost(self._ledger())
+        lost = LostAttempts(self._ledger())
         try:
             while True:
-                heard = Attempt(request)
+                heard = SideCallAttempt(request)
                 answer = await self._attempt(request, conversation, model, heard)
                 failure = heard.lost
                 if failure is None or heard.number >= fewer_if_overloaded(most, failure, request):
@@ -179,8 +181,8 @@ class SideQuestions:
                 if not lost.add(answer.usage, answer.cost + heard.searches * A_SEARCH):
                     break
                 request = replace(request, retried=Retried(failure, heard.number, most))
-        except CutOffError as cut:
-            raise CutOffError(cut.usage + lost.usage, cut.cost + lost.cost) from None
+        except SideCallInterrupted as cut:
+            raise SideCallInterrupted(cut.usage + lost.usage, cut.cost + lost.cost) from None
         finally:
             lost.close()
         if blocks is not None:
@@ -188,7 +190,7 @@ class SideQuestions:
         return replace(answer, usage=answer.usage + lost.usage, cost=answer.cost + lost.cost)
 
     async def _attempt(
-        self, request: Request, conversation: Conversation, model: Model, heard: Attempt
+        self, request: Request, conversation: Conversation, model: Model, heard: SideCallAttempt
     ) -> SideCallReply:
         try:
             async with aclosing(self._provider.stream(request, conversation)) as batches:
@@ -200,14 +202,14 @@ class SideQuestions:
             return SideCallReply("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
         except asyncio.CancelledError:  # by whoever ends the run
             used = cut_off(heard.used, heard.written, request)
-            raise CutOffError(used, cost(used, model.price)) from None
+            raise SideCallInterrupted(used, cost(used, model.price)) from None
         used = heard.used
         if heard.stop is Stop.UNFINISHED:
             used, heard.lost = cut_off(used, heard.written, request), NO_END if heard.begun else None
         return SideCallReply("".join(heard.texts), used, cost(used, model.price), heard.stop)
 
 
-class Lost:
+class LostAttempts:
     """Attempts that broke off. Whoever asks books what they cost together with the last one."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -228,7 +230,7 @@ class Lost:
             self._ledger.settle(self._held, 0)
 
 
-class Attempt:
+class SideCallAttempt:
     """What came of one request."""
 
     def __init__(self, request: Request) -> None:

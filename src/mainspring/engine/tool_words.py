@@ -15,7 +15,7 @@ from mainspring.engine.plain import CHARS_PER_TOKEN
 from mainspring.tools.hands import Toolset
 
 
-class ToolWords:
+class ToolReminders:
     """Looks at the conversation only when something has changed: at its edits, and at the tools that came."""
 
     def __init__(self, hands: Toolset, nonce: str = "") -> None:

@@ -21,7 +21,7 @@ BY_TOOL = {
 }
 
 
-def warm(tool: str) -> None:
+def preload_tool(tool: str) -> None:
     names = (*ALWAYS, *BY_TOOL.get(tool, ()))
     threading.Thread(target=_load, args=(names,), name="warming", daemon=True).start()
 

@@ -12,13 +12,13 @@ UNITS = {"k": 1_000, "m": 1_000_000}
 MOST = 1_000_000_000  # tokens; nobody means more
 
 
-def compaction(prompt: str) -> str | None:
+def parse_compact_command(prompt: str) -> str | None:
     """The words for whoever sums up, if that is what the prompt is; None: it is something else."""
     command, *words = prompt.split(None, 1) or [""]
     return "".join(words).strip() if command == COMPACT else None
 
 
-def token_budget(prompt: str) -> int | None:
+def parse_token_budget(prompt: str) -> int | None:
     """Tokens that the model is to use, if the prompt begins or ends with a number of them. The prompt keeps the words:
     the model may as well know."""
     words = prompt.split()

@@ -19,7 +19,7 @@ from typing import Any
 from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
 from mainspring.driven.incoming import BadLineError, WirePrompt, prompt
-from mainspring.engine.endings import end_all, to_its_end
+from mainspring.engine.endings import await_uncancellable, end_all
 from mainspring.sdk.checks import check
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
 from mainspring.sdk.host import own_copy
@@ -55,7 +55,7 @@ class Client:
     async def connect(self, prompt: Prompts | None = None, *, last: bool = False) -> None:
         """`last`: nothing more will be said. Raises `UsageError` for options that make no session."""
         if self._ending is not None:
-            await to_its_end(self._ending)
+            await await_uncancellable(self._ending)
         if self._session is not None:
             raise CLIConnectionError("this client is connected already: 'await client.disconnect()' first")
         self._failed = self._refusal = None
@@ -98,7 +98,7 @@ class Client:
         meanwhile still waits for that, and so does whoever asks a second time."""
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._end())
-        await to_its_end(self._ending)
+        await await_uncancellable(self._ending)
 
     async def _end(self) -> None:
         session, self._session = self._session, None

@@ -14,7 +14,7 @@ import msgspec
 
 from mainspring.agent.host import JsonObject
 from mainspring.driven.wire_host import WireHost, deny
-from mainspring.engine.endings import end_all, look_at
+from mainspring.engine.endings import end_all, retrieve_exception
 from mainspring.engine.plain import new_id
 from mainspring.sdk import hooks, permissions
 from mainspring.sdk.complaints import complain
@@ -68,7 +68,7 @@ class ProgramHost(WireHost):
         task = asyncio.ensure_future(work)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
-        task.add_done_callback(look_at)
+        task.add_done_callback(retrieve_exception)
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:

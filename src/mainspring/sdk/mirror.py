@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.engine.endings import end_all, regardless
+from mainspring.engine.endings import end_all, run_to_completion
 from mainspring.sdk.options import Options
 
 Frame = dict[str, Any]
@@ -48,7 +48,7 @@ class Mirror:
         await asyncio.shield(self._coming())
 
     async def close(self) -> None:
-        await regardless(self.flush())
+        await run_to_completion(self.flush())
 
     def _coming(self) -> asyncio.Task[None]:
         if self._next is None or self._next.done():

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from mainspring.agent.options import is_uuid
 from mainspring.core.errors import UsageError
-from mainspring.engine.endings import regardless
+from mainspring.engine.endings import run_to_completion
 from mainspring.sdk.complaints import is_cancelled
 from mainspring.sdk.errors import ClaudeSDKError
 from mainspring.sdk.mirror import TEMPORARY
@@ -169,7 +169,7 @@ def odd(method: str, of: str = "") -> ClaudeSDKError:
 async def written(path: str, entries: list[Entry]) -> None:
     """In a thread: a session of 16 MB takes 0.2 s. The thread ends before us, as the folder may be removed then."""
     try:
-        await regardless(asyncio.to_thread(write, path, entries))
+        await run_to_completion(asyncio.to_thread(write, path, entries))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise ClaudeSDKError(f"what the session store gives cannot be written to {path!r:.300}: {error}") from error
 

@@ -23,7 +23,7 @@ from mainspring.driven.asides import never_begun
 from mainspring.driven.facts import about_us
 from mainspring.driven.render import Renderer, states_in
 from mainspring.engine.channel import Channel
-from mainspring.engine.endings import end_all, look_at, regardless
+from mainspring.engine.endings import end_all, retrieve_exception, run_to_completion
 from mainspring.sdk import hooks
 from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
 from mainspring.sdk.host import ProgramHost, own_copy
@@ -115,7 +115,7 @@ class ConnectedSession:
         except Exception as error:  # noqa: BLE001  # the reader gets it
             self.error = error
         finally:
-            await regardless(self._close(session))
+            await run_to_completion(self._close(session))
 
     async def _close(self, session: AgentSession) -> None:
         try:
@@ -179,7 +179,7 @@ class ConnectedSession:
         task = asyncio.ensure_future(self._in_use(work))
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
-        task.add_done_callback(look_at)
+        task.add_done_callback(retrieve_exception)
         await asyncio.wait({task})
         if task.cancelled():
             raise CLIConnectionError(OVER)

@@ -30,10 +30,10 @@ from mainspring.core.reasons import GIVE_UP, AbortReason, Failure
 from mainspring.core.state import State
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, BlockDone, CallDone, CallStarted, Delta, Injected, Result, Update
-from mainspring.engine.deps import Question
+from mainspring.engine.deps import CallQuestion
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.session import Session
+from mainspring.engine.session import EngineSession
 from mainspring.providers.scripted import Break, Part, Pause, ScriptedReply, call, says
 from mainspring.sessions.records import (
     BlockRecord,
@@ -108,7 +108,7 @@ class RandomWorld(World):
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:  # noqa: ARG002  # random
         return StopDecision(("no",) * self.random.choice([0, 0, 1]), "enough" if self.chance(0.02) else None)
 
-    async def ask(self, question: Question) -> str:  # noqa: ARG002  # random
+    async def ask(self, question: CallQuestion) -> str:  # noqa: ARG002  # random
         await asyncio.sleep(self.random.choice([0.01, 5]))
         return "yes"
 
@@ -132,7 +132,7 @@ def random_config(random: Random) -> Config:
 class Consumer:
     """Fast, slow, gone after a while, or one who interrupts; and types something now and then."""
 
-    def __init__(self, random: Random, session: Session) -> None:
+    def __init__(self, random: Random, session: EngineSession) -> None:
         self.random = random
         self.session = session
         self.shown: list[Update] = []
@@ -153,11 +153,11 @@ class Consumer:
                     return
 
 
-async def play(seed: int) -> Session:
+async def play(seed: int) -> EngineSession:
     random = Random(seed)
     world = RandomWorld(random)
     limit = random.choice([None, None, 10**9, 10**7])
-    session = Session(world, random_config(random), ledger=Ledger(limit), side_jobs=world.side_jobs)
+    session = EngineSession(world, random_config(random), ledger=Ledger(limit), side_jobs=world.side_jobs)
     shown: list[Update] = []
     cost = 0
     for _ in range(random.choice([1, 2])):
@@ -181,7 +181,7 @@ async def play(seed: int) -> Session:
     return session
 
 
-def assert_each_tool_ran_once(session: Session, world: RandomWorld) -> None:
+def assert_each_tool_ran_once(session: EngineSession, world: RandomWorld) -> None:
     ran = Counter(call_id for call_id, _, _ in world.ran)
     assert all(times == 1 for times in ran.values())
     calls = [c.id for m in session.state.history if isinstance(m, Assistant) for c in m.calls]
@@ -189,7 +189,7 @@ def assert_each_tool_ran_once(session: Session, world: RandomWorld) -> None:
     assert set(ran) <= set(calls), "a tool ran for a reply that is not in the history"
 
 
-def assert_shown_is_journaled(session: Session, shown: list[Update]) -> None:
+def assert_shown_is_journaled(session: EngineSession, shown: list[Update]) -> None:
     journal = session.deps.journal
     assert isinstance(journal, MemoryJournal)
     records = journal.records
@@ -214,7 +214,7 @@ def assert_shown_is_journaled(session: Session, shown: list[Update]) -> None:
                 pass
 
 
-def assert_replay(session: Session) -> None:
+def assert_replay(session: EngineSession) -> None:
     journal = session.deps.journal
     assert isinstance(journal, MemoryJournal)
     state = State(History())

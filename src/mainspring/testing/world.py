@@ -20,15 +20,15 @@ from mainspring.core.events import StopDecision
 from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
 from mainspring.engine.background import SideJobs
-from mainspring.engine.deps import Asking, Outcome, Question
-from mainspring.engine.shared import Policy
+from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
+from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal
 
 SAFE = ("Read", "Grep", "Glob", "WebFetch")
 
-Act = Callable[[ToolCall, Asking], Any]
+Act = Callable[[ToolCall, EngineCallContext], Any]
 
 
 class LeftOver(AssertionError):  # noqa: N818  # it reads as what it says
@@ -74,7 +74,7 @@ class World:
 
     # --- Deps: the four that tests replace most, then the others ---
 
-    def stream(self, request: Request, state: State, policy: Policy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:  # noqa: ARG002
         return self.model.stream(request, Conversation(state.history, state.edits))
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:  # noqa: ARG002  # scripted
@@ -91,7 +91,7 @@ class World:
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:  # noqa: ARG002  # scripted
         return self.hooks.pop(0) if self.hooks else StopDecision()
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: CallQuestion) -> str:
         if not self.answers:
             await asyncio.get_running_loop().create_future()  # nobody is there, for ever
         return self.answers.pop(0) if self.answers else question.text
@@ -99,24 +99,24 @@ class World:
     def is_concurrent(self, call: ToolCall) -> bool:
         return call.name in self.safe
 
-    async def run_tool(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         begun = self.now()
         try:
             return await self._act(call, asking)
         finally:
             self.ran.append((call.id, begun, self.now()))
 
-    async def _act(self, call: ToolCall, asking: Asking) -> Outcome:
+    async def _act(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
         told = call.input
         if told.get("ms"):
             await asyncio.sleep(told["ms"] / 1_000)
         if "ask" in told:
-            return Outcome(result(call.id, await asking.ask(told["ask"])))
+            return ToolOutcome(result(call.id, await asking.ask(told["ask"])))
         if "raises" in told:
             raise RuntimeError(told["raises"])
         failed = bool(told.get("fails"))
         text = told.get("text", f"{call.name} is done")
-        return Outcome(result(call.id, text, is_error=failed), failed=failed, stop=told.get("stop"))
+        return ToolOutcome(result(call.id, text, is_error=failed), failed=failed, stop=told.get("stop"))
 
     @property
     def journal(self) -> Journal:
@@ -129,7 +129,7 @@ class World:
 
     @property
     def side_jobs(self) -> SideJobs:
-        """Memory and summaries of tools, for `Session(world, config, side_jobs=world.side_jobs)`."""
+        """Memory and summaries of tools, for `EngineSession(world, config, side_jobs=world.side_jobs)`."""
         return SideJobs(recall=self.recall, summarize_tools=self.summarize_tools)
 
     async def recall(self, state: State) -> tuple[User, ...]:  # noqa: ARG002  # scripted

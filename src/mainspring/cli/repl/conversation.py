@@ -40,7 +40,7 @@ from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, Text
 from mainspring.core.updates import Injected, QuestionAsked, Result, Update
 from mainspring.engine.endings import end_all
-from mainspring.engine.wishes import compaction
+from mainspring.engine.wishes import parse_compact_command
 from mainspring.hooks.notices import waiting_for_person
 
 T = TypeVar("T")
@@ -223,7 +223,7 @@ class Conversation:
             await self._stopped_by_somebody(self._run_own(said[1:]))
             return ""
         word, words = (*said.split(None, 1), "")[:2]
-        if not word.startswith("/") or "/" in word[1:] or compaction(said) is not None:
+        if not word.startswith("/") or "/" in word[1:] or parse_compact_command(said) is not None:
             return said
         if not words and self._place.chooses(word[1:]):
             chosen = await self._stopped_by_somebody(self._place.choose(word[1:]))

@@ -13,7 +13,7 @@ from mainspring.cli.repl.files_index import FilesIndex
 from mainspring.cli.repl.history import Past
 from mainspring.cli.repl.pasted import Pastes
 from mainspring.cli.talk import Talk
-from mainspring.engine.shared import Policy
+from mainspring.engine.shared import EnginePolicy
 from mainspring.settings.home import home_folder, users_folder
 
 MOST_SESSIONS = 50
@@ -49,7 +49,7 @@ class Readable:
 
     def __init__(self, talk: Talk) -> None:
         self._talk = talk
-        self._rules: Policy | None = None
+        self._rules: EnginePolicy | None = None
         self._may_read: Callable[[str], bool] = bool
 
     def __call__(self, path: str) -> bool:

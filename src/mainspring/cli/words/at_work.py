@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mainspring.cli.talk import Talk
     from mainspring.context.agents import AgentType
     from mainspring.core.messages import Block
-    from mainspring.engine.errand import AtWork
+    from mainspring.engine.errand import SubagentStatus
     from mainspring.tools.background import BackgroundCommand
 
 TAIL = 4_000  # bytes of an output in which the last line is looked for,
@@ -97,7 +97,7 @@ def of_command(running: BackgroundCommand) -> list[str]:
     return [head, *indented(last_line(running))]
 
 
-def rows_of_agents(talk: Talk, away: tuple[AtWork, ...]) -> list[str]:
+def rows_of_agents(talk: Talk, away: tuple[SubagentStatus, ...]) -> list[str]:
     found: list[str] = []
     for one in away:
         found += [f"{one.agent_id}  running for {one.seconds:.0f} s  {clean(one.kind)}: {about(one.about)}"]
