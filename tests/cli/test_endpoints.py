@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
-from mainspring.agent.endpoints import CHAT, ENDPOINTS, RESPONSES, configured, endpoint_of, named_by, own
+from mainspring.agent.endpoints import (
+    CHAT,
+    ENDPOINTS,
+    RESPONSES,
+    endpoint_from_settings,
+    endpoint_of,
+    find_configured_endpoints,
+    named_by,
+)
 from mainspring.agent.mind import small_model
 from mainspring.agent.model import chosen_model
 from mainspring.agent.options import SessionOptions, StartError
@@ -55,7 +63,7 @@ def test_each_server_is_set_up_once() -> None:
     mine = ModelEntry("mine/x", base_url="http://near/v1", key_env="MINE")
     same = ModelEntry("mine/y", base_url="http://near/v1/", key_env="MINE")
     environment = {"OPENAI_API_KEY": "k", "GEMINI_API_KEY": " ", "OLLAMA_BASE_URL": "http://far:1"}
-    found = configured(
+    found = find_configured_endpoints(
         Settings(models=(mine, same)), environment, ["ollama/qwen3", "vllm/x", "claude-sonnet-5-5", "gpt-5"]
     )
     named = [(endpoint.url, named_by(endpoint)) for endpoint in found]
@@ -76,7 +84,7 @@ def test_ways_out_name_what_this_server_is_set_by() -> None:
     assert near.unreached == (
         "'vllm serve MODEL' starts it. Another address is set by 'models.vllm/NAME.base_url' in your settings"
     )
-    mine = ways_out(own(ModelEntry("a/b", base_url="https://x.example/v1")))
+    mine = ways_out(endpoint_from_settings(ModelEntry("a/b", base_url="https://x.example/v1")))
     assert mine.unreached == "Check the connection, and 'models.a/b.base_url' in your settings"
     assert mine.keyless == "no key was sent: set 'models.a/b.key_env' in your settings"
 

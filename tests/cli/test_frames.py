@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.agent.outcomes import ROWS, outcome
+from mainspring.agent.outcomes import ROWS, make_outcome
 from mainspring.agent.usage import UsageMeter
-from mainspring.agent.world import About
+from mainspring.agent.world import SessionInfo
 from mainspring.core.config import Config
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user
@@ -32,7 +32,7 @@ Frame = dict[str, Any]
 
 MODEL = MODELS["claude-haiku-4-5"]
 SMALL = MODELS["claude-sonnet-4-5"]
-ABOUT = About("5e55105e-0000-4000-8000-000000000000", "/work", MODEL, ("Read", "Bash"))
+ABOUT = SessionInfo("5e55105e-0000-4000-8000-000000000000", "/work", MODEL, ("Read", "Bash"))
 
 
 async def frames_of(
@@ -65,7 +65,7 @@ async def frames_of(
     return [json.loads(each) for each in lines]
 
 
-def replace_about(config: Config) -> About:
+def replace_about(config: Config) -> SessionInfo:
     return replace(ABOUT, model=config.model)
 
 
@@ -363,7 +363,7 @@ def test_the_subtype_is_ours_unless_the_wire_has_another(cause: Cause) -> None:
 @pytest.mark.parametrize("cause", Cause)
 @pytest.mark.parametrize("failure", [None, Failure(Trouble.SERVER, "no", status=500)])
 def test_every_end_has_words(cause: Cause, failure: Failure | None) -> None:
-    made = outcome(Result(Terminal.COMPLETED, cause, Subtype.SUCCESS, "why", "said", Stop.END_TURN), failure)
+    made = make_outcome(Result(Terminal.COMPLETED, cause, Subtype.SUCCESS, "why", "said", Stop.END_TURN), failure)
     assert made.words
     assert (made.text is None) == (made.subtype is not Subtype.SUCCESS)
     assert bool(made.errors) == (made.text is None or cause is Cause.OUTPUT_LIMIT)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
-from mainspring.agent.sandbox import Ground, Sandboxing
+from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
 from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.points import HookPoint, HookResult
@@ -159,8 +159,8 @@ def test_what_a_rule_keeps_from_being_read_a_command_cannot_read_either(tmp_path
         (work / name).write_text("swordfish")
     rules = (RuleText("deny", "Read(./.env)", "user"), RuleText("deny", "Read(**/*.key)", "user"))
     gate = PermissionChecker(rules, folders=(str(work),))
-    sandboxing = Sandboxing(
-        Ground(
+    sandboxing = SessionSandbox(
+        SandboxConfig(
             Wanted(),
             (str(work),),
             str(tmp_path),

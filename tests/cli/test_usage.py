@@ -20,7 +20,7 @@ def ended(usage: Usage, spent: int) -> Result:
 def one_run(tally: UsageMeter, spent: int) -> None:
     tally.begin()
     tally.asked(MAIN.name)
-    tally.replied(OWN)
+    tally.book_reply(OWN)
     tally.ended(ended(OWN, spent))
 
 
@@ -33,7 +33,7 @@ def test_an_agent_of_a_run() -> None:
     tally.begin()
     tally.agent_ended([(OTHER.name, AGENTS)])
     tally.asked(MAIN.name)
-    tally.replied(OWN)
+    tally.book_reply(OWN)
     tally.ended(ended(OWN, OWN_COST + AGENTS_COST))
     assert rows(tally) == {MAIN.name: OWN_COST, OTHER.name: AGENTS_COST}
     assert tally.by_model()[OTHER.name]["inputTokens"] == 9_000

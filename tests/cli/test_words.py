@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.words import clip, columns, count
+from mainspring.agent.words import character_columns, plural, truncate
 
 
 def test_one_is_not_many() -> None:
-    assert [count(number, "turn") for number in (0, 1, 2, 1_000)] == ["0 turns", "1 turn", "2 turns", "1,000 turns"]
+    assert [plural(number, "turn") for number in (0, 1, 2, 1_000)] == ["0 turns", "1 turn", "2 turns", "1,000 turns"]
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def test_one_is_not_many() -> None:
     ],
 )
 def test_what_fits(text: str, width: int, shown: str) -> None:
-    assert clip(text, width) == shown
+    assert truncate(text, width) == shown
 
 
 @given(st.text(), st.integers(0, 30))
 def test_no_line_is_wider_than_it_may_be(text: str, width: int) -> None:
-    shown = clip(text, width)
-    assert sum(map(columns, shown)) <= width
+    shown = truncate(text, width)
+    assert sum(map(character_columns, shown)) <= width
     assert shown == text or shown.endswith("..."[:width])

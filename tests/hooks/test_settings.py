@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mainspring.agent.hooks import Said, hooks_of
+from mainspring.agent.hooks import HookListeners, hooks_of
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.sessions import Opened
+from mainspring.agent.sessions import OpenedSession
 from mainspring.cli.telling import say, tell
 from mainspring.hooks.points import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal
@@ -33,7 +33,9 @@ def ask(folder: Path, point: HookPoint, *entries: tuple[str, str, dict[str, obje
     (folder / "sub").mkdir(exist_ok=True)
 
     async def main() -> HookResult:
-        runner = hooks_of(settings, kit, Opened("session-1", None), lambda: "default", (), Said(TOLD.tell, TOLD.say))
+        runner = hooks_of(
+            settings, kit, OpenedSession("session-1", None), lambda: "default", (), HookListeners(TOLD.tell, TOLD.say)
+        )
         kit.place.cwd = str(folder / "sub")  # a shell has gone there since
         try:
             return await runner.ask(point, {"fact": 1}, "Bash")
@@ -97,7 +99,12 @@ def test_a_guard_with_a_broken_entry_refuses_and_names_it(tmp_path: Path) -> Non
 
     async def main() -> list[HookResult]:
         runner = hooks_of(
-            Settings(hooks=(broken,)), kit, Opened("session-1", None), lambda: "default", (), Said(TOLD.tell, TOLD.say)
+            Settings(hooks=(broken,)),
+            kit,
+            OpenedSession("session-1", None),
+            lambda: "default",
+            (),
+            HookListeners(TOLD.tell, TOLD.say),
         )
         try:
             return [await runner.ask(HookPoint.PRE_TOOL_USE, {}, tool) for tool in ("Bash", "Edit")]
@@ -115,9 +122,9 @@ def test_with_a_journal_it_is_told_where_the_session_is(tmp_path: Path) -> None:
     kit = BuiltinTools(Workspace(str(tmp_path)), ENV)
 
     async def main() -> None:
-        await hooks_of(settings, kit, Opened(ID, journal), lambda: "default", (), Said(TOLD.tell, TOLD.say)).ask(
-            HookPoint.STOP, {}
-        )
+        await hooks_of(
+            settings, kit, OpenedSession(ID, journal), lambda: "default", (), HookListeners(TOLD.tell, TOLD.say)
+        ).ask(HookPoint.STOP, {})
         journal.close()
         await kit.close()
 

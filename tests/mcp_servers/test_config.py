@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from settings.stage import Stage
 
-from mainspring.agent.mcp import Found, Place, configured, seconds, undriven
+from mainspring.agent.mcp import McpConfig, McpConfigInput, load_mcp_config, read_seconds, without_host_servers
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import parse
 from mainspring.secrets import held
@@ -18,10 +18,10 @@ from mainspring.secrets.named import secrets_in
 SHOP = {"command": "shop", "args": ["--big"], "env": {"A": "b"}}
 
 
-def found(stage: Stage, *arguments: str, **environ: str) -> Found:
+def found(stage: Stage, *arguments: str, **environ: str) -> McpConfig:
     options = parse(list(arguments)).session
     settings = stage.load()
-    place = Place(
+    place = McpConfigInput(
         options=options,
         settings=settings,
         environ=environ,
@@ -29,7 +29,7 @@ def found(stage: Stage, *arguments: str, **environ: str) -> Found:
         is_trusted=lambda: _trusts(stage),
     )
     assert settings.problems == ()
-    return configured(place)
+    return load_mcp_config(place)
 
 
 def _trusts(stage: Stage) -> bool:
@@ -42,7 +42,7 @@ def given(servers: dict[str, Any]) -> str:
     return json.dumps({"mcpServers": servers})
 
 
-def names(all_found: Found) -> list[str]:
+def names(all_found: McpConfig) -> list[str]:
     return [one.name for one in all_found.servers]
 
 
@@ -168,10 +168,10 @@ def test_the_command_line_names_servers_within_the_driver(tmp_path: Path) -> Non
     both = found(Stage(tmp_path), "--mcp-config", given({"calc": WITHIN, "shop": SHOP}))
     assert [(one.name, one.kind) for one in both.servers] == [("calc", "sdk"), ("shop", "stdio")]
     assert both.problems == ()
-    alone = undriven(both)
+    alone = without_host_servers(both)
     assert names(alone) == ["shop"]
     assert alone.problems == (f"--mcp-config: the MCP server 'calc', field 'type': {NO_DRIVER}",)
-    assert undriven(alone) == alone
+    assert without_host_servers(alone) == alone
 
 
 def test_nobody_else_names_servers_within_the_driver(tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_bad_entries_of_settings_are_told_with_their_place(tmp_path: Path) -> No
 
 
 def test_limits_from_the_environment() -> None:
-    assert seconds({}, "MCP_TIMEOUT", 30) == 30
-    assert seconds({"MCP_TIMEOUT": "45000"}, "MCP_TIMEOUT", 30) == 45
+    assert read_seconds({}, "MCP_TIMEOUT", 30) == 30
+    assert read_seconds({"MCP_TIMEOUT": "45000"}, "MCP_TIMEOUT", 30) == 45
     for wrong in ("x", "10", "-1", "1e9"):
         with pytest.raises(StartError, match="'MCP_TIMEOUT' is"):
-            seconds({"MCP_TIMEOUT": wrong}, "MCP_TIMEOUT", 30)
+            read_seconds({"MCP_TIMEOUT": wrong}, "MCP_TIMEOUT", 30)

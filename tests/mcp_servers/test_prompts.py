@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.agent.mcp import Wired
+from mainspring.agent.mcp import SessionMcpServers
 from mainspring.core.errors import ToolError
 from mainspring.tools.mcp.prompts import McpPrompt, PromptArgument, fill_prompt_arguments
 from mainspring.tools.mcp.resources import LIST
@@ -20,8 +20,8 @@ HERE = stdio("library", LIBRARY)
 RULES = (f"allow {LIST}", "allow mcp__library", "allow mcp__odd")
 
 
-def wired(desk: Counter) -> Wired:
-    return Wired(desk.servers, desk.hands)
+def wired(desk: Counter) -> SessionMcpServers:
+    return SessionMcpServers(desk.servers, desk.hands)
 
 
 async def nobody(server: str, uri: str) -> bool:

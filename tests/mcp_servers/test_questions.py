@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.mcp import Found, new_servers
+from mainspring.agent.mcp import McpConfig, new_servers
 from mainspring.tools.base import Workspace
 from mainspring.tools.kit import BuiltinTools
 from mainspring.tools.mcp.form import ask_form
@@ -299,7 +299,7 @@ def test_a_session_tells_the_folders_that_it_has_then() -> None:
 
     def made(relay: Any) -> McpServerDefaults:
         return new_servers(
-            Found(), BuiltinTools(place, {}), {}, window=1, is_away=lambda _: False, warn=print, relay=relay
+            McpConfig(), BuiltinTools(place, {}), {}, window=1, is_away=lambda _: False, warn=print, relay=relay
         ).host
 
     place = Workspace("/work", folders=("/more",))

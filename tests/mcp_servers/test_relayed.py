@@ -14,7 +14,7 @@ from claude_agent_sdk import SdkMcpTool, create_sdk_mcp_server, tool
 from mcp.server import Server
 from mcp_types import ListToolsResult, ToolAnnotations
 
-from mainspring.agent.mcp import Wired
+from mainspring.agent.mcp import SessionMcpServers
 from mainspring.core.messages import Image, Text, ToolCall
 from mainspring.tools.mcp.values import McpStatus, McpTimeouts
 from mainspring.version import __version__
@@ -135,7 +135,7 @@ def test_two_servers_of_the_client(tmp_path: Path) -> None:
                     "scope": "dynamic",
                 },
             ]
-            assert Wired(both.servers, both.hands).states() == [
+            assert SessionMcpServers(both.servers, both.hands).states() == [
                 {"name": "calc", "status": "connected", "source": "sdk"},
                 {"name": "notes", "status": "connected", "source": "sdk"},
             ]
@@ -261,7 +261,7 @@ def test_one_is_switched_off_in_mid_call_and_on_again(tmp_path: Path) -> None:
             counter(tmp_path, within_driver("calc"), rules=RULES, relay=driver.send) as calc,
         ):
             await calc.settle()
-            wired = Wired(calc.servers, calc.hands)
+            wired = SessionMcpServers(calc.servers, calc.hands)
             names = list(wired.tools)
             assert names == ["mcp__calc__wait", "mcp__calc__add"]
             calling = asyncio.create_task(calc.text("mcp__calc__wait"))

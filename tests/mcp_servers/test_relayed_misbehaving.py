@@ -318,7 +318,7 @@ if "hide" in sys.argv:
     sys.meta_path.insert(0, Hidden())
 
 from mainspring.cli.flags import parse
-from mainspring.agent.mcp import Place, Wired, configured, new_servers
+from mainspring.agent.mcp import McpConfigInput, SessionMcpServers, load_mcp_config, new_servers
 from mainspring.settings.values import Settings
 from mainspring.tools.base import Workspace as Site
 from mainspring.tools.hands import Toolset
@@ -331,10 +331,11 @@ async def send(name, message):
 
 async def main():
     cwd = sys.argv[1]
-    found = configured(Place(parse(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd, lambda: True))
+    found = load_mcp_config(McpConfigInput(parse(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd,
+        lambda: True))
     kit = BuiltinTools(Site(cwd), {"PATH": "/usr/bin:/bin"})
     servers = new_servers(found, kit, {}, window=200_000, is_away=lambda _: False, warn=lambda _: None, relay=send)
-    wired = Wired(servers, Toolset([], place=Site(cwd)))
+    wired = SessionMcpServers(servers, Toolset([], place=Site(cwd)))
     await wired.open(wait=True)
     answers = [await server.call("hello", {}, None) for server in servers.servers.values() if server.tools]
     told = {"states": wired.states(), "tools": wired.tools, "answers": answers, "status": servers.status()}

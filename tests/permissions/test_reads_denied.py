@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.agent.sandbox import Ground, Sandboxing
+from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
 from mainspring.engine.shared import EnginePolicy as Standing
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.child import ProcessSpec
@@ -150,12 +150,12 @@ class Walled:
         self.field = field
         written = (*[RuleText("deny", rule, "user") for rule in rules], RuleText("allow", "Bash", "user"))
         self.gate = PermissionChecker(written, folders=(str(field.project),), home=str(field.home))
-        ground = Ground(
+        ground = SandboxConfig(
             Wanted(), (str(field.project),), str(field.home), os.environ["PATH"],
             policy=lambda: self.gate.policy(Standing()),
             unreadable=lambda: self.gate.unreadable(str(field.project), Standing()),
         )  # fmt: skip
-        self.gate.sandbox = self.sandboxing = Sandboxing(ground)
+        self.gate.sandbox = self.sandboxing = SessionSandbox(ground)
 
     async def decide(self, line: str) -> str:
         return (

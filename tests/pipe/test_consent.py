@@ -18,7 +18,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import PermissionResult, PermissionRuleValue
 
-from mainspring.agent.permission_updates import lasting
+from mainspring.agent.permission_updates import update_to_change
 from mainspring.core.errors import UsageError
 from mainspring.settings import trust
 from mainspring.settings.values import SettingsSource
@@ -413,11 +413,13 @@ def test_what_no_answer_makes_of_a_file() -> None:
     """Everything goes, a deny rule goes: that is for whoever opens the file."""
     for source in (SettingsSource.USER, SettingsSource.PROJECT, SettingsSource.LOCAL):
         with pytest.raises(UsageError, match="no answer makes 'bypassPermissions' a default"):
-            lasting({"type": "setMode", "mode": "bypassPermissions"}, source, Workspace("/work"))
+            update_to_change({"type": "setMode", "mode": "bypassPermissions"}, source, Workspace("/work"))
         rules: dict[str, Any] = {"rules": [{"toolName": "Bash", "ruleContent": None}], "behavior": "deny"}
         with pytest.raises(UsageError, match="no answer takes a deny rule out of a file"):
-            lasting({"type": "removeRules", **rules}, source, Workspace("/work"))
-        assert lasting({"type": "replaceRules", **rules}, source, Workspace("/work")) == ListChange("deny", ("Bash",))
+            update_to_change({"type": "removeRules", **rules}, source, Workspace("/work"))
+        assert update_to_change({"type": "replaceRules", **rules}, source, Workspace("/work")) == ListChange(
+            "deny", ("Bash",)
+        )
 
 
 # --- many questions ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.agent.sandbox import Ground, Sandboxing
+from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
 from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
@@ -54,8 +54,8 @@ def test_notes_of_commands_that_run_beside_each_other(box: Box) -> None:
 def test_a_session_tells_each_call_its_own(box: Box) -> None:
     """As `Bash` asks, when a command has ended: those of this one, and only what is new."""
     gate = PermissionChecker((), folders=(str(box.work),))
-    sandboxing = Sandboxing(
-        Ground(
+    sandboxing = SessionSandbox(
+        SandboxConfig(
             Wanted(),
             (str(box.work),),
             str(box.base / "state"),

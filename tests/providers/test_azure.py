@@ -15,7 +15,7 @@ import pytest
 from cli.stage import Stage, serving
 from peers import PYTHON, is_made
 
-from mainspring.agent.endpoints import own
+from mainspring.agent.endpoints import endpoint_from_settings
 from mainspring.agent.routes import ways_out
 from mainspring.cli.offers import asked, server_at
 from mainspring.core.effects import Request
@@ -118,7 +118,9 @@ def test_openai_s_own_client_asks_in_the_same_way() -> None:
             for kind in PATHS:
                 async for _ in provider(kind, server.url, transport).stream(REQUEST, GO):
                     pass
-            endpoint = own(ModelEntry(entry.name, base_url=server.url, key_env="KEY", api_version=VERSION))
+            endpoint = endpoint_from_settings(
+                ModelEntry(entry.name, base_url=server.url, key_env="KEY", api_version=VERSION)
+            )
             (offer,) = await asked([server_at(endpoint, {"KEY": "key"})])
             return [*json.loads(told), offer.models]
 
@@ -133,7 +135,7 @@ def test_openai_s_own_client_asks_in_the_same_way() -> None:
 
 def test_ways_out_name_the_deployment_and_the_version() -> None:
     entry = ModelEntry("azure/prod", base_url="https://x.example", key_env="AZURE_KEY", api_version=VERSION)
-    assert ways_out(own(entry)).unknown == (
+    assert ways_out(endpoint_from_settings(entry)).unknown == (
         "check the name of the deployment and 'models.azure/prod.base_url' in your settings, with 'api_version' beside "
         "it"
     )

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from mainspring.agent.own_words import Word
+from mainspring.agent.own_words import SlashCommand
 from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.repl.completing import Known
 from mainspring.cli.repl.files_index import Paths, prepared
 from mainspring.cli.repl.history import Past
 
 PATHS = prepared(["src/main.py"])
-KNOWN = Known(lambda: (Word("clear", "Begin anew"),), lambda: PATHS, lambda path: True, {}, "/nowhere")
+KNOWN = Known(lambda: (SlashCommand("clear", "Begin anew"),), lambda: PATHS, lambda path: True, {}, "/nowhere")
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.agent.own_words import Word
+from mainspring.agent.own_words import SlashCommand
 from mainspring.cli.repl.completing import MOST, Candidate, Choice, Known, best, candidates, mention
 from mainspring.cli.repl.files_index import prepared, typable
 from mainspring.context.includes import find_mentions
 from mainspring.context.slash import SlashEntry
 
 WORDS = (
-    Word("compact", "Sum up", "[instructions]"),
-    Word("clear", "Begin anew"),
-    Word("context", "What fills the window"),
-    Word("model", "Which model", "[name]"),
+    SlashCommand("compact", "Sum up", "[instructions]"),
+    SlashCommand("clear", "Begin anew"),
+    SlashCommand("context", "What fills the window"),
+    SlashCommand("model", "Which model", "[name]"),
     SlashEntry("commit-all", "Commit it"),
     SlashEntry("git:review", "Review\n\x1b[31mit", "<what>"),
     SlashEntry("mcp__files__comb", "A prompt of a server"),

@@ -231,7 +231,7 @@ def test_the_administrators_allow_rules_alone(stage: Stage) -> None:
     stage.say("user", {"permissions": {"allow": ["Bash(ls)"], "deny": ["Bash(rm)"]}})
     stage.say("administrator", {"permissions": {"allow": ["Read"]}, "allowManagedPermissionRulesOnly": True})
     options = parse(["--allowedTools", "Bash(pwd)", "--disallowedTools", "Bash(mv)"]).session
-    written = rights.rules(options, stage.load(), "/")
+    written = rights.collect_rules(options, stage.load(), "/")
     assert [(rule.behavior, rule.text) for rule in written] == [
         ("deny", "Bash(rm)"),
         ("allow", "Read"),
@@ -272,7 +272,7 @@ def test_the_administrators_domains_alone(stage: Stage) -> None:
     assert [one.shown for one in settings.effective if one.name.endswith("allowedDomains")] == ["corp.test"]
     assert texts(settings.sandbox.denied_domains) == ["x"]
     options = parse(["--allowedTools", "WebFetch"]).session
-    assert [rule.text for rule in rights.rules(options, settings, "/")] == [
+    assert [rule.text for rule in rights.collect_rules(options, settings, "/")] == [
         "WebFetch(domain:corp.test)",
         "WebFetch(domain:x)",
     ]

@@ -18,7 +18,7 @@ from typing import Any
 
 from processes.steps import Steps, left_over
 
-from mainspring.agent.rewinding import Limits, Rewinding
+from mainspring.agent.rewinding import CheckpointLimits, FileCheckpoints
 from mainspring.core.messages import Text, User
 from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.atomic import digest
@@ -41,7 +41,7 @@ OLD, NEW = b"\xef\xbb\xbfone\r\ntwo\r\n\xff no newline", "all\nnew\n"
 class Bench:
     """Made while an event loop runs. A second one of the same folder goes on with the session, as another process."""
 
-    def __init__(self, folder: Path, *, limits: Limits | None = None, rules: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, *, limits: CheckpointLimits | None = None, rules: tuple[str, ...] = ()) -> None:
         self.work, self.file = folder / "work", folder / "home" / f"{ID}.jsonl"
         self.work.mkdir(exist_ok=True)
         envelope, options = Envelope(ID, str(self.work), "0.1"), JournalOptions(Durability.NONE)
@@ -52,7 +52,7 @@ class Bench:
         self.desk = Desk((READ, WRITE, EDIT, NOTEBOOK_EDIT), cwd=str(self.work))
         self.desk.hands.gate = PermissionChecker(folders=(str(self.work),))
         gate, policy = self.desk.hands.gate, EnginePolicy(rules=rules)
-        self.rewinding = Rewinding(self.journal, gate, str(self.work), lambda: policy, limits)
+        self.rewinding = FileCheckpoints(self.journal, gate, str(self.work), lambda: policy, limits)
         self.desk.hands.place.keep = self.rewinding.keep
 
     async def prompt(self, id: str) -> None:

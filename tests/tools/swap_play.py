@@ -22,7 +22,7 @@ from typing import Any
 from processes.steps import snapshot
 from processes.walls import bubblewrap
 
-from mainspring.agent.said import attaching
+from mainspring.agent.said import make_mention_attacher
 from mainspring.context import agents
 from mainspring.context.memory import MemoryLocations
 from mainspring.context.surroundings import ContextSourceOptions, ContextSources
@@ -170,7 +170,7 @@ class Play:
         return seen + told(done), done.answer.is_error
 
     async def mention(self) -> tuple[str, bool]:
-        attach = attaching(self.surroundings(), self.gate, self.session, str(self.field.work))
+        attach = make_mention_attacher(self.surroundings(), self.gate, self.session, str(self.field.work))
         heard = await attach("Look at @d/f, @e/f, @k/f, @d/i.png, @d/ and @e/ please")
         return f"{heard.attached} {list(heard)}", any(one.why_not for one in heard.attached)
 

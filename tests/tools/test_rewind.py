@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tiers import parametrize_few
 
-from mainspring.agent.rewinding import Limits
+from mainspring.agent.rewinding import CheckpointLimits
 from mainspring.core.errors import UsageError
 from mainspring.secrets import held
 from mainspring.tools.keeping import read_file_state
@@ -26,7 +26,7 @@ NOTEBOOK = (
 )
 
 
-def play(folder: Path, main: Callable[[Bench], Awaitable[None]], limits: Limits | None = None) -> None:
+def play(folder: Path, main: Callable[[Bench], Awaitable[None]], limits: CheckpointLimits | None = None) -> None:
     async def staged() -> None:
         bench = Bench(folder, limits=limits)
         await main(bench)
@@ -287,14 +287,14 @@ def test_what_is_too_large_is_said_not_to_come_back(tmp_path: Path) -> None:
             await bench.back("p")
         assert {file.name: file.read_text() for file in bench.work.iterdir()} == {"large": "changed", "small": "x"}
 
-    play(tmp_path, main, Limits(file=100))
+    play(tmp_path, main, CheckpointLimits(file=100))
 
 
 def test_a_session_keeps_so_much(tmp_path: Path) -> None:
     """Also over two processes; what was kept before can still be had."""
 
     async def process(number: int) -> None:
-        bench = Bench(tmp_path, limits=Limits(total=250))
+        bench = Bench(tmp_path, limits=CheckpointLimits(total=250))
         for name in ("a", "b"):
             (bench.work / f"{name}{number}").write_text(name + str(number) * 99)
         await bench.prompt(f"p{number}")

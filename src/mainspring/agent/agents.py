@@ -22,8 +22,8 @@ from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.agent.mind import Thinking
-    from mainspring.agent.sessions import Opened
+    from mainspring.agent.mind import SideModel
+    from mainspring.agent.sessions import OpenedSession
     from mainspring.context.agents import AgentType
     from mainspring.context.surroundings import ContextSources
     from mainspring.core.config import Config
@@ -65,7 +65,7 @@ def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, Age
     return made.kinds
 
 
-def with_capped_effort(kinds: Mapping[str, AgentType], settings: Settings) -> Mapping[str, AgentType]:
+def cap_agent_effort(kinds: Mapping[str, AgentType], settings: Settings) -> Mapping[str, AgentType]:
     """By `maxEffortLevel`, which holds for agents, too."""
     if settings.max_effort is None:
         return kinds
@@ -89,7 +89,7 @@ def tell_of_untrusted(places: ConfigFolders, options: SessionOptions) -> None:
         )
 
 
-def told(kinds: Mapping[str, AgentType]) -> str:
+def describe_agent_types(kinds: Mapping[str, AgentType]) -> str:
     """As the model is told of them; empty: ours alone."""
     if not kinds:
         return ""
@@ -98,24 +98,24 @@ def told(kinds: Mapping[str, AgentType]) -> str:
     return format_agent_types(kinds.values())
 
 
-class Household(Bundle):
+class SubagentInputs(Bundle):
     """What there is in a session for its agents."""
 
     config: ResolvedConfig
     kit: BuiltinTools
-    opened: Opened
+    opened: OpenedSession
     kinds: Mapping[str, AgentType]
     found: ContextSources
-    asked: Thinking
+    asked: SideModel
     hands: Toolset
     session: EngineSession
     ask: Answerer | None = None  # who can be asked at any time, also for an agent in the background
 
 
-class AgentsOf:
+class SessionSubagents:
     """The agents of one session, made with the first one that is sent out."""
 
-    def __init__(self, household: Household) -> None:
+    def __init__(self, household: SubagentInputs) -> None:
         self._household = household
         self._made: SubagentRegistry | None = None
         self._left = 0
@@ -166,7 +166,7 @@ class AgentsOf:
             await self._made.close()
 
 
-class Before(Bundle):
+class SpentBefore(Bundle):
     """What a session that is taken up has spent, in nano-dollars."""
 
     spent: int = 0  # as its events tell,
@@ -174,11 +174,11 @@ class Before(Bundle):
     lost: tuple[AgentRecord, ...] = ()  # agents that were at work when the program ended
 
 
-def spent_before(loaded: LoadedSession | None) -> Before:
+def spent_before(loaded: LoadedSession | None) -> SpentBefore:
     if loaded is None:
-        return Before()
+        return SpentBefore()
     lost = lost_agents(loaded) if loaded.standing.away else ()
-    return Before(loaded.spent, loaded.standing.unbooked + sum([one.cost for one in lost]), lost)
+    return SpentBefore(loaded.spent, loaded.standing.unbooked + sum([one.cost for one in lost]), lost)
 
 
 def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
@@ -196,12 +196,12 @@ def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
     return tuple(found)
 
 
-def new_agents(household: Household) -> SubagentRegistry:
+def new_agents(household: SubagentInputs) -> SubagentRegistry:
     from mainspring.context import agents
     from mainspring.engine.agents import SubagentRegistry
     from mainspring.engine.errand import SubagentEnvironment
 
-    config, session, ways = household.config, household.session, Ways(household.config)
+    config, session, ways = household.config, household.session, ModelRouter(household.config)
     home = SubagentEnvironment(
         kinds=household.kinds or agents.OURS,
         provider=ways.provider,
@@ -226,7 +226,7 @@ def new_agents(household: Household) -> SubagentRegistry:
 # --- what one is made of ----------------------------------------------------------------------------
 
 
-def system_of(kind: AgentType, hands: Toolset, household: Household) -> tuple[str, ...]:
+def system_of(kind: AgentType, hands: Toolset, household: SubagentInputs) -> tuple[str, ...]:
     from mainspring.context import environment
     from mainspring.context.prompt import insert_nonce
 
@@ -238,10 +238,15 @@ def system_of(kind: AgentType, hands: Toolset, household: Household) -> tuple[st
 
 
 def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
-    ways: Ways, config: Config, hands: Toolset, system: tuple[str, ...], ledger: Ledger, household: Household
+    ways: ModelRouter,
+    config: Config,
+    hands: Toolset,
+    system: tuple[str, ...],
+    ledger: Ledger,
+    household: SubagentInputs,
 ) -> ModelContext:
     """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
-    from mainspring.agent.mind import mind_for
+    from mainspring.agent.mind import new_model_context
     from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 
     kit = household.kit
@@ -257,10 +262,10 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
     surroundings = ContextSources(around)
     provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
     asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
-    return mind_for(asked, surroundings, hands, lambda: system)
+    return new_model_context(asked, surroundings, hands, lambda: system)
 
 
-def journal_of(agent_id: str, about: dict[str, str], household: Household) -> SubagentJournal:
+def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) -> SubagentJournal:
     """A file beside the session's, and one that says whose it is (stream-json 14.4)."""
     from mainspring.engine.errand import SubagentJournal
     from mainspring.sessions.records import NoJournal
@@ -277,7 +282,7 @@ def journal_of(agent_id: str, about: dict[str, str], household: Household) -> Su
     return SubagentJournal(journal, journal.file, journal.close)
 
 
-class Ways:
+class ModelRouter:
     """To the models of agents: that of the session, where it reaches one; else to the model's own server."""
 
     def __init__(self, config: ResolvedConfig) -> None:
@@ -302,12 +307,12 @@ class Ways:
             if reached.key_source == "none" and not settings.api.base_url:
                 raise UsageError("there is no key for Anthropic's models")
             return reached.provider
-        from mainspring.agent.routes import routes
+        from mainspring.agent.routes import build_router
         from mainspring.providers.router import ProviderRouter
 
         if self._router is None:
             known = reached.provider
-            made = routes(settings, environment, reached.transport, lambda: known)
+            made = build_router(settings, environment, reached.transport, lambda: known)
             self._router = known if isinstance(known, ProviderRouter) else made
         try:
             self._router.provider(name)  # what is wrong with it is told now

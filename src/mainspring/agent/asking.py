@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mainspring.agent.host import Answers, ApprovalRequest, Host, HostHook, QuestionSet
-from mainspring.agent.json_values import table
+from mainspring.agent.json_values import as_object
 
 if TYPE_CHECKING:
     from mainspring.core.messages import ToolCall
@@ -39,7 +39,7 @@ class HostQuestions:
 
     async def answer(self, question: CallQuestion) -> str:
         """Raises `DeclinedError` or `ToolError` if nobody wants to."""
-        about = table(question.about)
+        about = as_object(question.about)
         if "tool_name" in about:
             return await self._approval(about)
         if question.call is not None and question.call.name == "AskUserQuestion":

@@ -11,27 +11,29 @@ from msgspec.structs import replace
 
 from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.world import World
+from mainspring.agent.world import SessionParts
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared import EnginePolicy
 from mainspring.tools.base import Workspace
 
 
-class CarriedOver(Bundle):
-    ledger: Ledger  # for `build_world`
+class SessionCarryOver(Bundle):
+    ledger: Ledger  # for `build_session_parts`
     policy: EnginePolicy
     settings_mode: str  # as the settings and the command line had it
     folders: tuple[str, ...]  # additional ones
 
 
-def take_along(world: World, config: ResolvedConfig) -> CarriedOver:
+def take_along(world: SessionParts, config: ResolvedConfig) -> SessionCarryOver:
     """Of the session that ends."""
     shared = world.session.shared
-    return CarriedOver(shared.ledger, shared.policy, config.mode, tuple(world.kit.place.folders))
+    return SessionCarryOver(shared.ledger, shared.policy, config.mode, tuple(world.kit.place.folders))
 
 
-async def carry_over(carried: CarriedOver, world: World, config: ResolvedConfig, *, reloaded: bool = False) -> None:
+async def carry_over(
+    carried: SessionCarryOver, world: SessionParts, config: ResolvedConfig, *, reloaded: bool = False
+) -> None:
     """To the session that was begun with `carried.ledger`. `reloaded`: what counts has changed, so that a mode nobody
     chose, and folders that came from settings, are those of `config`."""
     policy = carried.policy

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.agent import rights
-from mainspring.agent.mind import trusts
-from mainspring.agent.model import Environment, Reached, new_config, new_provider, takes_tools
+from mainspring.agent.mind import is_trusted_folder
+from mainspring.agent.model import Environment, ModelAccess, new_config, new_provider, takes_tools
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.sandbox import Ground, Sandboxing
-from mainspring.agent.settings import settings_of, tell
+from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
+from mainspring.agent.settings import report_settings_problems, settings_of
 from mainspring.context.prompt import IDENTITY
 from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
@@ -29,7 +29,7 @@ from mainspring.tools.catalog import SPECS
 from mainspring.tools.gate import PermissionChecker
 
 if TYPE_CHECKING:
-    from mainspring.agent.mcp import Found
+    from mainspring.agent.mcp import McpConfig
 
 
 MOST_PROMPT = 1_000_000  # bytes of a file
@@ -61,10 +61,10 @@ class ResolvedConfig(Bundle):
     gate: PermissionChecker
     tools: tuple[str, ...]  # built-in ones, by name
     own: tuple[ToolHandle, ...]  # tools of the program, and the one for an answer of a given shape
-    model: Reached
-    sandboxing: Sandboxing
+    model: ModelAccess
+    sandboxing: SessionSandbox
     holder: SecretScope  # of the secrets that it learns, to its end
-    servers: Found | None = None  # of MCP
+    servers: McpConfig | None = None  # of MCP
 
     def resolve_again(self, options: SessionOptions) -> ResolvedConfig:
         """For the next conversation of the same program: the settings are read anew. Raises `StartError`."""
@@ -87,13 +87,13 @@ def resolve_config(
 def _resolve(
     options: SessionOptions, environment: Environment, supplied: HostSupplied, holder: SecretScope
 ) -> ResolvedConfig:
-    given, cwd = environment, working_folder(options)
+    given, cwd = environment, find_working_directory(options)
     settings = settings_of(options, cwd, environment)
     if settings.no_sideloading:
         rights.refuse_sideloading(options)
     environment = environment | settings.own_env
     home = users_folder(environment)
-    folders = rights.folders(options, settings, cwd, home)
+    folders = rights.list_additional_folders(options, settings, cwd, home)
     policy, gate, sandboxing = resolve_permissions(options, settings, environment, cwd, home, folders)
     loop = new_config(options, settings)
     if options.driven:
@@ -106,21 +106,21 @@ def _resolve(
         cwd=cwd,
         settings=settings,
         loop=loop,
-        system=own_blocks(options),
+        system=read_system_prompt_options(options),
         mode=policy.current.mode,
         home=home,
         folders=folders,
         policy=policy,
         gate=gate,
-        tools=tuple(offered(options, settings, loop)),
-        own=(*brought(supplied, options, settings), *structured(options)),
-        model=reached(supplied, options, settings, environment, cwd, loop),
+        tools=tuple(select_builtin_tools(options, settings, loop)),
+        own=(*select_host_tools(supplied, options, settings), *make_structured_output_tool(options)),
+        model=find_model_access(supplied, options, settings, environment, cwd, loop),
         sandboxing=sandboxing,
         holder=holder,
-        servers=named_servers(options, settings, environment, cwd),
+        servers=load_named_servers(options, settings, environment, cwd),
     )
-    hold_written(settings, environment)  # last: what belongs to a server was given to it
-    tell(settings, options)
+    hold_settings_secrets(settings, environment)  # last: what belongs to a server was given to it
+    report_settings_problems(settings, options)
     return config
 
 
@@ -131,11 +131,11 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
     cwd: str,
     home: str,
     folders: tuple[str, ...],
-) -> tuple[SessionPolicy, PermissionChecker, Sandboxing]:
+) -> tuple[SessionPolicy, PermissionChecker, SessionSandbox]:
     """The policy in force, who decides by it, and the sandbox of what may run."""
     ours, wanted = home_folder(environment), settings.sandbox
-    policy = SessionPolicy(EnginePolicy(rights.mode(options, settings, environment)))
-    ground = Ground(
+    policy = SessionPolicy(EnginePolicy(rights.choose_permission_mode(options, settings, environment)))
+    ground = SandboxConfig(
         wanted,
         folders=(cwd, *folders),
         home=ours,
@@ -147,7 +147,7 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
         read_only=sandbox_paths(wanted.read_only, cwd, home),
         tell=options.tell,
     )
-    sandboxing = Sandboxing(ground)
+    sandboxing = SessionSandbox(ground)
     gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
     return policy, gate, sandboxing
 
@@ -166,7 +166,7 @@ def writable_paths(options: SessionOptions, settings: Settings, folders: tuple[s
         yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
 
 
-def hold_written(settings: Settings, environment: Environment) -> None:
+def hold_settings_secrets(settings: Settings, environment: Environment) -> None:
     """Secrets that settings know of, also where nothing uses them: they are covered in all that is stored and shown."""
     others = [name for name in environment if name.endswith("_API_KEY")]
     variables = {*others, *[entry.key_env for entry in settings.models if entry.key_env]} & environment.keys()
@@ -182,30 +182,30 @@ def hold_written(settings: Settings, environment: Environment) -> None:
     hold_secrets(*found, *passwords_in(addresses), ours=False)
 
 
-def reached(  # noqa: PLR0913, PLR0917  # what a way depends on
+def find_model_access(  # noqa: PLR0913, PLR0917  # what a way depends on
     supplied: HostSupplied,
     options: SessionOptions,
     settings: Settings,
     environment: Environment,
     cwd: str,
     loop: Config,
-) -> Reached:
+) -> ModelAccess:
     if supplied.provider is not None:
-        return Reached(supplied.provider, nothing_to_close, "none")
+        return ModelAccess(supplied.provider, close_nothing, "none")
     return new_provider(options, settings, environment, cwd, (loop.model.name, *[m.name for m in loop.fallbacks]))
 
 
-def brought(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[ToolHandle]:
+def select_host_tools(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[ToolHandle]:
     """Tools of the program, but for those that a rule takes away as a whole."""
     away = rights.taken_away(options, settings)
     return [make_handle(tool) for tool in supplied.tools if tool.name not in away]
 
 
-async def nothing_to_close() -> None:
+async def close_nothing() -> None:
     """Who brings a provider closes it."""
 
 
-def structured(options: SessionOptions) -> tuple[ToolHandle, ...]:
+def make_structured_output_tool(options: SessionOptions) -> tuple[ToolHandle, ...]:
     if options.output_schema is None:
         return ()
     from mainspring.tools.structured import structured_tool
@@ -216,31 +216,35 @@ def structured(options: SessionOptions) -> tuple[ToolHandle, ...]:
         raise options.error("output_schema", f" cannot be understood: {error}") from None
 
 
-def named_servers(options: SessionOptions, settings: Settings, environment: Environment, cwd: str) -> Found | None:
+def load_named_servers(
+    options: SessionOptions, settings: Settings, environment: Environment, cwd: str
+) -> McpConfig | None:
     """Who names none does not pay for them."""
     if not (options.mcp_servers or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
         return None
-    from mainspring.agent.mcp import Place, configured, hold_keys
+    from mainspring.agent.mcp import McpConfigInput, hold_keys, load_mcp_config
 
     hold_keys(options, settings, environment, cwd)
-    found = configured(Place(options, settings, environment, cwd, lambda: trusts(home_folder(environment), cwd)))
+    found = load_mcp_config(
+        McpConfigInput(options, settings, environment, cwd, lambda: is_trusted_folder(home_folder(environment), cwd))
+    )
     for problem in found.problems:
         options.tell(problem)
     return found if found.servers else None
 
 
-def own_blocks(options: SessionOptions) -> tuple[str, ...]:
+def read_system_prompt_options(options: SessionOptions) -> tuple[str, ...]:
     """What stands in place of our own prompt, or empty, and what stands after it, or empty."""
     if options.system_prompt is not None and options.system_prompt_file is not None:
         raise options.error("system_prompt", f" and '{options.spell(PROMPT_FILE)}' exclude each other: leave one out")
     own = options.system_prompt
     if options.system_prompt_file is not None:
-        own = read_prompt(options, options.system_prompt_file)
+        own = read_prompt_file(options, options.system_prompt_file)
     instead = "" if own is None else own.strip() or IDENTITY
     return instead, options.append_system_prompt or ""
 
 
-def read_prompt(options: SessionOptions, path: str) -> str:
+def read_prompt_file(options: SessionOptions, path: str) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123  # pathlib takes 8 ms to load
             data = file.read(MOST_PROMPT + 1)
@@ -255,12 +259,12 @@ def read_prompt(options: SessionOptions, path: str) -> str:
     return text
 
 
-def service_searches(loop: Config, settings: Settings) -> bool:
+def has_service_search(loop: Config, settings: Settings) -> bool:
     """Anthropic's own does, for its own models; of what stands at another address nobody knows."""
     return loop.model.name.startswith("claude-") and not settings.api.base_url
 
 
-def offered(options: SessionOptions, settings: Settings, loop: Config) -> list[str]:
+def select_builtin_tools(options: SessionOptions, settings: Settings, loop: Config) -> list[str]:
     """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
     if not takes_tools(loop.model.name, settings):
         return []
@@ -269,21 +273,21 @@ def offered(options: SessionOptions, settings: Settings, loop: Config) -> list[s
         raise options.error("tools", f": there is no such tool; there are {', '.join(SPECS)}", unknown[0])
     away = rights.taken_away(options, settings)
     usual = options.tools is None or "default" in options.tools
-    if usual and not settings.search_command and not service_searches(loop, settings):
+    if usual and not settings.search_command and not has_service_search(loop, settings):
         away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer
     return [name for name in exist if name not in away]
 
 
-def working_folder(options: SessionOptions) -> str:
+def find_working_directory(options: SessionOptions) -> str:
     if options.cwd is not None:
-        return named_folder(options.cwd)
+        return check_working_directory(options.cwd)
     try:
         return os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     except FileNotFoundError:
         raise StartError("the working folder is gone: change into one that is there") from None
 
 
-def named_folder(path: str) -> str:
+def check_working_directory(path: str) -> str:
     folder = os.path.abspath(path)  # noqa: PTH100  # pathlib takes 8 ms to load
     if not os.path.isdir(folder):  # noqa: PTH112
         raise StartError(f"the working folder '{path}' is not there, or is no folder")

@@ -11,16 +11,18 @@ from mainspring.core.models import Model
 from mainspring.core.value import as_json
 
 if TYPE_CHECKING:
-    from mainspring.agent.world import World
+    from mainspring.agent.world import SessionParts
     from mainspring.engine.session import EngineSession
 
 # A colour for each part, as those have it who draw them.
 COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red", "orange", "gray")
 
 
-def context_usage(world: World) -> dict[str, Any]:
+def context_usage(world: SessionParts) -> dict[str, Any]:
     session = world.session
-    found = build_context_report(session.state, (), session.config, FixedBytes(*fixed(world)), model_in_force(session))
+    found = build_context_report(
+        session.state, (), session.config, FixedBytes(*measure_fixed_part(world)), model_in_force(session)
+    )
     window = found.window
     return {
         "categories": [
@@ -39,7 +41,9 @@ def context_usage(world: World) -> dict[str, Any]:
             for file in world.around.memory.files
         ],
         "mcpTools": [{"name": name, "serverName": name.split("__")[1]} for name in world.about.later() if "__" in name],
-        "agents": [{"agentType": kind.name, "source": source_of(kind), "tokens": 0} for kind in kinds(world)],
+        "agents": [
+            {"agentType": kind.name, "source": source_of(kind), "tokens": 0} for kind in list_agent_types(world)
+        ],
         "gridRows": [],
     }
 
@@ -51,7 +55,7 @@ def model_in_force(session: EngineSession) -> Model:
     return state.model if runs and state.chosen == chosen else chosen or session.config.model
 
 
-def context_text(world: World) -> str:
+def context_text(world: SessionParts) -> str:
     """The same, to be read."""
     found = context_usage(world)
     rows = [f"{one['name']}: {one['tokens']:,} tokens" for one in found["categories"] if one["tokens"]]
@@ -59,7 +63,7 @@ def context_text(world: World) -> str:
     return "\n".join([head, *rows])
 
 
-def fixed(world: World) -> tuple[int, int]:
+def measure_fixed_part(world: SessionParts) -> tuple[int, int]:
     """Bytes of the system text and of what the model is told of tools."""
     system = sum([len(text.encode(errors="replace")) for text in world.system()])
     tools = sum([len(as_json(offer.spec)) for offer in world.hands.offers.values() if not offer.deferred])
@@ -70,5 +74,5 @@ def source_of(kind: AgentType) -> str:
     return "project" if kind.project else "user" if kind.path else "built-in"
 
 
-def kinds(world: World) -> list[AgentType]:
+def list_agent_types(world: SessionParts) -> list[AgentType]:
     return list((world.kinds or OURS).values())

@@ -51,7 +51,7 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
     """None: Anthropic's protocol, at the address that is set for it."""
     entry = next((entry for entry in settings.models if entry.name == model and entry.base_url), None)
     if entry is not None:
-        return own(entry)
+        return endpoint_from_settings(entry)
     provider, slash, _ = model.partition("/")
     if not slash:
         return _at(ENDPOINTS["openai"], environment) if model.startswith(OF_OPENAI) else None
@@ -66,7 +66,7 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
     return _at(ENDPOINTS[provider], environment)
 
 
-def own(entry: ModelEntry) -> Endpoint:
+def endpoint_from_settings(entry: ModelEntry) -> Endpoint:
     """A server that the user's settings name for one model. It is sent the whole name behind the first slash."""
     prefix = entry.name.partition("/")[0] if "/" in entry.name else ""
     key, version = entry.key_env or "", entry.api_version or ""
@@ -75,20 +75,26 @@ def own(entry: ModelEntry) -> Endpoint:
 
 def _at(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint:
     """At the address of the environment, if there is one. Only OpenAI itself has all of the newer protocol."""
-    url = said(endpoint.address, environment)
+    url = read_environment_value(endpoint.address, environment)
     if not url or url.rstrip("/") == endpoint.url:
         return endpoint
     return replace(endpoint, url=url, protocol=CHAT, moved=True)
 
 
-def configured(settings: Settings, environment: Mapping[str, str], models: Iterable[str]) -> tuple[Endpoint, ...]:
+def find_configured_endpoints(
+    settings: Settings, environment: Mapping[str, str], models: Iterable[str]
+) -> tuple[Endpoint, ...]:
     """All that somebody has set up, each once: by a key or an address in the environment, by settings for a model, or
     by naming one of the `models` that a run would ask. Anthropic's own address is not among them."""
     named = [endpoint_of(name, settings, environment) for name in models]
-    by_variable = [row for row in ENDPOINTS.values() if said(row.key, environment) or said(row.address, environment)]
+    by_variable = [
+        row
+        for row in ENDPOINTS.values()
+        if read_environment_value(row.key, environment) or read_environment_value(row.address, environment)
+    ]
     found = [
         *[_at(row, environment) for row in by_variable],
-        *[own(entry) for entry in settings.models if entry.base_url],
+        *[endpoint_from_settings(entry) for entry in settings.models if entry.base_url],
         *[endpoint for endpoint in named if endpoint is not None],
     ]
     once: dict[tuple[str, str], Endpoint] = {}
@@ -98,12 +104,12 @@ def configured(settings: Settings, environment: Mapping[str, str], models: Itera
 
 
 def key_of(endpoint: Endpoint, environment: Mapping[str, str]) -> str:
-    value = said(endpoint.key, environment)
+    value = read_environment_value(endpoint.key, environment)
     hold_key(value)
     return value
 
 
-def said(name: str, environment: Mapping[str, str]) -> str:
+def read_environment_value(name: str, environment: Mapping[str, str]) -> str:
     return environment.get(name, "").strip() if name else ""
 
 

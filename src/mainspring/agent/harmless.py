@@ -11,7 +11,7 @@ _OBEYED = _CONTROLS | _TURNS
 _REMOVED = dict.fromkeys(_OBEYED)
 
 
-def harmless(text: str) -> str:
+def strip_control_characters(text: str) -> str:
     return text.translate(_REMOVED)
 
 

@@ -19,6 +19,6 @@ class HookWatcher:
         self._updates.push(HookFinished(hook))
 
 
-def watch(hooks: Hooks, updates: UpdateStream) -> None:
+def attach_hook_watcher(hooks: Hooks, updates: UpdateStream) -> None:
     if isinstance(hooks, HookRunner):
         hooks.watch(HookWatcher(updates))

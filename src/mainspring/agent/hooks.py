@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mainspring.agent.sessions import Opened
+from mainspring.agent.sessions import OpenedSession
 from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Bundle
 from mainspring.hooks.commands import HookShell, make_failing_hook
@@ -16,7 +16,7 @@ from mainspring.settings.values import Settings
 from mainspring.tools.kit import BuiltinTools
 
 
-class Said(Bundle):
+class HookListeners(Bundle):
     """Who hears it."""
 
     warn: Callable[[str], object]  # what is wrong with hooks
@@ -26,16 +26,16 @@ class Said(Bundle):
 def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
     settings: Settings,
     kit: BuiltinTools,
-    opened: Opened,
+    opened: OpenedSession,
     mode: Callable[[], str],
     brought: tuple[Hook, ...],
-    said: Said,
+    said: HookListeners,
 ) -> HookRunner:
     """`brought`: functions of a program that drives us. `mode`: the permission mode in force."""
     warn = said.warn
     place = kit.place
     shell = HookShell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
-    hooks: list[Hook] = [*brought, *of_settings(settings, shell, warn)]
+    hooks: list[Hook] = [*brought, *make_settings_hooks(settings, shell, warn)]
 
     def common() -> Facts:
         return {
@@ -52,31 +52,33 @@ def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
     return HookRunner(hooks, common=common, more={HookPoint.STOP: at_the_end}, warn=warn, say=said.say)
 
 
-def of_settings(settings: Settings, shell: HookShell, warn: Callable[[str], object]) -> Iterator[Hook]:
+def make_settings_hooks(settings: Settings, shell: HookShell, warn: Callable[[str], object]) -> Iterator[Hook]:
     """What cannot run is told, and refuses what it would have guarded."""
     for hook in settings.hooks:
         point = next((one for one in HookPoint if one == hook.event), None)
         if point is None:
             near = did_you_mean(hook.event, HookPoint)
-            warn(f"{where(hook)}: there is no hook event '{hook.event}', so it never runs{near}")
+            warn(f"{describe_hook_origin(hook)}: there is no hook event '{hook.event}', so it never runs{near}")
         elif hook.broken:  # which was told with the settings
-            guard = make_failing_hook(point, hook.matcher, {}, f"{where(hook)}: {hook.broken}", hook.entry)
+            guard = make_failing_hook(
+                point, hook.matcher, {}, f"{describe_hook_origin(hook)}: {hook.broken}", hook.entry
+            )
             yield from [guard] if guard else []
         elif hook.command.get("type") == "command":
             yield shell.hook(point, hook.matcher, hook.command)
         else:
-            yield from of_other_type(hook, point, warn)
+            yield from make_refusing_hook(hook, point, warn)
 
 
-def of_other_type(hook: Setting, point: HookPoint, warn: Callable[[str], object]) -> Iterator[Hook]:
+def make_refusing_hook(hook: Setting, point: HookPoint, warn: Callable[[str], object]) -> Iterator[Hook]:
     kind = hook.command.get("type")
     why = f"hooks of the type '{kind}' are not supported yet (only 'command' is)"
     if guard := make_failing_hook(point, hook.matcher, hook.command, why, f"{kind} hook"):
-        warn(f"{where(hook)}: {why}, and it guards: every call that it matches is refused")
+        warn(f"{describe_hook_origin(hook)}: {why}, and it guards: every call that it matches is refused")
         yield guard
     else:
-        warn(f"{where(hook)}: {why}. It is left out")
+        warn(f"{describe_hook_origin(hook)}: {why}. It is left out")
 
 
-def where(hook: Setting) -> str:
+def describe_hook_origin(hook: Setting) -> str:
     return f"{hook.origin.place}: '{hook.entry or hook.event}'"

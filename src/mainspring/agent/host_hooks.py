@@ -22,7 +22,7 @@ def host_hooks(given: Iterable[HostHook], run: Run, warn: Callable[[str], object
     for one in given:
         point = next((point for point in HookPoint if point == one.event), None)
         if point is not None and point not in NEVER_CALLED:
-            found.append(hook(point, one, run))
+            found.append(make_host_hook(point, one, run))
         elif one.event not in told:
             told.add(one.event)
             warn(never_called(one.event))
@@ -38,7 +38,7 @@ def never_called(event: str) -> str:
     return f"the 'initialize' request has hooks for '{event}', which are never called: there is no such event{near}"
 
 
-def hook(point: HookPoint, given: HostHook, run: Run) -> Hook:
+def make_host_hook(point: HookPoint, given: HostHook, run: Run) -> Hook:
     async def ask(payload: dict[str, Any]) -> Any:
         return await run(given.id, payload)
 

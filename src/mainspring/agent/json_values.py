@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 
-def table(value: object) -> dict[str, Any]:
+def as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def listed(value: object) -> list[object]:
+def as_list(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []

@@ -55,7 +55,7 @@ READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `tools/mcp/reso
 LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be
 
 
-class Found(Bundle):
+class McpConfig(Bundle):
     servers: tuple[McpServer, ...] = ()
     off: tuple[str, ...] = ()  # names of those that are switched off
     problems: tuple[str, ...] = ()  # what was passed over, and why
@@ -63,7 +63,7 @@ class Found(Bundle):
     trusted: bool = False  # the working folder
 
 
-class Place(Bundle):
+class McpConfigInput(Bundle):
     """Where we are, and who says so."""
 
     options: SessionOptions
@@ -73,15 +73,16 @@ class Place(Bundle):
     is_trusted: Callable[[], bool]  # the working folder
 
 
-def configured(place: Place) -> Found:
+def load_mcp_config(place: McpConfigInput) -> McpConfig:
     """Raises `StartError` if what the option names cannot be read; everything else is in `problems`."""
     problems: list[str] = []
     chosen: dict[str, McpEntry] = {}
-    for found in said(place, problems):
+    for found in iter_mcp_entries(place, problems):
         before = chosen.setdefault(found.name, found)
         if before is not found and (found.origin.source.is_project or before.entry != found.entry):
             problems.append(
-                f"{found.origin.place}: the MCP server '{found.name}' is left out: {by(before)} has one, too"
+                f"{found.origin.place}: the MCP server '{found.name}' is left out: "
+                f"{describe_entry_origin(before)} has one, too"
             )
     ready: list[McpServer] = []
     off: list[str] = []
@@ -97,31 +98,31 @@ def configured(place: Place) -> Found:
                 ready.append(made)
                 secrets += filled_secrets(found, environ)
         except InvalidSetting as wrong:
-            problems.append(told(found.origin.place, found.name, wrong))
+            problems.append(format_mcp_problem(found.origin.place, found.name, wrong))
     trusted = bool(ready) and place.is_trusted()
-    return Found(tuple(ready), tuple(off), tuple(problems), tuple(secrets), trusted)
+    return McpConfig(tuple(ready), tuple(off), tuple(problems), tuple(secrets), trusted)
 
 
-def said(place: Place, problems: list[str]) -> Iterable[McpEntry]:
+def iter_mcp_entries(place: McpConfigInput, problems: list[str]) -> Iterable[McpEntry]:
     """Who comes first wins."""
     settings, options = place.settings, place.options
     if not options.strict_mcp_config:
         yield from [one for one in settings.mcp.servers if one.origin.source is SettingsSource.ADMINISTRATOR]
     for given in reversed(options.mcp_servers):
-        yield from from_option(given, place, problems)
+        yield from read_option_entries(given, place, problems)
     if not options.strict_mcp_config:
         yield from [one for one in settings.mcp.servers if one.origin.source is not SettingsSource.ADMINISTRATOR]
-        yield from of_project(place, problems)
+        yield from read_project_entries(place, problems)
 
 
-def by(found: McpEntry) -> str:
+def describe_entry_origin(found: McpEntry) -> str:
     return f"the {found.origin.source} ({found.origin.place})"
 
 
 def hold_keys(options: SessionOptions, settings: Settings, environ: Environment, cwd: str) -> None:
     """Those of the models that a session here may ask: its own, and all that have a server of their own by the user's
-    settings. Before `configured`, which gives no key that is held to anybody (security K2). A key in the environment
-    for a service that nobody uses is not among them: it may be a server's."""
+    settings. Before `load_mcp_config`, which gives no key that is held to anybody (security K2). A key in the
+    environment for a service that nobody uses is not among them: it may be a server's."""
     from mainspring.agent.endpoints import endpoint_of, key_of
 
     key_for(settings, environ, cwd)  # holds what it finds
@@ -136,10 +137,12 @@ def hold_keys(options: SessionOptions, settings: Settings, environ: Environment,
 # --- the option -----------------------------------------------------------------------------------------------------
 
 
-def from_option(given: str | Mapping[str, Any], place: Place, problems: list[str]) -> list[McpEntry]:
+def read_option_entries(given: str | Mapping[str, Any], place: McpConfigInput, problems: list[str]) -> list[McpEntry]:
     options = place.options
     if not isinstance(given, str):
-        return listed(dict(given), SettingOrigin(SettingsSource.COMMAND_LINE, options.spell("mcp_servers")), problems)
+        return list_mcp_entries(
+            dict(given), SettingOrigin(SettingsSource.COMMAND_LINE, options.spell("mcp_servers")), problems
+        )
     path = os.path.join(place.cwd, given)  # noqa: PTH118  # pathlib takes 8 ms to load
     try:
         data = read_file(path)
@@ -148,10 +151,10 @@ def from_option(given: str | Mapping[str, Any], place: Place, problems: list[str
         found = parse_settings_text(data).tree
     except UnreadableSettings as broken:
         raise options.error("mcp_servers", f" cannot be read{broken.where}: {broken.says}", given) from None
-    return listed(found, SettingOrigin(SettingsSource.COMMAND_LINE, path), problems)
+    return list_mcp_entries(found, SettingOrigin(SettingsSource.COMMAND_LINE, path), problems)
 
 
-def listed(found: dict[str, object], origin: SettingOrigin, problems: list[str]) -> list[McpEntry]:
+def list_mcp_entries(found: dict[str, object], origin: SettingOrigin, problems: list[str]) -> list[McpEntry]:
     """A file of another program may have the servers at its top."""
     kinds = tuple(FIELDS) if origin.source is SettingsSource.COMMAND_LINE else ANYWHERE
     if KEY not in found and not all_tables(found):
@@ -166,7 +169,7 @@ def listed(found: dict[str, object], origin: SettingOrigin, problems: list[str])
         return []
     for odd in checked.wrong:
         name, *path = odd.path
-        problems.append(told(origin.place, str(name), InvalidSetting(odd.says, *path)))
+        problems.append(format_mcp_problem(origin.place, str(name), InvalidSetting(odd.says, *path)))
     good = cast("dict[str, dict[str, object]]", checked.value)
     return [McpEntry(name, entry, origin) for name, entry in good.items()]
 
@@ -178,7 +181,7 @@ def all_tables(found: dict[str, object]) -> bool:
         return False
 
 
-def told(place: str, name: str, wrong: InvalidSetting) -> str:
+def format_mcp_problem(place: str, name: str, wrong: InvalidSetting) -> str:
     field = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
     at = f", field '{field.removeprefix('.')}'" if field else ""
     return f"{place}: the MCP server '{name}'{at}: {wrong.says}"
@@ -187,7 +190,7 @@ def told(place: str, name: str, wrong: InvalidSetting) -> str:
 # --- the project ----------------------------------------------------------------------------------------------------
 
 
-def of_project(place: Place, problems: list[str]) -> list[McpEntry]:
+def read_project_entries(place: McpConfigInput, problems: list[str]) -> list[McpEntry]:
     """Of its `.mcp.json`, where the folder is trusted; there, those that nobody has switched off."""
     options, mcp = place.options, place.settings.mcp
     if options.setting_sources is not None and SettingsSource.PROJECT not in (options.setting_sources or ()):
@@ -210,7 +213,9 @@ def of_project(place: Place, problems: list[str]) -> list[McpEntry]:
         )
         return []
     return [
-        one for one in listed(found, SettingOrigin(SettingsSource.PROJECT, path), problems) if is_wanted(one.name, mcp)
+        one
+        for one in list_mcp_entries(found, SettingOrigin(SettingsSource.PROJECT, path), problems)
+        if is_wanted(one.name, mcp)
     ]
 
 
@@ -228,11 +233,11 @@ def is_wanted(name: str, mcp: McpSettings) -> bool:
 # --- ready to start -------------------------------------------------------------------------------------------------
 
 
-def undriven(found: Found) -> Found:
+def without_host_servers(found: McpConfig) -> McpConfig:
     """Where nobody drives us: without the servers that live in who does."""
     here = tuple([server for server in found.servers if server.kind != SDK])
     gone = [
-        told(server.origin.place, server.name, InvalidSetting(NO_DRIVER, "type"))
+        format_mcp_problem(server.origin.place, server.name, InvalidSetting(NO_DRIVER, "type"))
         for server in found.servers
         if server.kind == SDK
     ]
@@ -240,7 +245,7 @@ def undriven(found: Found) -> Found:
 
 
 def new_servers(  # noqa: PLR0913  # keywords, most of them
-    found: Found,
+    found: McpConfig,
     kit: BuiltinTools,
     environ: Mapping[str, str],
     *,
@@ -257,7 +262,7 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     from mainspring.tools.mcp.values import McpTimeouts
 
     if relay is None:
-        known, found = found.problems, undriven(found)
+        known, found = found.problems, without_host_servers(found)
         for problem in found.problems[len(known) :]:
             warn(problem)
     hold_secrets(
@@ -268,7 +273,8 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     usual, place = McpTimeouts(), kit.place
     ground = ServerDirectory(place.root, trusted=found.trusted, home=home_folder(environ), folders=place.folders)
     limits = McpTimeouts(
-        start=seconds(environ, "MCP_TIMEOUT", usual.start), call=seconds(environ, "MCP_TOOL_TIMEOUT", usual.call)
+        start=read_seconds(environ, "MCP_TIMEOUT", usual.start),
+        call=read_seconds(environ, "MCP_TOOL_TIMEOUT", usual.call),
     )
     host = McpServerDefaults(
         lambda: kit.children,
@@ -281,7 +287,7 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     return McpServers(found.servers, host, window=window, is_away=is_away, warn=warn)
 
 
-class Wired:
+class SessionMcpServers:
     """The servers of a session and its hands, brought together."""
 
     def __init__(self, servers: McpServers, hands: Toolset) -> None:
@@ -378,7 +384,7 @@ class Wired:
         ]
 
 
-def seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
+def read_seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
     """From milliseconds. What is no number is told, not guessed."""
     said = environ.get(name, "").strip()
     if not said:

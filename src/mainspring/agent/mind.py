@@ -39,7 +39,7 @@ HAIKU = "claude-haiku-"
 SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 
 
-def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
+def make_excluder(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
     if not patterns:
         return None
     from mainspring.context.excludes import make_excluder
@@ -47,7 +47,7 @@ def excluder_of(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] |
     return make_excluder(patterns, home)
 
 
-def around(
+def read_context_sources(
     config: ResolvedConfig, place: Workspace, children: Callable[[], Children], *, tells_place: bool
 ) -> ContextSources:
     """Reads the memory files. What is left out of them is told, once. `tells_place`: with the first prompt, not in the
@@ -62,18 +62,18 @@ def around(
         place.root,
         user=place.home,
         home=home,
-        trusted=trusts(home, place.root),
+        trusted=is_trusted_folder(home, place.root),
         driven=options.driven,
         sources=options.setting_sources,
         may_read=may_read,
         skill_states=config.settings.skill_states,
         skills=options.skills,
-        excluded=excluder_of(config.settings.memory_excludes, place.home),
+        excluded=make_excluder(config.settings.memory_excludes, place.home),
     )
     found = ContextSources(
         ContextSourceOptions(
             where,
-            notes=notes_folder(home, place.root),
+            notes=get_notes_folder(home, place.root),
             environ=config.environment,
             read=lambda: place.read,
             children=children,
@@ -87,11 +87,11 @@ def around(
     return found
 
 
-def notes_folder(home: str | None, cwd: str) -> str:
+def get_notes_folder(home: str | None, cwd: str) -> str:
     return f"{folder_of(home, cwd)}/memory" if home else ""
 
 
-def trusts(home: str | None, folder: str) -> bool:
+def is_trusted_folder(home: str | None, folder: str) -> bool:
     """Who never trusted a folder does not pay for a look into the list."""
     if home is None or not os.path.lexists(f"{home}/{TRUSTED}"):
         return False
@@ -100,7 +100,7 @@ def trusts(home: str | None, folder: str) -> bool:
     return is_trusted(home, folder)
 
 
-def system_text(
+def build_system_text(
     own: tuple[str, ...],
     found: ContextSources,
     tools: Iterable[str],
@@ -111,7 +111,7 @@ def system_text(
     """`own` is what the command line has for it: see `system_prompt.own_blocks`."""
     memory = found.memory
     place = "" if found.tells_place else surroundings_of.describe_workspace(memory.where.cwd, git=memory.project.git)
-    return complete(own, tools, place, attended=attended, style=style)
+    return complete_system_prompt(own, tools, place, attended=attended, style=style)
 
 
 def takes_style(own: tuple[str, ...]) -> bool:
@@ -119,7 +119,7 @@ def takes_style(own: tuple[str, ...]) -> bool:
     return own[0] in ("", IDENTITY)
 
 
-def complete(
+def complete_system_prompt(
     own: tuple[str, ...], tools: Iterable[str], place: str, *, attended: bool, style: PromptStyle | None = None
 ) -> tuple[str, ...]:
     """The blocks of it, the most stable one first."""
@@ -131,7 +131,7 @@ def complete(
     return (*blocks, after) if after else blocks
 
 
-def style_of(wanted: str | None, own: tuple[str, ...], found: ContextSources) -> PromptStyle | None:
+def find_output_style(wanted: str | None, own: tuple[str, ...], found: ContextSources) -> PromptStyle | None:
     """The output style in force; None: the usual one. One that is not there, or cannot be read, is told."""
     if not wanted or wanted == "default" or not takes_style(own):
         return None
@@ -151,13 +151,13 @@ def style_of(wanted: str | None, own: tuple[str, ...], found: ContextSources) ->
     return PromptStyle(style.name, style.text, style.keeps_coding)
 
 
-def style_names(found: ContextSources) -> tuple[str, ...]:
+def list_output_styles(found: ContextSources) -> tuple[str, ...]:
     from mainspring.context.output_styles import OutputStyles
 
     return OutputStyles(found.memory.places("output-styles")).names
 
 
-class Thinking(Bundle):
+class SideModel(Bundle):
     """Who is asked for summaries, and who pays."""
 
     provider: Provider
@@ -169,8 +169,8 @@ class Thinking(Bundle):
     model_rules: ModelRules = ModelRules()
 
 
-def mind_for(  # noqa: PLR0913  # keywords, the last ones
-    asked: Thinking,
+def new_model_context(  # noqa: PLR0913  # keywords, the last ones
+    asked: SideModel,
     found: ContextSources,
     hands: Toolset,
     system: Callable[[], tuple[str, ...]],
@@ -214,14 +214,14 @@ def mind_for(  # noqa: PLR0913  # keywords, the last ones
             fixed=lambda: size_of(system(), hands.specs),
             files=files,
             hooks=hands.hooks,
-            notes=notes_folder(where.home, where.cwd) if takes_notes else "",
+            notes=get_notes_folder(where.home, where.cwd) if takes_notes else "",
             suggest=suggest if takes_notes else None,
             limits=limits,
         )
     )
 
 
-def small_asker(mind: Callable[[], ModelContext]) -> Ask:
+def make_side_call(mind: Callable[[], ModelContext]) -> Ask:
     """The small model, for tools."""
 
     async def ask(text: str) -> str:
@@ -237,7 +237,7 @@ def small_asker(mind: Callable[[], ModelContext]) -> Ask:
     return ask
 
 
-def searcher(mind: Callable[[], ModelContext]) -> CallService:
+def make_service_search(mind: Callable[[], ModelContext]) -> CallService:
     """The search of the model's service, for tools."""
 
     async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:

@@ -35,7 +35,7 @@ there is no key for the model. Any of these helps (more: docs/secrets.md):
 'mainspring demo' needs none of them"""
 
 
-class Reached(Bundle):
+class ModelAccess(Bundle):
     """A way to a model, and how to close it."""
 
     provider: Provider
@@ -53,7 +53,7 @@ def key_for(settings: Settings, environment: Environment, cwd: str) -> ResolvedK
 
 def new_provider(
     options: SessionOptions, settings: Settings, environment: Environment, cwd: str, models: Iterable[str] = ()
-) -> Reached:
+) -> ModelAccess:
     """The one place that knows which provider it is. `models` are those that are sure to be asked."""
     found = key_for(settings, environment, cwd)
     address = settings.api.base_url or ""
@@ -68,7 +68,7 @@ def new_provider(
 
     split_url(address or HOME)  # an address that is none is told now, and not at the first call
     key = ApiKey(found.value, found.header, found.refresh, found.is_stale)
-    transport = Transport(deadlines=deadlines(environment, address or HOME), environ=environment)
+    transport = Transport(deadlines=read_deadlines(environment, address or HOME), environ=environment)
 
     def anthropic() -> Provider:
         return Anthropic(
@@ -84,13 +84,13 @@ def new_provider(
         )
 
     if not elsewhere and all(takes_tools(name, settings) for name in names):
-        return Reached(anthropic(), transport.close, found.source, transport)
-    from mainspring.agent.routes import routes
+        return ModelAccess(anthropic(), transport.close, found.source, transport)
+    from mainspring.agent.routes import build_router
 
-    router = routes(settings, environment, transport, anthropic)
+    router = build_router(settings, environment, transport, anthropic)
     for name in elsewhere:
         router.provider(name)  # what is wrong with it is told now
-    return Reached(router, transport.close, found.source, transport)
+    return ModelAccess(router, transport.close, found.source, transport)
 
 
 DRIVEN_BY = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_AGENT_SDK_CLIENT_APP")
@@ -153,7 +153,7 @@ def is_elsewhere(model: str, settings: Settings, environment: Environment) -> bo
 SILENCE = "MAINSPRING_SILENCE_SECONDS"
 
 
-def deadlines(environment: Environment, address: str) -> Deadlines | None:
+def read_deadlines(environment: Environment, address: str) -> Deadlines | None:
     """How long a server may be silent; None: what is usual for such an address."""
     said = environment.get(SILENCE, "").strip()
     if not said:
@@ -186,7 +186,7 @@ def new_config(options: SessionOptions, settings: Settings) -> Config:
         DEFAULT,
         model=model,
         fallbacks=fallbacks,
-        max_turns=least(options.max_turns, settings.limits.max_turns) or DEFAULT.max_turns,
+        max_turns=least_limit(options.max_turns, settings.limits.max_turns) or DEFAULT.max_turns,
         auto_compact=settings.features.auto_compact,
         reactive_compact=settings.features.reactive_compact,
         siblings=Siblings(settings.features.siblings),
@@ -196,17 +196,17 @@ def new_config(options: SessionOptions, settings: Settings) -> Config:
         task_budget=options.task_budget,
         max_retries=DEFAULT.max_retries if settings.api.max_retries is None else settings.api.max_retries,
         effort=Effort(effort) if effort else None,
-        thinking=thinks(options, settings),
+        thinking=is_thinking_on(options, settings),
         structured_output=options.output_schema is not None,
     )
 
 
-def least(*limits: int | None) -> int | None:
+def least_limit(*limits: int | None) -> int | None:
     """Of those that somebody has set."""
     return min([limit for limit in limits if limit is not None], default=None)
 
 
-def thinks(options: SessionOptions, settings: Settings) -> bool:
+def is_thinking_on(options: SessionOptions, settings: Settings) -> bool:
     if options.thinking is not None:
         return options.thinking != "disabled"
     said = settings.max_thinking_tokens if options.max_thinking_tokens is None else options.max_thinking_tokens
@@ -230,7 +230,9 @@ def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Mode
     rules = settings.model_rules
     if rules.available is not None or rules.narrowed or rules.denied:
         name = available_name(name, settings)
-    model = as_set(DEFAULT_MODEL if name == "default" else model_named(newest(name)), settings)
+    model = apply_model_settings(
+        DEFAULT_MODEL if name == "default" else model_named(resolve_model_alias(name)), settings
+    )
     budget = options.max_thinking_tokens or settings.max_thinking_tokens
     if options.context_window:
         window = options.context_window
@@ -245,9 +247,11 @@ def available_name(name: str, settings: Settings) -> str:
     from mainspring.settings.model_rules import explain_model_refusal, first_available
 
     rules, is_default = settings.model_rules, name == "default"
-    why = explain_model_refusal(DEFAULT_MODEL.name if is_default else newest(name), rules, default=is_default)
+    why = explain_model_refusal(
+        DEFAULT_MODEL.name if is_default else resolve_model_alias(name), rules, default=is_default
+    )
     instead = first_available(rules) if is_default and why else None
-    if instead is not None and not explain_model_refusal(newest(instead), rules):
+    if instead is not None and not explain_model_refusal(resolve_model_alias(instead), rules):
         return instead
     if why:
         raise UsageError(why)
@@ -257,15 +261,15 @@ def available_name(name: str, settings: Settings) -> str:
 NEAR_WINDOW, NEAR_OUTPUT = 32_768, 8_192  # tokens: what local servers are usually started with
 
 
-def near(model: Model) -> Model:
+def as_local_model(model: Model) -> Model:
     """One on this machine: it costs nothing, and its window is that of its server, which we do not know."""
     return replace(model, window=NEAR_WINDOW, max_output=NEAR_OUTPUT, price=Price())
 
 
-def as_set(model: Model, settings: Settings) -> Model:
+def apply_model_settings(model: Model, settings: Settings) -> Model:
     """A model that the user knows better than our table."""
     if model.name.startswith(LOCAL):
-        model = near(model)
+        model = as_local_model(model)
     for entry in settings.models:
         if entry.name == model.name:
             price = model.price
@@ -283,6 +287,6 @@ def as_set(model: Model, settings: Settings) -> Model:
 LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/")
 
 
-def newest(name: str) -> str:
+def resolve_model_alias(name: str) -> str:
     """What `opus` and the like stand for: the table has the newest first."""
     return next((listed for listed in MODELS if listed.startswith(f"claude-{name}-")), name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainspring.agent.agents import Ways
+from mainspring.agent.agents import ModelRouter
 from mainspring.agent.config import ResolvedConfig
 from mainspring.core.errors import UsageError
 from mainspring.core.models import Model
@@ -12,7 +12,7 @@ def choose_model(name: str | None, config: ResolvedConfig) -> Model | None:
     """None: the session's own. Raises `UsageError` for one that cannot be asked."""
     if name in (None, "", "default"):
         return None
-    ways = Ways(config)
+    ways = ModelRouter(config)
     model = ways.model(name)
     if ways.provider(model.name) is not config.model.provider:
         option = config.options.spell("model", name)

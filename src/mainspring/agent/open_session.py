@@ -13,31 +13,31 @@ from msgspec.structs import replace
 from mainspring.agent import rights
 from mainspring.agent.agents import (
     OURS,
-    AgentsOf,
-    Before,
-    Household,
+    SessionSubagents,
+    SpentBefore,
+    SubagentInputs,
+    cap_agent_effort,
+    describe_agent_types,
     kinds_of,
     spent_before,
-    told,
-    with_capped_effort,
 )
-from mainspring.agent.config import ResolvedConfig, service_searches
+from mainspring.agent.config import ResolvedConfig, has_service_search
 from mainspring.agent.mind import (
-    Thinking,
-    around,
-    mind_for,
-    searcher,
-    small_asker,
-    style_names,
-    style_of,
-    system_text,
+    SideModel,
+    build_system_text,
+    find_output_style,
+    list_output_styles,
+    make_service_search,
+    make_side_call,
+    new_model_context,
+    read_context_sources,
 )
-from mainspring.agent.model import least, patience_of
+from mainspring.agent.model import least_limit, patience_of
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.said import attaching, others, skill_names, skill_of
+from mainspring.agent.said import list_other_commands, make_mention_attacher, skill_names, skill_of
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened, open_journal
-from mainspring.agent.world import CHECKPOINTS, STDIO, About, FrontEndLinks, SessionCleanup, World
+from mainspring.agent.sessions import OpenedSession, open_journal
+from mainspring.agent.world import CHECKPOINTS, STDIO, HostCallbacks, SessionCleanup, SessionInfo, SessionParts
 from mainspring.context.attachments import new_nonce
 from mainspring.context.prompt import PromptStyle, insert_nonce
 from mainspring.core.config import Config
@@ -63,9 +63,9 @@ from mainspring.tools.kit import FOR_PEOPLE, BuiltinTools, ToolLinks
 
 if TYPE_CHECKING:
     from mainspring.agent.host import Host
-    from mainspring.agent.mcp import Wired
+    from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.permission_tool import PermissionTool
-    from mainspring.agent.rewinding import Rewinding
+    from mainspring.agent.rewinding import FileCheckpoints
     from mainspring.context.agents import AgentType
     from mainspring.context.slash import SlashEntry
     from mainspring.context.surroundings import ContextSources
@@ -78,14 +78,14 @@ if TYPE_CHECKING:
     from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.shell_walls import WallsOf
 
-Built = Callable[[], World]  # what a part asks of a later one, it asks when it runs
+Built = Callable[[], SessionParts]  # what a part asks of a later one, it asks when it runs
 
 
 def open_session(  # noqa: PLR0913  # keywords, nearly all of them
     config: ResolvedConfig,
     host: Host | None = None,
     *,
-    opened: Opened | None = None,
+    opened: OpenedSession | None = None,
     deltas: bool = True,
     suggest: Callable[[str], object] | None = None,
     mirror: Callable[[str, bytes], None] | None = None,
@@ -100,7 +100,7 @@ def open_session(  # noqa: PLR0913  # keywords, nearly all of them
         config,
         opened or open_journal(config, mirror),
         host,
-        build_world,
+        build_session_parts,
         deltas=deltas,
         suggest=suggest,
         mirror=mirror,
@@ -108,21 +108,23 @@ def open_session(  # noqa: PLR0913  # keywords, nearly all of them
     )
 
 
-def build_world(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, ledger: Ledger | None = None) -> World:
+def build_session_parts(
+    config: ResolvedConfig, opened: OpenedSession, links: HostCallbacks, ledger: Ledger | None = None
+) -> SessionParts:
     """For a conversation that begins, or goes on: from the lowest part to the highest, each of them complete when it is
     made. `ledger`: of the conversation before it in this process."""
     loaded = opened.loaded
-    config = replace(config, loop=replace(config.loop, nonce=nonce_of(loaded)))
+    config = replace(config, loop=replace(config.loop, nonce=find_nonce(loaded)))
     before = spent_before(loaded)
-    side_model = new_side_model(config, drawn_on(ledger or Ledger(), config, opened, before))
-    policy = first_policy(config, loaded)
+    side_model = new_side_model(config, open_ledger(ledger or Ledger(), config, opened, before))
+    policy = restore_policy(config, loaded)
     tools = build_tools(config, opened, links, lambda: world)
     surroundings, servers = tools.surroundings, tools.servers
-    style = style_of(config.settings.output_style, config.system, surroundings)
-    system = new_system(config, tools, style)
+    style = find_output_style(config.settings.output_style, config.system, surroundings)
+    system = make_system_prompt(config, tools, style)
     takes_notes = wants_notes(config, opened, tools)
     suggest = links.suggest if config.settings.features.suggestions else None
-    mind = mind_for(side_model, surroundings, tools.hands, system, takes_notes=takes_notes, suggest=suggest)
+    mind = new_model_context(side_model, surroundings, tools.hands, system, takes_notes=takes_notes, suggest=suggest)
     deps = AgentDeps(
         config.model.provider,
         tools.hands,
@@ -134,15 +136,15 @@ def build_world(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, le
     )
     session = new_session(config, deps, side_model.ledger, loaded, policy)
     session.shared.agent_spent(before.by_agents)  # the first event tells of it
-    attach = attaching(surroundings, config.gate, session, config.cwd, servers)
-    world = World(
+    attach = make_mention_attacher(surroundings, config.gate, session, config.cwd, servers)
+    world = SessionParts(
         config=config,
         session=session,
-        about=new_about(config, opened, links, tools, before, style),
+        about=new_session_info(config, opened, links, tools, before, style),
         hands=tools.hands,
         prompts=PromptHooks(tools.hands.hooks, links.source if loaded is None else "resume", attach),
         skill=skill_of(surroundings, servers),
-        agents=new_agents(config, opened, tools, side_model, session),
+        agents=new_subagents(config, opened, tools, side_model, session),
         lost_agents=before.lost,
         servers=servers,
         waits_for_servers=links.relay is None and (tools.answer is None or tools.answer_any_time is not None),
@@ -160,38 +162,40 @@ def build_world(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, le
 class SessionTools(Bundle):
     """The tools of a session, what they work with, and who is asked about them."""
 
-    rewinding: Rewinding | None
+    rewinding: FileCheckpoints | None
     surroundings: ContextSources
     kinds: Mapping[str, AgentType]
     kit: BuiltinTools
     hands: Toolset
-    servers: Wired | NoServers
+    servers: SessionMcpServers | NoMcpServers
     answer: Answerer | None  # None: nobody is asked
     answer_any_time: Answerer | None  # also for a subagent in the background
 
 
-def build_tools(config: ResolvedConfig, opened: Opened, links: FrontEndLinks, built: Built) -> SessionTools:
+def build_tools(config: ResolvedConfig, opened: OpenedSession, links: HostCallbacks, built: Built) -> SessionTools:
     journal = opened.journal
-    rewinding = new_rewinding(config, journal)
-    place = new_place(config, journal, rewinding)
-    surroundings = surroundings_of(config, place, lambda: kit.children)
-    kinds = with_capped_effort(kinds_of(config.options, surroundings), config.settings)
-    kit = new_kit(config, place, tool_links(config, opened, links, kinds, built), noting(config, built))
-    answer, any_time = answerers(config, links, permission_tool(config.options, built))
+    rewinding = new_checkpoints(config, journal)
+    place = new_workspace(config, journal, rewinding)
+    surroundings = new_context_sources(config, place, lambda: kit.children)
+    kinds = cap_agent_effort(kinds_of(config.options, surroundings), config.settings)
+    kit = new_builtin_tools(
+        config, place, make_tool_links(config, opened, links, kinds, built), make_sandbox_access(config, built)
+    )
+    answer, any_time = make_answerers(config, links, make_permission_tool(config.options, built))
     hooks = new_hooks(config, kit, opened, links)
-    idle = idle_tools(opened, surroundings, attended=answer is not None)
-    hands = new_hands(config, kit, hooks, idle, built, attended=answer is not None)
-    servers = config.holder.run(wired, config, kit, hands, links.relay)
+    idle = list_idle_tools(opened, surroundings, attended=answer is not None)
+    hands = new_toolset(config, kit, hooks, idle, built, attended=answer is not None)
+    servers = config.holder.run(connect_mcp_servers, config, kit, hands, links.relay)
     return SessionTools(rewinding, surroundings, kinds, kit, hands, servers, answer, any_time)
 
 
 # --- what tools work with ---------------------------------------------------------------------------
 
 
-def tool_links(  # what tools reach
+def make_tool_links(  # what tools reach
     config: ResolvedConfig,
-    opened: Opened,
-    links: FrontEndLinks,
+    opened: OpenedSession,
+    links: HostCallbacks,
     kinds: Mapping[str, AgentType],
     built: Built,
 ) -> ToolLinks:
@@ -200,19 +204,21 @@ def tool_links(  # what tools reach
     return ToolLinks(
         mode=lambda: policy.current.mode,
         change_mode=lambda mode: built().session.change(replace(policy.current, mode=mode)),
-        past=past_of(opened.journal),
-        agent_types=told(kinds),
+        past=make_recall_command(opened.journal),
+        agent_types=describe_agent_types(kinds),
         send_agent=lambda given, calling: built().agents.send(given, calling),  # noqa: PLW0108  # made later
         task_changed=links.task_changed,
         load_skill=lambda name, arguments: built().around.skills.load(name, arguments).text,
         names_host=lambda host: gate.names_host(host, policy.current),
-        ask_small=small_asker(lambda: built().mind),
+        ask_small=make_side_call(lambda: built().mind),
         search_command=config.settings.search_command or "",
-        search_service=searcher(lambda: built().mind) if service_searches(config.loop, config.settings) else None,
+        search_service=make_service_search(lambda: built().mind)
+        if has_service_search(config.loop, config.settings)
+        else None,
     )
 
 
-def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Rewinding | None) -> Workspace:
+def new_workspace(config: ResolvedConfig, journal: FileJournal | None, rewinding: FileCheckpoints | None) -> Workspace:
     """With what tools store beside the session's file: long results, and which files were read."""
     # Where it really is, before any command runs: from then on no link on the way is followed.
     spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results" if journal is not None else ""
@@ -228,21 +234,21 @@ def new_place(config: ResolvedConfig, journal: FileJournal | None, rewinding: Re
     )
 
 
-def surroundings_of(config: ResolvedConfig, place: Workspace, children: Callable[[], Children]) -> ContextSources:
+def new_context_sources(config: ResolvedConfig, place: Workspace, children: Callable[[], Children]) -> ContextSources:
     options = config.options
     tells_place = options.exclude_dynamic_sections and not config.system[0]  # our own prompt: another does not tell it
-    return around(config, place, children, tells_place=tells_place)
+    return read_context_sources(config, place, children, tells_place=tells_place)
 
 
-def new_rewinding(config: ResolvedConfig, journal: FileJournal | None) -> Rewinding | None:
+def new_checkpoints(config: ResolvedConfig, journal: FileJournal | None) -> FileCheckpoints | None:
     if journal is None or config.environment.get(CHECKPOINTS) not in ("1", "true"):
         return None
-    from mainspring.agent.rewinding import Rewinding
+    from mainspring.agent.rewinding import FileCheckpoints
 
-    return Rewinding(journal, config.gate, config.cwd, lambda: config.policy.current)
+    return FileCheckpoints(journal, config.gate, config.cwd, lambda: config.policy.current)
 
 
-def new_kit(config: ResolvedConfig, place: Workspace, links: ToolLinks, walls: WallsOf) -> BuiltinTools:
+def new_builtin_tools(config: ResolvedConfig, place: Workspace, links: ToolLinks, walls: WallsOf) -> BuiltinTools:
     gate, environment, settings, options = config.gate, config.environment, config.settings, config.options
 
     def only_reads(command: str) -> bool:
@@ -276,7 +282,7 @@ def new_kit(config: ResolvedConfig, place: Workspace, links: ToolLinks, walls: W
     )
 
 
-def noting(config: ResolvedConfig, built: Built) -> WallsOf:
+def make_sandbox_access(config: ResolvedConfig, built: Built) -> WallsOf:
     """What a command may reach. The level of the sandbox is put down in the journal with the first one."""
     noted: list[asyncio.Future[None]] = []
 
@@ -292,7 +298,7 @@ def noting(config: ResolvedConfig, built: Built) -> WallsOf:
     return walls
 
 
-def past_of(journal: FileJournal | None) -> Callable[[], tuple[str, ...] | None]:
+def make_recall_command(journal: FileJournal | None) -> Callable[[], tuple[str, ...] | None]:
     """The program that searches what was said before."""
 
     def past() -> tuple[str, ...] | None:
@@ -303,7 +309,7 @@ def past_of(journal: FileJournal | None) -> Callable[[], tuple[str, ...] | None]
     return past
 
 
-def permission_tool(options: SessionOptions, built: Built) -> PermissionTool | None:
+def make_permission_tool(options: SessionOptions, built: Built) -> PermissionTool | None:
     name = options.permission_prompt_tool_name
     if name is None or (name == STDIO and options.driven):
         return None
@@ -312,8 +318,8 @@ def permission_tool(options: SessionOptions, built: Built) -> PermissionTool | N
     return PermissionTool(name, options, lambda: built().mcp)
 
 
-def answerers(
-    config: ResolvedConfig, links: FrontEndLinks, tool: PermissionTool | None
+def make_answerers(
+    config: ResolvedConfig, links: HostCallbacks, tool: PermissionTool | None
 ) -> tuple[Answerer | None, Answerer | None]:
     """Who is asked, and who can be asked at any time, also for a subagent in the background. Nobody, if the settings
     want what would be asked to be denied."""
@@ -324,16 +330,16 @@ def answerers(
     return links.answer, links.answer if links.in_background else None
 
 
-def new_hooks(config: ResolvedConfig, kit: BuiltinTools, opened: Opened, links: FrontEndLinks) -> Hooks | None:
+def new_hooks(config: ResolvedConfig, kit: BuiltinTools, opened: OpenedSession, links: HostCallbacks) -> Hooks | None:
     if not config.settings.hooks and not links.hooks:
         return None
-    from mainspring.agent.hooks import Said, hooks_of
+    from mainspring.agent.hooks import HookListeners, hooks_of
 
-    told_to = Said(config.options.tell, links.say or config.options.say)
+    told_to = HookListeners(config.options.tell, links.say or config.options.say)
     return hooks_of(config.settings, kit, opened, lambda: config.policy.current.mode, links.hooks, told_to)
 
 
-def idle_tools(opened: Opened, surroundings: ContextSources, *, attended: bool) -> set[str]:
+def list_idle_tools(opened: OpenedSession, surroundings: ContextSources, *, attended: bool) -> set[str]:
     """Of no use in this session, by name."""
     return {
         *(() if attended else FOR_PEOPLE),
@@ -342,7 +348,7 @@ def idle_tools(opened: Opened, surroundings: ContextSources, *, attended: bool) 
     }
 
 
-def new_hands(  # noqa: PLR0913  # what it is made of
+def new_toolset(  # noqa: PLR0913  # what it is made of
     config: ResolvedConfig, kit: BuiltinTools, hooks: Hooks | None, idle: set[str], built: Built, *, attended: bool
 ) -> Toolset:
     async def late(name: str) -> str:
@@ -362,7 +368,7 @@ def new_hands(  # noqa: PLR0913  # what it is made of
 # --- MCP servers -----------------------------------------------------------------------------------
 
 
-class NoServers:
+class NoMcpServers:
     """Where nobody named any, which is most often."""
 
     tools: tuple[str, ...] = ()
@@ -374,7 +380,7 @@ class NoServers:
     async def settle(self) -> None:
         pass
 
-    async def arrive(self, tool: str) -> str:  # noqa: ARG002  # as `Wired` has it
+    async def arrive(self, tool: str) -> str:  # noqa: ARG002  # as `SessionMcpServers` has it
         return ""
 
     def states(self) -> list[dict[str, str]]:
@@ -383,7 +389,7 @@ class NoServers:
     def words(self) -> tuple[SlashEntry, ...]:
         return ()
 
-    def knows(self, word: str, words: str) -> bool:  # noqa: ARG002  # as `Wired` has it
+    def knows(self, word: str, words: str) -> bool:  # noqa: ARG002  # as `SessionMcpServers` has it
         return False
 
     async def brought(self, said: str, may: May) -> tuple[User, ...]:  # noqa: ARG002
@@ -393,11 +399,13 @@ class NoServers:
         pass
 
 
-def wired(config: ResolvedConfig, kit: BuiltinTools, hands: Toolset, relay: Send | None = None) -> Wired | NoServers:
+def connect_mcp_servers(
+    config: ResolvedConfig, kit: BuiltinTools, hands: Toolset, relay: Send | None = None
+) -> SessionMcpServers | NoMcpServers:
     """`relay` reaches the servers within the program that drives us."""
     if config.servers is None:
-        return NoServers()
-    from mainspring.agent.mcp import Wired, new_servers, taken_away
+        return NoMcpServers()
+    from mainspring.agent.mcp import SessionMcpServers, new_servers, taken_away
 
     is_away = taken_away(rights.taken_away(config.options, config.settings))
     window = config.loop.model.window
@@ -410,16 +418,18 @@ def wired(config: ResolvedConfig, kit: BuiltinTools, hands: Toolset, relay: Send
         warn=config.options.tell,
         relay=relay,
     )
-    return Wired(servers, hands)
+    return SessionMcpServers(servers, hands)
 
 
 # --- what the model is told -------------------------------------------------------------------------
 
 
-def new_system(config: ResolvedConfig, tools: SessionTools, style: PromptStyle | None) -> Callable[[], tuple[str, ...]]:
+def make_system_prompt(
+    config: ResolvedConfig, tools: SessionTools, style: PromptStyle | None
+) -> Callable[[], tuple[str, ...]]:
     """The system prompt, as it is when a request is built: MCP servers that have come want the model to know things."""
     attended, nonce = tools.answer is not None, tools.surroundings.nonce
-    blocks = system_text(config.system, tools.surroundings, tools.hands.offers, attended=attended, style=style)
+    blocks = build_system_text(config.system, tools.surroundings, tools.hands.offers, attended=attended, style=style)
     alone = insert_nonce(blocks, nonce)
 
     def system() -> tuple[str, ...]:
@@ -429,16 +439,16 @@ def new_system(config: ResolvedConfig, tools: SessionTools, style: PromptStyle |
     return system
 
 
-def wants_notes(config: ResolvedConfig, opened: Opened, tools: SessionTools) -> bool:
+def wants_notes(config: ResolvedConfig, opened: OpenedSession, tools: SessionTools) -> bool:
     """They are for a person who comes back."""
     person = tools.answer is not None and tools.answer_any_time is None
     return person and opened.journal is not None and config.settings.features.auto_memory
 
 
-def new_side_model(config: ResolvedConfig, ledger: Ledger) -> Thinking:
+def new_side_model(config: ResolvedConfig, ledger: Ledger) -> SideModel:
     settings = config.settings
-    searches = service_searches(config.loop, settings)
-    return Thinking(
+    searches = has_service_search(config.loop, settings)
+    return SideModel(
         config.model.provider,
         config.loop,
         ledger,
@@ -452,11 +462,11 @@ def new_side_model(config: ResolvedConfig, ledger: Ledger) -> Thinking:
 # --- the session, and what goes with it -------------------------------------------------------------
 
 
-def new_agents(
-    config: ResolvedConfig, opened: Opened, tools: SessionTools, side_model: Thinking, session: EngineSession
-) -> AgentsOf:
-    return AgentsOf(
-        Household(
+def new_subagents(
+    config: ResolvedConfig, opened: OpenedSession, tools: SessionTools, side_model: SideModel, session: EngineSession
+) -> SessionSubagents:
+    return SessionSubagents(
+        SubagentInputs(
             config,
             tools.kit,
             opened,
@@ -470,16 +480,16 @@ def new_agents(
     )
 
 
-def new_about(  # noqa: PLR0913, PLR0917  # all that there is
+def new_session_info(  # noqa: PLR0913, PLR0917  # all that there is
     config: ResolvedConfig,
-    opened: Opened,
-    links: FrontEndLinks,
+    opened: OpenedSession,
+    links: HostCallbacks,
     tools: SessionTools,
-    before: Before,
+    before: SpentBefore,
     style: PromptStyle | None,
-) -> About:
+) -> SessionInfo:
     options, surroundings, servers = config.options, tools.surroundings, tools.servers
-    return About(
+    return SessionInfo(
         session_id=opened.session_id,
         cwd=config.cwd,
         model=config.loop.model,
@@ -487,7 +497,7 @@ def new_about(  # noqa: PLR0913, PLR0917  # all that there is
         later=lambda: servers.tools,
         servers=servers.states,
         agents=tuple(tools.kinds) or OURS,
-        commands=slash_words(options, surroundings, driven=links.relay is not None),
+        commands=list_slash_commands(options, surroundings, driven=links.relay is not None),
         skills=lambda: skill_names(surroundings),
         words=lambda: tuple([word.name for word in servers.words()]),
         mode=config.mode,
@@ -496,8 +506,8 @@ def new_about(  # noqa: PLR0913, PLR0917  # all that there is
         ignored=options.ignored,
         sandbox=lambda: config.sandboxing.words,
         output_style=style.name if style is not None else "default",
-        output_styles=lambda: style_names(surroundings),
-        used=used_before(opened.loaded),
+        output_styles=lambda: list_output_styles(surroundings),
+        used=load_usage(opened.loaded),
         max_retries=patience_of(config.settings).tries - 1,
         spent=before.spent,
     )
@@ -522,12 +532,12 @@ def new_session(
         side_jobs=deps.side_jobs,
         describe=hands.line,
     )
-    tell_of_another_model(session, config.loop, config.options)
+    warn_about_other_model(session, config.loop, config.options)
     hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))
     return session
 
 
-def tell_of_another_model(session: EngineSession, config: Config, options: SessionOptions) -> None:
+def warn_about_other_model(session: EngineSession, config: Config, options: SessionOptions) -> None:
     """Who goes on with a conversation should know that it goes to another model, perhaps of another company."""
     last = next((m.model for m in session.state.history.newest_first() if isinstance(m, Assistant) and m.model), "")
     if last and not same_model(last, config.model.name):
@@ -537,17 +547,17 @@ def tell_of_another_model(session: EngineSession, config: Config, options: Sessi
         )
 
 
-def slash_words(options: SessionOptions, found: ContextSources, *, driven: bool) -> tuple[str, ...]:
+def list_slash_commands(options: SessionOptions, found: ContextSources, *, driven: bool) -> tuple[str, ...]:
     """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
     if not options.lists_commands and not driven:
         return ()
     from mainspring.agent.own_words import ONCE, PIPE, names_at
 
     own, skills = names_at(PIPE if driven else ONCE), skill_names(found)
-    return (*own, *[entry.name for entry in others(found, own) if entry.name not in skills])
+    return (*own, *[entry.name for entry in list_other_commands(found, own) if entry.name not in skills])
 
 
-def used_before(loaded: LoadedSession | None) -> tuple[tuple[str, Usage], ...]:
+def load_usage(loaded: LoadedSession | None) -> tuple[tuple[str, Usage], ...]:
     """What each model was told and said, in a session that is taken up again."""
     if loaded is None:
         return ()
@@ -557,33 +567,35 @@ def used_before(loaded: LoadedSession | None) -> tuple[tuple[str, Usage], ...]:
 # --- what the session before it leaves --------------------------------------------------------------
 
 
-def nonce_of(loaded: LoadedSession | None) -> str:
+def find_nonce(loaded: LoadedSession | None) -> str:
     """A session that goes on keeps its own, and so does a fork: what the model has seen stays as it was (law 4). It is
     stored with the config, never read from messages: hooks and servers have a say in those."""
     config = loaded.config if loaded is not None else None
     return (config.nonce if config is not None else "") or new_nonce()
 
 
-def drawn_on(ledger: Ledger, config: ResolvedConfig, opened: Opened, before: Before) -> Ledger:
+def open_ledger(ledger: Ledger, config: ResolvedConfig, opened: OpenedSession, before: SpentBefore) -> Ledger:
     spent, source = before.spent + before.by_agents, config.options.resume or ""
-    ledger.begin_session(opened.session_id, spent, source=source, limit=money(config.options, config.settings))
+    ledger.begin_session(
+        opened.session_id, spent, source=source, limit=get_budget_limit(config.options, config.settings)
+    )
     return ledger
 
 
-def money(options: SessionOptions, settings: Settings) -> int | None:
+def get_budget_limit(options: SessionOptions, settings: Settings) -> int | None:
     given = round(options.max_budget_usd * NANOS_PER_USD) if options.max_budget_usd else None
-    return least(given, settings.api.max_cost)
+    return least_limit(given, settings.api.max_cost)
 
 
-def first_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> EnginePolicy:
+def restore_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> EnginePolicy:
     """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
     before = loaded.policy if loaded is not None else None
     if before is None:
         return EnginePolicy(config.mode)
-    return EnginePolicy(config.mode, still_available(before.model, config), before.rules, before.tools)
+    return EnginePolicy(config.mode, check_model_available(before.model, config), before.rules, before.tools)
 
 
-def still_available(model: Model | None, config: ResolvedConfig) -> Model | None:
+def check_model_available(model: Model | None, config: ResolvedConfig) -> Model | None:
     """A model that was chosen in the session before; None, and told, if the settings rule it out by now."""
     if model is None:
         return None

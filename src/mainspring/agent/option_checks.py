@@ -27,7 +27,7 @@ def check_option(option: str, value: Any, spell: Spell = by_name, *, least: int 
         check_number(option, value, LEAST[option] if least is None else least, spell)
     elif option == MONEY:
         if not is_money(value):
-            raise not_money(value, spell)
+            raise money_error(value, spell)
     elif option in IDS and not is_uuid(value):
         raise OptionError(option, f": Must be a valid UUID, such as {EXAMPLE}", value, spell)
 
@@ -42,10 +42,10 @@ def check_choice(option: str, value: str, choices: Iterable[str], spell: Spell =
 
 def check_number(option: str, value: int, least: int, spell: Spell = by_name) -> None:
     if value < least:
-        raise not_a_number(option, value, least, spell)
+        raise number_error(option, value, least, spell)
 
 
-def not_a_number(option: str, value: object, least: int, spell: Spell = by_name) -> OptionError:
+def number_error(option: str, value: object, least: int, spell: Spell = by_name) -> OptionError:
     return OptionError(option, f" is a whole number of at least {least}, not '{value}'", spell=spell)
 
 
@@ -53,5 +53,5 @@ def is_money(amount: float) -> bool:
     return 0 < amount < MOST_DOLLARS
 
 
-def not_money(value: object, spell: Spell = by_name) -> OptionError:
+def money_error(value: object, spell: Spell = by_name) -> OptionError:
     return OptionError(MONEY, f" is an amount of dollars such as 0.50, not '{value}'", spell=spell)

@@ -42,15 +42,15 @@ class OptionError(StartError):
         super().__init__(f"'{spell(option, value)}'{reason}")
 
 
-def clean(words: str) -> str:
+def sanitize_words(words: str) -> str:
     """No secrets, and nothing that a terminal obeys rather than shows."""
-    from mainspring.agent.harmless import harmless
+    from mainspring.agent.harmless import strip_control_characters
     from mainspring.secrets.redaction import redact
 
-    return harmless(redact(words))
+    return strip_control_characters(redact(words))
 
 
-def log(words: str) -> None:
+def log_warning(words: str) -> None:
     """As libraries do: who sets nothing up sees it on standard error."""
     import logging
 
@@ -144,17 +144,17 @@ class SessionOptions(Fields):
     ignored: tuple[str, ...] = ()  # what was asked for and is not honoured yet, as it was spelled
 
     # --- the front end itself ---
-    notice: Callable[[str], object] = staticmethod(log)  # hears what the person should know
-    remark: Callable[[str], object] = staticmethod(log)  # hears what hooks have for the person
+    notice: Callable[[str], object] = staticmethod(log_warning)  # hears what the person should know
+    remark: Callable[[str], object] = staticmethod(log_warning)  # hears what hooks have for the person
     spell: Spell = staticmethod(by_name)
 
     def tell(self, words: str) -> None:
         """Something that the person should know."""
-        self.notice(clean(words))
+        self.notice(sanitize_words(words))
 
     def say(self, words: str) -> None:
         """What a hook has for the person."""
-        self.remark(clean(words))
+        self.remark(sanitize_words(words))
 
     def error(self, option: str, reason: str, value: str = "") -> OptionError:
         """For an option that is wrong, spelled as the front end does."""

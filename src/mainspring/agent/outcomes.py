@@ -13,43 +13,45 @@ from mainspring.core.updates import Result
 from mainspring.core.value import Bundle
 
 
-class Row(Bundle):
+class OutcomeRow(Bundle):
     subtype: Subtype
     is_error: bool = True
     reason: str = ""  # stream-json's `terminal_reason`; empty: the terminal's own name
     words: str = ""  # what `errors` says; empty: the result's detail
 
 
-ANSWER = Row(Subtype.SUCCESS, is_error=False)
-API_FAILED = Row(Subtype.SUCCESS, reason="api_error")
+ANSWER = OutcomeRow(Subtype.SUCCESS, is_error=False)
+API_FAILED = OutcomeRow(Subtype.SUCCESS, reason="api_error")
 # The prompt, or a picture in it. It has a reason of its own; the words are the API's, if it was asked.
-TOO_MUCH = Row(Subtype.SUCCESS, words="The conversation does not fit the model's window")
-TOO_LARGE = Row(Subtype.SUCCESS, words="The request is larger than the model's service takes")
-ABORTED = Row(Subtype.ERROR_DURING_EXECUTION, words="The request was interrupted")
+TOO_MUCH = OutcomeRow(Subtype.SUCCESS, words="The conversation does not fit the model's window")
+TOO_LARGE = OutcomeRow(Subtype.SUCCESS, words="The request is larger than the model's service takes")
+ABORTED = OutcomeRow(Subtype.ERROR_DURING_EXECUTION, words="The request was interrupted")
 
-ROWS: dict[Cause, Row] = {
+ROWS: dict[Cause, OutcomeRow] = {
     Cause.END_TURN: ANSWER,
     Cause.TOKEN_BUDGET: ANSWER,
-    Cause.OUTPUT_LIMIT: Row(Subtype.SUCCESS, words="The answer was cut off"),
+    Cause.OUTPUT_LIMIT: OutcomeRow(Subtype.SUCCESS, words="The answer was cut off"),
     Cause.REFUSAL: ANSWER,
     Cause.HOOK: ANSWER,
     Cause.COMPACTED: ANSWER,
-    Cause.NOT_COMPACTED: Row(Subtype.ERROR_DURING_EXECUTION, words="The conversation was not compacted"),
-    Cause.LIMIT: Row(Subtype.ERROR_MAX_TURNS, words="Reached maximum number of turns ({turns})"),
-    Cause.BUDGET_USD: Row(
+    Cause.NOT_COMPACTED: OutcomeRow(Subtype.ERROR_DURING_EXECUTION, words="The conversation was not compacted"),
+    Cause.LIMIT: OutcomeRow(Subtype.ERROR_MAX_TURNS, words="Reached maximum number of turns ({turns})"),
+    Cause.BUDGET_USD: OutcomeRow(
         Subtype.ERROR_MAX_BUDGET_USD,
         reason="budget_exhausted",
         words="Reached maximum budget, ${cost:.4f} spent in this run",
     ),
-    Cause.STRUCTURED_OUTPUT: Row(
+    Cause.STRUCTURED_OUTPUT: OutcomeRow(
         Subtype.ERROR_MAX_STRUCTURED_OUTPUT_RETRIES,
         reason="structured_output_retry_exhausted",
         words="The model gave no output that fits the schema",
     ),
-    Cause.EMPTY_ANSWER: Row(Subtype.ERROR_DURING_EXECUTION, words="The model gave no answer"),
-    Cause.NO_PROGRESS: Row(Subtype.ERROR_DURING_EXECUTION, words="The model made no progress"),
-    Cause.MALFORMED_TOOL_USE: Row(Subtype.ERROR_DURING_EXECUTION, words="The model's tool calls stayed malformed"),
-    Cause.REFILL: Row(Subtype.ERROR_DURING_EXECUTION, words="The conversation does not fit the model's window"),
+    Cause.EMPTY_ANSWER: OutcomeRow(Subtype.ERROR_DURING_EXECUTION, words="The model gave no answer"),
+    Cause.NO_PROGRESS: OutcomeRow(Subtype.ERROR_DURING_EXECUTION, words="The model made no progress"),
+    Cause.MALFORMED_TOOL_USE: OutcomeRow(
+        Subtype.ERROR_DURING_EXECUTION, words="The model's tool calls stayed malformed"
+    ),
+    Cause.REFILL: OutcomeRow(Subtype.ERROR_DURING_EXECUTION, words="The conversation does not fit the model's window"),
     Cause.RATE_LIMIT: API_FAILED,
     Cause.OVERLOADED: API_FAILED,
     Cause.AUTH: API_FAILED,
@@ -69,7 +71,7 @@ ROWS: dict[Cause, Row] = {
 LOCAL = (Cause.COMPACTED, Cause.NOT_COMPACTED)  # of what is done without a turn
 
 
-class Outcome(Bundle):
+class RunOutcome(Bundle):
     subtype: Subtype
     is_error: bool
     reason: str
@@ -83,23 +85,23 @@ class Outcome(Bundle):
         return "; ".join(self.errors) or self.text or self.reason
 
 
-def outcome(result: Result, failure: Failure | None = None) -> Outcome:
+def make_outcome(result: Result, failure: Failure | None = None) -> RunOutcome:
     row = ROWS[result.cause]
     reason = row.reason or result.terminal.value
     if not row.is_error:
         silent = result.terminal is Terminal.HOOK_STOPPED or result.cause is Cause.COMPACTED
         text = "" if silent else result.text
-        return Outcome(row.subtype, row.is_error, reason, text, ())
+        return RunOutcome(row.subtype, row.is_error, reason, text, ())
     partial = result.cause is Cause.OUTPUT_LIMIT
     if row.subtype is Subtype.SUCCESS and failure is not None and not partial:
-        return Outcome(row.subtype, row.is_error, reason, prose_of(failure), (), failure.status)
+        return RunOutcome(row.subtype, row.is_error, reason, prose_of(failure), (), failure.status)
     said = row.words.format(turns=result.turns, cost=result.cost / NANOS_PER_USD)
     words = ": ".join([part for part in (said, result.detail) if part])
     if partial:
-        return Outcome(row.subtype, row.is_error, reason, result.text, (words,))
+        return RunOutcome(row.subtype, row.is_error, reason, result.text, (words,))
     if row.subtype is Subtype.SUCCESS:
-        return Outcome(row.subtype, row.is_error, reason, words, ())
-    return Outcome(row.subtype, row.is_error, reason, None, (words,))
+        return RunOutcome(row.subtype, row.is_error, reason, words, ())
+    return RunOutcome(row.subtype, row.is_error, reason, None, (words,))
 
 
 # --- an API's failure -------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class PermissionTool:
         asked = {key: known[key] for key in ("tool_name", "input", "tool_use_id")}
         try:
             server, tool = self._found()
-            return answered(await server.call(tool, asked, cast("ToolContext", Silent())))
+            return read_permission_answer(await server.call(tool, asked, cast("ToolContext", SilentContext())))
         except ToolError as error:
             return approval_to_text(Approval("deny", message=f"The permission tool '{self.name}' failed: {error}"))
 
@@ -62,14 +62,14 @@ class PermissionTool:
         raise ToolError(words)
 
 
-class Silent:
+class SilentContext:
     """It asks for nobody's attention while it works."""
 
     def progress(self, text: str) -> None:
         pass
 
 
-def answered(result: dict[str, Any]) -> str:
+def read_permission_answer(result: dict[str, Any]) -> str:
     """The first text, if it is an answer; `approval` says no to everything else."""
     parts = [cast("dict[str, Any]", part) for part in result.get("content") or () if isinstance(part, dict)]
     texts = [part.get("text", "") for part in parts if part.get("type") == "text"]

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from mainspring.agent.json_values import listed, table
-from mainspring.agent.options import MODES, OTHER_MODES, log
-from mainspring.agent.rights import AUTO, BYPASS, expanded
+from mainspring.agent.json_values import as_list, as_object
+from mainspring.agent.options import MODES, OTHER_MODES, log_warning
+from mainspring.agent.rights import AUTO, BYPASS, expand_home
 from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
 from mainspring.engine.session import EngineSession
@@ -50,7 +50,7 @@ class PermissionUpdates:
         may_bypass: bool,
         auto_disabled: str = "",
         keeper: SettingsWriter | None = None,
-        tell: Callable[[str], object] = log,
+        tell: Callable[[str], object] = log_warning,
     ) -> None:
         """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
@@ -93,7 +93,7 @@ class PermissionUpdates:
 
     async def apply(self, updates: object) -> None:
         """Those that make sense; one that does not gives no right to anybody."""
-        for update in map(table, listed(updates)):
+        for update in map(as_object, as_list(updates)):
             if await self._made(update):
                 await self._keep(update)
 
@@ -137,7 +137,7 @@ class PermissionUpdates:
         if source is None or self._keeper is None:
             return
         try:
-            change = lasting(update, source, self._place)
+            change = update_to_change(update, source, self._place)
         except UsageError as error:
             self._tell(f"not kept in the {source} settings: {error}")
             return
@@ -149,7 +149,7 @@ class PermissionUpdates:
             self._tell(DENY_STAYS if deny else "rules that were read when this session began hold until it ends")
 
     def _folders(self, *, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
-        new, gone = real(added, self._place), real(removed, self._place)
+        new, gone = resolve_folders(added, self._place), resolve_folders(removed, self._place)
         self.set_folders(tuple([one for one in dict.fromkeys([*self._place.folders, *new]) if one not in gone]))
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
@@ -176,7 +176,7 @@ def permission_updates(
 # --- in a file --------------------------------------------------------------------------------------
 
 
-def lasting(update: dict[str, Any], source: SettingsSource, place: Workspace) -> Change:
+def update_to_change(update: dict[str, Any], source: SettingsSource, place: Workspace) -> Change:
     """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
     from mainspring.settings.writing import ListChange, ModeChange
 
@@ -188,10 +188,12 @@ def lasting(update: dict[str, Any], source: SettingsSource, place: Workspace) ->
             return ModeChange(mode)
         case "addDirectories":
             named = folders_in(update)  # a project's may be relative, and mean the same on another machine
-            return ListChange("additionalDirectories", real(named, place) if source is SettingsSource.USER else named)
+            return ListChange(
+                "additionalDirectories", resolve_folders(named, place) if source is SettingsSource.USER else named
+            )
         case "removeDirectories":
             named = folders_in(update)
-            return ListChange("additionalDirectories", removed=(*named, *real(named, place)))
+            return ListChange("additionalDirectories", removed=(*named, *resolve_folders(named, place)))
         case kind:
             return lasting_rules(str(kind), cast("Behavior", update["behavior"]), rules_in(update))
 
@@ -222,15 +224,15 @@ def mode_named(said: object) -> str:
 
 
 def rules_in(update: dict[str, Any]) -> tuple[str, ...]:
-    return tuple([rule for one in listed(update.get("rules")) if (rule := written(table(one)))])
+    return tuple([rule for one in as_list(update.get("rules")) if (rule := format_rule(as_object(one)))])
 
 
-def real(folders: tuple[str, ...], place: Workspace) -> tuple[str, ...]:
-    found = [os.path.join(place.root, expanded(one, place.home)) for one in folders]  # noqa: PTH118
+def resolve_folders(folders: tuple[str, ...], place: Workspace) -> tuple[str, ...]:
+    found = [os.path.join(place.root, expand_home(one, place.home)) for one in folders]  # noqa: PTH118
     return tuple([os.path.realpath(path) for path in found])
 
 
-def written(rule: dict[str, Any]) -> str:
+def format_rule(rule: dict[str, Any]) -> str:
     """As text; empty if it is none."""
     tool, content = rule.get("toolName"), rule.get("ruleContent")
     if not isinstance(tool, str) or not tool:
@@ -239,4 +241,4 @@ def written(rule: dict[str, Any]) -> str:
 
 
 def folders_in(update: dict[str, Any]) -> tuple[str, ...]:
-    return tuple([one for one in listed(update.get("directories")) if isinstance(one, str) and one])
+    return tuple([one for one in as_list(update.get("directories")) if isinstance(one, str) and one])

@@ -19,36 +19,36 @@ def medium_in(fd: int, name: str) -> MentionMedia | None:
     """What an open file is, by its first bytes; None: neither of the two. What no model would take is not read."""
     head, size = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
     if (found := images.image_in(head)) is not None:
-        return too_large(found, size) or of_image(read_all(fd, name, images.MOST_BYTES))
+        return too_large(found, size) or make_image_media(read_all(fd, name, images.MOST_BYTES))
     if pdf.is_pdf(head):
         why = pdf.too_large(size)
-        return refused("PDF", why, SOME_PAGES) if why else of_document(read_all(fd, name, pdf.MOST_BYTES))
+        return refuse_media("PDF", why, SOME_PAGES) if why else make_document_media(read_all(fd, name, pdf.MOST_BYTES))
     return None
 
 
-def of_image(data: bytes) -> MentionMedia | None:
+def make_image_media(data: bytes) -> MentionMedia | None:
     found = images.image_in(data)  # how large it is may stand far behind its first bytes
     if found is None:
         return None
     size = f", {found.size[0]} x {found.size[1]}" if found.size else ""
-    made = MentionMedia(f"{kind_of(found)}{size}", Image(found.media_type, base64(data)), data)
+    made = MentionMedia(f"{kind_of(found)}{size}", Image(found.media_type, encode_base64(data)), data)
     return too_large(found, len(data)) or made
 
 
-def of_document(data: bytes) -> MentionMedia:
+def make_document_media(data: bytes) -> MentionMedia:
     pages = pdf.pages_of(data)
     if why := pdf.too_long(pages):
-        return refused("PDF", why, SOME_PAGES)
+        return refuse_media("PDF", why, SOME_PAGES)
     what = f"PDF, {pages:,} page{'' if pages == 1 else 's'}" if pages else "PDF"
-    return MentionMedia(what, Document("application/pdf", base64(data)), data)
+    return MentionMedia(what, Document("application/pdf", encode_base64(data)), data)
 
 
 def too_large(found: images.ImageInfo, size: int) -> MentionMedia | None:
     why = images.too_large(found, size)
-    return refused(kind_of(found), why, SMALLER) if why else None
+    return refuse_media(kind_of(found), why, SMALLER) if why else None
 
 
-def refused(what: str, why: str, way_out: str) -> MentionMedia:
+def refuse_media(what: str, why: str, way_out: str) -> MentionMedia:
     return MentionMedia(what, why_not=f"it {why}", way_out=way_out)
 
 
@@ -56,5 +56,5 @@ def kind_of(found: images.ImageInfo) -> str:
     return f"{found.media_type.partition('/')[2].upper()} image"
 
 
-def base64(data: bytes) -> str:
+def encode_base64(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode("ascii")

@@ -35,7 +35,7 @@ def text_prompt(text: str) -> Prompt:
     return Prompt((Text(text),))
 
 
-def with_data(content: tuple[Content, ...], data: str) -> tuple[Content, ...]:
+def append_piped_data(content: tuple[Content, ...], data: str) -> tuple[Content, ...]:
     """Behind the last text, as one text with it."""
     if not data:
         return content

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import PermissionRequest
@@ -42,12 +42,12 @@ MOST_NAMED = 10
 FREE = ("acceptEdits", "bypassPermissions")  # modes in which edits of the project's files are not asked for
 
 
-class Limits(Bundle):
+class CheckpointLimits(Bundle):
     file: int = LARGEST
     total: int = TOTAL
 
 
-class Rewinding:
+class FileCheckpoints:
     """Of one session. Made while its event loop runs: tools keep from their threads."""
 
     def __init__(
@@ -56,11 +56,11 @@ class Rewinding:
         gate: PermissionChecker,
         root: str,
         policy: Callable[[], EnginePolicy],
-        limits: Limits | None = None,
+        limits: CheckpointLimits | None = None,
     ) -> None:
         """`root`: the working folder, from which rules are meant. `policy`: in force in the session."""
         self._journal, self._gate, self._root, self._policy = journal, gate, root, policy
-        self._limits = limits or Limits()
+        self._limits = limits or CheckpointLimits()
         self._loop = asyncio.get_running_loop()
         self._kept = journal.keep_files()
         self._size = -1  # of all that is kept; not counted yet
@@ -78,7 +78,7 @@ class Rewinding:
     async def _append(self, real: str, now: FileState, rewound: str = "") -> None:
         now = self._bounded(now)
         await self._journal.append(
-            FileRecord(real, milliseconds(), now.there, now.mode, now.digest, now.data, now.why, rewound)
+            FileRecord(real, now_ms(), now.there, now.mode, now.digest, now.data, now.why, rewound)
         )
 
     def _bounded(self, now: FileState) -> FileState:
@@ -120,7 +120,7 @@ class Rewinding:
             if done is not None:
                 changed[real] = done
         if left:
-            raise UsageError(incomplete(len(changed), left))
+            raise UsageError(describe_incomplete_rewind(len(changed), left))
         lines = changed.values()
         return {
             "canRewind": True,
@@ -168,10 +168,10 @@ class Rewinding:
             raise ToolError(f"no tool may change it now: {verdict.reason}")
 
 
-def milliseconds() -> int:
+def now_ms() -> int:
     return int(time.time() * 1_000)
 
 
-def incomplete(done: int, left: list[str]) -> str:
+def describe_incomplete_rewind(done: int, left: list[str]) -> str:
     more = f", and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
-    return f"Put back: {count(done, 'file')}, but not {', '.join(left[:MOST_NAMED])}{more}"
+    return f"Put back: {plural(done, 'file')}, but not {', '.join(left[:MOST_NAMED])}{more}"

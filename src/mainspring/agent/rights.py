@@ -45,8 +45,8 @@ def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
     check_names(options, settings)
     check_folders(options, settings, cwd, home)
     return PermissionChecker(
-        rules(options, settings, cwd),
-        folders=(cwd, *folders(options, settings, cwd, home)),
+        collect_rules(options, settings, cwd),
+        folders=(cwd, *list_additional_folders(options, settings, cwd, home)),
         home=home,
         ours=ours,
         trusted=trusted,
@@ -77,18 +77,20 @@ def check_names(options: SessionOptions, settings: Settings) -> None:
         tell_of_slips(options, settings)
 
 
-def rules(options: SessionOptions, settings: Settings, cwd: str) -> tuple[RuleText, ...]:
+def collect_rules(options: SessionOptions, settings: Settings, cwd: str) -> tuple[RuleText, ...]:
     given = settings.permissions
     said = [
         *[("deny", entry) for entry in given.deny],
         *[("ask", entry) for entry in given.ask],
         *[("allow", entry) for entry in given.allow],
     ]
-    from_settings = [RuleText(kind, entry.text, NAMES[entry.origin.source], base(entry, cwd)) for kind, entry in said]
+    from_settings = [
+        RuleText(kind, entry.text, NAMES[entry.origin.source], get_rule_base(entry, cwd)) for kind, entry in said
+    ]
     from_flags = [RuleText("deny", text, "flag", cwd) for text in options.disallowed_tools]
     if not given.managed_only:
         from_flags += [RuleText("allow", text, "flag", cwd) for text in options.allowed_tools]
-    written = (*from_settings, *from_sandbox(settings, cwd), *from_flags)
+    written = (*from_settings, *make_sandbox_rules(settings, cwd), *from_flags)
     if settings.sandbox.managed_domains_only:
         return tuple([rule for rule in written if not opens_web(rule)])
     return written
@@ -99,23 +101,25 @@ def opens_web(rule: RuleText) -> bool:
     return rule.behavior == "allow" and rule.text.lstrip().startswith("WebFetch") and rule.source != "administrator"
 
 
-def from_sandbox(settings: Settings, cwd: str) -> list[RuleText]:
+def make_sandbox_rules(settings: Settings, cwd: str) -> list[RuleText]:
     """What the sandbox keeps from commands is kept from tools, too."""
     given = settings.sandbox
     said = [
         *[(f"WebFetch(domain:{entry.text})", entry) for entry in given.denied_domains],
-        *[(f"Read({pattern(entry, cwd)})", entry) for entry in given.unreadable],
-        *[(f"Edit({pattern(entry, cwd)})", entry) for entry in given.read_only],
+        *[(f"Read({sandbox_path_to_pattern(entry, cwd)})", entry) for entry in given.unreadable],
+        *[(f"Edit({sandbox_path_to_pattern(entry, cwd)})", entry) for entry in given.read_only],
     ]
-    return [RuleText("deny", rule, NAMES[entry.origin.source], base(entry, cwd)) for rule, entry in said]
+    return [RuleText("deny", rule, NAMES[entry.origin.source], get_rule_base(entry, cwd)) for rule, entry in said]
 
 
-def pattern(entry: SettingEntry, cwd: str) -> str:
+def sandbox_path_to_pattern(entry: SettingEntry, cwd: str) -> str:
     """A path of `sandbox.filesystem` in the words of a rule, where `/path` would be relative."""
     path = entry.text.replace("(", "\\(").replace(")", "\\)")
     if path.startswith("~"):
         return path
-    return f"//{path.lstrip('/')}" if path.startswith("/") else f"/{base(entry, cwd)}/{path.removeprefix('./')}"
+    return (
+        f"//{path.lstrip('/')}" if path.startswith("/") else f"/{get_rule_base(entry, cwd)}/{path.removeprefix('./')}"
+    )
 
 
 def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tuple[str, ...]:
@@ -125,12 +129,12 @@ def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tup
 
     found: list[str] = []
     for entry in entries:
-        path = os.path.join(base(entry, cwd), expanded(entry.text, home))  # noqa: PTH118  # pathlib takes 8 ms
+        path = os.path.join(get_rule_base(entry, cwd), expand_home(entry.text, home))  # noqa: PTH118  # pathlib takes 8 ms
         found += glob.glob(path, recursive=True, include_hidden=True) if glob.has_magic(path) else [path]  # noqa: PTH207
     return tuple(dict.fromkeys([os.path.normpath(path) for path in found]))
 
 
-def base(entry: SettingEntry, cwd: str) -> str:
+def get_rule_base(entry: SettingEntry, cwd: str) -> str:
     """What `/path` in a rule is relative to: for files of the user's side, the folder of the file."""
     if entry.origin.source in (SettingsSource.USER, SettingsSource.ADMINISTRATOR) and entry.origin.place.startswith(
         "/"
@@ -139,10 +143,10 @@ def base(entry: SettingEntry, cwd: str) -> str:
     return cwd
 
 
-def folders(options: SessionOptions, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
+def list_additional_folders(options: SessionOptions, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
     """Those that were added to the working folder."""
-    named = [real(folder, cwd, home) for folder in options.add_dirs]
-    listed = [spelled(entry.text, cwd, home) for entry in settings.permissions.directories]
+    named = [resolve_folder(folder, cwd, home) for folder in options.add_dirs]
+    listed = [absolute_folder(entry.text, cwd, home) for entry in settings.permissions.directories]
     out = leading_out(listed, (cwd, *named))
     return tuple(dict.fromkeys([*named, *[os.path.realpath(path) for path in listed if path not in out]]))
 
@@ -171,35 +175,35 @@ def left_out(origin: str, key: str, text: str, found: str) -> str:
 def check_folders(options: SessionOptions, settings: Settings, cwd: str, home: str) -> None:
     """One that is not there gives nobody any right, but somebody meant another: who names it now is told so at once."""
     for folder in options.add_dirs:
-        if not os.path.isdir(real(folder, cwd, home)):  # noqa: PTH112  # pathlib takes 8 ms
+        if not os.path.isdir(resolve_folder(folder, cwd, home)):  # noqa: PTH112  # pathlib takes 8 ms
             raise options.error("add_dirs", ": there is no such folder", folder)
     entries = settings.permissions.directories
-    named = [real(folder, cwd, home) for folder in options.add_dirs]
-    out = leading_out([spelled(entry.text, cwd, home) for entry in entries], (cwd, *named))
+    named = [resolve_folder(folder, cwd, home) for folder in options.add_dirs]
+    out = leading_out([absolute_folder(entry.text, cwd, home) for entry in entries], (cwd, *named))
     for entry in entries:
-        if found := out.get(spelled(entry.text, cwd, home)):
+        if found := out.get(absolute_folder(entry.text, cwd, home)):
             options.tell(left_out(entry.origin.place, "permissions.additionalDirectories", entry.text, found))
-        elif not os.path.isdir(real(entry.text, cwd, home)):  # noqa: PTH112
+        elif not os.path.isdir(resolve_folder(entry.text, cwd, home)):  # noqa: PTH112
             options.tell(
                 f"{entry.origin.place}: 'permissions.additionalDirectories' has '{entry.text}', and there is no such "
                 "folder"
             )
 
 
-def real(folder: str, cwd: str, home: str) -> str:
-    return os.path.realpath(spelled(folder, cwd, home))
+def resolve_folder(folder: str, cwd: str, home: str) -> str:
+    return os.path.realpath(absolute_folder(folder, cwd, home))
 
 
-def spelled(folder: str, cwd: str, home: str) -> str:
-    return os.path.join(cwd, expanded(folder, home))  # noqa: PTH118
+def absolute_folder(folder: str, cwd: str, home: str) -> str:
+    return os.path.join(cwd, expand_home(folder, home))  # noqa: PTH118
 
 
-def expanded(folder: str, home: str | None = None) -> str:
+def expand_home(folder: str, home: str | None = None) -> str:
     """`home`: the user's, in the session's environment; None: of this process."""
     return expand_tilde(folder, users_folder({}) if home is None else home)
 
 
-def mode(options: SessionOptions, settings: Settings, environment: Mapping[str, str]) -> str:
+def choose_permission_mode(options: SessionOptions, settings: Settings, environment: Mapping[str, str]) -> str:
     chosen = options.permission_mode or settings.permissions.default_mode or DEFAULT
     if chosen == BYPASS and settings.permissions.bypass_disabled:
         raise StartError(

@@ -30,7 +30,7 @@ from mainspring.settings.values import Settings
 KEYS_NEEDED = ("https://api.openai.com", "https://openrouter.ai", "https://generativelanguage.googleapis.com")
 
 
-def routes(
+def build_router(
     settings: Settings, environment: Mapping[str, str], transport: Transport, anthropic: Callable[[], Provider]
 ) -> ProviderRouter:
     patience = patience_of(settings)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt, with_data
+from mainspring.agent.prompts import Prompt, QueuedPrompt, append_piped_data, text_prompt
 from mainspring.agent.updates import (
     AnyUpdate,
     Idle,
@@ -37,7 +37,7 @@ from mainspring.engine.wishes import parse_token_budget
 from mainspring.hooks.points import HookPoint
 
 if TYPE_CHECKING:
-    from mainspring.agent.world import World
+    from mainspring.agent.world import SessionParts
     from mainspring.engine.shared import InboxPrompt
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class LocalCommand(Bundle):
     starts_anew: bool = False  # it puts another conversation in the place of this one
 
 
-class Interrupted(Bundle):
+class InterruptResult(Bundle):
     """What an interrupt met."""
 
     met: bool  # a run was under way, or about to begin
@@ -59,7 +59,12 @@ class Interrupted(Bundle):
 
 class RunLoop:
     def __init__(
-        self, world: Callable[[], World], updates: UpdateStream, commands: dict[str, LocalCommand], *, deltas: bool
+        self,
+        world: Callable[[], SessionParts],
+        updates: UpdateStream,
+        commands: dict[str, LocalCommand],
+        *,
+        deltas: bool,
     ) -> None:
         """`world`: as it is now. `commands`: slash commands that are answered without the model, by name."""
         self._current, self._updates, self._commands, self._deltas = world, updates, commands, deltas
@@ -80,7 +85,7 @@ class RunLoop:
         self.state: State = "idle"
 
     @property
-    def _world(self) -> World:
+    def _world(self) -> SessionParts:
         return self._current()
 
     # --- what waits ---
@@ -164,7 +169,7 @@ class RunLoop:
             return self._number
         return self._number + 1 if self._queue else None
 
-    def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> Interrupted:
+    def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> InterruptResult:
         """The run under way, wherever it is, or the next one that waits. Never waits itself."""
         target = self.interrupt_target() if target is None else target
         self._hold_reports = self._hold_reports or hold_reports
@@ -175,7 +180,7 @@ class RunLoop:
         if runs:
             self._stop_run()
         self._news.set()
-        return Interrupted(runs or begins, tuple([one.id for one in self._queue]))
+        return InterruptResult(runs or begins, tuple([one.id for one in self._queue]))
 
     def _stop_run(self) -> None:
         if self._run is not None:
@@ -288,7 +293,7 @@ class RunLoop:
     async def _prompted(self, queued: QueuedPrompt) -> None:
         prompt, deps = queued.prompt, self._world.session.deps
         local = None if prompt.literal else self._commands.get(prompt.text.strip())
-        message = User(with_data(prompt.content, prompt.data), id=queued.id, at=deps.now())
+        message = User(append_piped_data(prompt.content, prompt.data), id=queued.id, at=deps.now())
         if local is not None and local.starts_anew:
             await self._answered_anew(local, prompt, message)
             return
@@ -324,13 +329,13 @@ class RunLoop:
         custom command stands for its text; a slash command that nobody knows is text."""
         if prompt.literal:
             return message, "", ""
-        from mainspring.agent.said import stands_for
+        from mainspring.agent.said import expand_slash_command
 
-        body = stands_for(prompt.text, self._world)
+        body = expand_slash_command(prompt.text, self._world)
         if body is None:
             return message, prompt.text, prompt.text
         rest = tuple([part for part in prompt.content if not isinstance(part, Text)])
-        return replace(message, content=with_data((Text(body), *rest), prompt.data)), body, ""
+        return replace(message, content=append_piped_data((Text(body), *rest), prompt.data)), body, ""
 
     def _tell_of_mentions(self, text: str, heard: tuple[User, ...]) -> None:
         attached = heard.attached if isinstance(heard, ExpandedPrompt) else ()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import User
 from mainspring.core.view import view
@@ -14,9 +14,9 @@ from mainspring.engine.prompts import AttachedMention, ExpandedPrompt
 from mainspring.engine.wishes import parse_compact_command
 
 if TYPE_CHECKING:
-    from mainspring.agent.mcp import Wired
-    from mainspring.agent.open_session import NoServers
-    from mainspring.agent.world import World
+    from mainspring.agent.mcp import SessionMcpServers
+    from mainspring.agent.open_session import NoMcpServers
+    from mainspring.agent.world import SessionParts
     from mainspring.context.named import MentionMedia, Verdict
     from mainspring.context.slash import SlashCatalog, SlashEntry
     from mainspring.context.surroundings import ContextSources
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Skill = Callable[[str, str], str]
 
 
-def stands_for(said: str, world: World) -> str | None:
+def expand_slash_command(said: str, world: SessionParts) -> str | None:
     """The prompt that it stands for; None: it is what it is, or nobody knows the word."""
     if not said.startswith("/") or parse_compact_command(said) is not None:
         return None
@@ -38,19 +38,19 @@ def stands_for(said: str, world: World) -> str | None:
         return None
 
 
-def skill_of(found: ContextSources, servers: Wired | NoServers | None = None) -> Skill:
+def skill_of(found: ContextSources, servers: SessionMcpServers | NoMcpServers | None = None) -> Skill:
     """The text of a skill or a command, by its name; it raises `ToolError`. A prompt of a server stands for itself:
-    what it says is fetched, and goes along (`attaching`)."""
+    what it says is fetched, and goes along (`make_mention_attacher`)."""
 
     def text(name: str, arguments: str) -> str:
         if servers is not None and servers.knows(name, arguments):
             return f"/{name} {arguments}".rstrip()
-        return known(found).text(name, arguments)
+        return get_slash_entries(found).text(name, arguments)
 
     return text
 
 
-def known(found: ContextSources) -> SlashCatalog:
+def get_slash_entries(found: ContextSources) -> SlashCatalog:
     """All words with a slash but our own. What was left out of them is told, once."""
     slash = found.slash
     for problem in slash.news():
@@ -58,11 +58,11 @@ def known(found: ContextSources) -> SlashCatalog:
     return slash
 
 
-def others(found: ContextSources, own: tuple[str, ...]) -> tuple[SlashEntry, ...]:
+def list_other_commands(found: ContextSources, own: tuple[str, ...]) -> tuple[SlashEntry, ...]:
     """Those that none of our own words hides."""
     if not found.has_words:  # as with most: nothing is loaded for them
         return ()
-    return tuple([entry for entry in known(found).entries() if entry.name not in own])
+    return tuple([entry for entry in get_slash_entries(found).entries() if entry.name not in own])
 
 
 def skill_names(found: ContextSources) -> tuple[str, ...]:
@@ -70,12 +70,12 @@ def skill_names(found: ContextSources) -> tuple[str, ...]:
     return tuple(found.skills.told) if found.has_skills else ()
 
 
-def attaching(
+def make_mention_attacher(
     found: ContextSources,
     gate: PermissionChecker,
     session: EngineSession,
     cwd: str,
-    servers: Wired | NoServers | None = None,
+    servers: SessionMcpServers | NoMcpServers | None = None,
 ) -> Attach:
     """Brings the files that a prompt names, by the rules for `Read` as they are then; and what it names of MCP servers.
     What the view holds already is not sent a second time. Raises `ToolError` where a server does not bring the prompt
@@ -121,8 +121,8 @@ def medium_of(fd: int, name: str) -> MentionMedia | None:
 
 def lines_of_attached(attached: tuple[AttachedMention, ...]) -> list[str]:
     """A line for each `@name` of a prompt: for the person, and harmless."""
-    return [" ".join(harmless(told(one)).split()) for one in attached]
+    return [" ".join(strip_control_characters(format_mention_notice(one)).split()) for one in attached]
 
 
-def told(one: AttachedMention) -> str:
+def format_mention_notice(one: AttachedMention) -> str:
     return f"not attached: {one.name} ({one.why_not})" if one.why_not else f"+ {one.name}, {one.what}"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from mainspring.agent.options import StartError, log
+from mainspring.agent.options import StartError, log_warning
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.settings.values import SandboxOptions as Wanted
@@ -27,7 +27,7 @@ TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
 # Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
 
 
-class Ground(Bundle):
+class SandboxConfig(Bundle):
     """What a sandbox stands on."""
 
     wanted: Wanted
@@ -39,11 +39,11 @@ class Ground(Bundle):
     masked: tuple[str, ...] = ()  # never to be read by a command: where keys are, and what the settings deny
     writable: tuple[str, ...] = ()  # beyond the folders
     read_only: tuple[str, ...] = ()
-    tell: Callable[[str], object] = log  # hears why there is none
+    tell: Callable[[str], object] = log_warning  # hears why there is none
 
 
-class Sandboxing:
-    def __init__(self, ground: Ground) -> None:
+class SessionSandbox:
+    def __init__(self, ground: SandboxConfig) -> None:
         self._ground = ground
         self._standing: SandboxStatus | None = None
         self._sandbox: SandboxRunner | None = None
@@ -137,7 +137,7 @@ class Sandboxing:
             try:
                 self._sandbox = self._build()
             except OSError as error:
-                raise refused(error) from None
+                raise no_writable_folder_error(error) from None
         return self._sandbox.around(job)
 
     def notes(self, said: tuple[str, ...]) -> tuple[str, ...]:
@@ -253,7 +253,7 @@ def is_of_user(folder: str) -> bool:
     return False
 
 
-def refused(error: OSError) -> UsageError:
+def no_writable_folder_error(error: OSError) -> UsageError:
     from mainspring.processes.bubblewrap import SandboxError
 
     return SandboxError(

@@ -8,8 +8,8 @@
         ...
     await session.close()
 
-It keeps its identity over clear, resume, rewind and reload; what changes is one private bundle (`World`), which is
-complete when it is made. Nothing runs before the updates are read. The host is called only when the reader has taken
+It keeps its identity over clear, resume, rewind and reload; what changes is one private bundle (`SessionParts`), which
+is complete when it is made. Nothing runs before the updates are read. The host is called only when the reader has taken
 every earlier update, and no method here waits for the reader: a program may read and call in one task.
 """
 
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt
-from mainspring.agent.run_loop import Interrupted, LocalCommand, RunLoop
+from mainspring.agent.run_loop import InterruptResult, LocalCommand, RunLoop
 from mainspring.agent.sessions import open_journal
 from mainspring.agent.updates import (
     AnyUpdate,
@@ -36,7 +36,7 @@ from mainspring.agent.updates import (
     UpdateStream,
 )
 from mainspring.agent.usage import OBSERVED, UsageMeter
-from mainspring.agent.world import FrontEndLinks, World
+from mainspring.agent.world import HostCallbacks, SessionParts
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result
 from mainspring.engine.endings import await_uncancellable
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from mainspring.agent.asking import HostQuestions
     from mainspring.agent.host import Host
     from mainspring.agent.permission_updates import PermissionUpdates
-    from mainspring.agent.sessions import Opened
+    from mainspring.agent.sessions import OpenedSession
     from mainspring.core.models import Model
     from mainspring.engine.ledger import Ledger
     from mainspring.tools.background import BackgroundCommand
     from mainspring.tools.mcp.servers import McpServers
 
-BuildWorld = Callable[["ResolvedConfig", "Opened", FrontEndLinks, "Ledger | None"], World]
+BuildWorld = Callable[["ResolvedConfig", "OpenedSession", HostCallbacks, "Ledger | None"], SessionParts]
 Why = Literal["clear", "resume", "rewind", "reload"]
 
 
@@ -59,7 +59,7 @@ class AgentSession:
     def __init__(  # noqa: PLR0913  # what it is made of
         self,
         config: ResolvedConfig,
-        opened: Opened,
+        opened: OpenedSession,
         host: Host | None,
         build: BuildWorld,
         *,
@@ -112,10 +112,10 @@ class AgentSession:
         """All child processes, at once. For a signal handler."""
         self.world.kit.kill()
 
-    def _take(self, config: ResolvedConfig, opened: Opened, source: str, ledger: Ledger | None = None) -> None:
+    def _take(self, config: ResolvedConfig, opened: OpenedSession, source: str, ledger: Ledger | None = None) -> None:
         self.config, self.opened = config, opened
         self._permissions = None
-        self.world: World = self._build(config, opened, self._links(config, source), ledger)
+        self.world: SessionParts = self._build(config, opened, self._links(config, source), ledger)
         session = self.world.session
         session.shared.watch(self._updates.push)
         about = self.world.about
@@ -123,14 +123,14 @@ class AgentSession:
         if self._hooks_watched:
             self.watch_hooks()
 
-    def _links(self, config: ResolvedConfig, source: str) -> FrontEndLinks:
+    def _links(self, config: ResolvedConfig, source: str) -> HostCallbacks:
         host, options, asked = self.host, config.options, None
         if host is not None:
             from mainspring.agent.asking import HostQuestions  # who asks nobody does not pay for it
 
             asked = HostQuestions(host, self._updates.caught_up, self._runs.asks, self.update_permissions)
         self._questions = asked
-        return FrontEndLinks(
+        return HostCallbacks(
             answer=asked.answer if host is not None and asked is not None and host.reach != "never" else None,
             in_background=host is not None and host.reach == "always",
             hooks=asked.hooks(options.host_hooks, options.tell) if asked is not None else (),
@@ -183,7 +183,7 @@ class AgentSession:
         """The run that an interrupt which comes now is about: the one under way, or the one that is about to begin."""
         return self._runs.interrupt_target()
 
-    def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> Interrupted:
+    def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> InterruptResult:
         """The run under way, wherever it is, or the next one that waits. Never waits itself."""
         return self._runs.interrupt(target, hold_reports=hold_reports)
 
@@ -248,7 +248,7 @@ class AgentSession:
         with self._runs.paused():
             await self._switch(config, opened, why)
 
-    async def _switch(self, config: ResolvedConfig, opened: Opened | None, why: Why) -> None:
+    async def _switch(self, config: ResolvedConfig, opened: OpenedSession | None, why: Why) -> None:
         from mainspring.agent.carry_over import carry_over, take_along
 
         before, carried = self.world.about.session_id, take_along(self.world, self.config)
@@ -261,7 +261,7 @@ class AgentSession:
         await carry_over(carried, self.world, config, reloaded=why == "reload")
         self._updates.push(SessionReset(before, self.world.about.session_id, why))
 
-    def _opened_again(self, config: ResolvedConfig) -> tuple[ResolvedConfig, Opened]:
+    def _opened_again(self, config: ResolvedConfig) -> tuple[ResolvedConfig, OpenedSession]:
         try:
             return config, open_journal(config, self._mirror)
         except StartError as error:  # somebody was faster, or has removed it
@@ -376,7 +376,7 @@ class AgentSession:
 
     def watch_hooks(self) -> None:
         """From now on there are updates for each hook, when it is asked and when it has answered."""
-        from mainspring.agent.hook_updates import watch
+        from mainspring.agent.hook_updates import attach_hook_watcher
 
         self._hooks_watched = True
-        watch(self.world.hands.hooks, self._updates)
+        attach_hook_watcher(self.world.hands.hooks, self._updates)

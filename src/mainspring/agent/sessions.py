@@ -36,13 +36,13 @@ class ResumeError(StartError):
     """The session that was asked for cannot be taken up. A driving program wants to hear of it as a result, too."""
 
 
-class Opened(Bundle):
+class OpenedSession(Bundle):
     session_id: str
     journal: FileJournal | None  # None: there is no place to write it to
     loaded: LoadedSession | None = None  # None: the session is new
 
 
-class Place(Bundle):
+class SessionLocation(Bundle):
     """Where this command's sessions are, and what is written into them."""
 
     home: str | None
@@ -60,25 +60,25 @@ class Place(Bundle):
         return Envelope(session_id, self.cwd, __version__, self.entrypoint, self.branch)
 
 
-def open_journal(config: ResolvedConfig, mirror: Mirrored | None = None) -> Opened:
+def open_journal(config: ResolvedConfig, mirror: Mirrored | None = None) -> OpenedSession:
     """The file of the session that the options name, or of a new one. Raises `StartError`."""
     place = new_place(config.environment, config.cwd, (), mirror, config.options.sessions_home)
     return open_session_file(config.options, place, new_id())
 
 
-def open_session_file(options: SessionOptions, place: Place, new_id: str) -> Opened:
+def open_session_file(options: SessionOptions, place: SessionLocation, new_id: str) -> OpenedSession:
     """`new_id` is for a session that begins now, unless the command line names one."""
-    check(options)
+    check_session_options(options)
     session_id = options.session_id or new_id
     if place.home is None:
-        return homeless(options, session_id)
+        return open_unstored_session(options, session_id)
     settings = journal_options(options, place)
     try:
-        found = wanted(options, place)
+        found = find_session_to_resume(options, place)
         if found is not None:
-            return taken_up(options, place, found, session_id, settings)
+            return resume_session_file(options, place, found, session_id, settings)
         file = file_of(place.folder, session_id)
-        return Opened(session_id, FileJournal.create(file, place.envelope(session_id), settings))
+        return OpenedSession(session_id, FileJournal.create(file, place.envelope(session_id), settings))
     except (UsageError, JournalWriteError) as error:
         raise StartError(str(error)) from None
 
@@ -89,11 +89,11 @@ def new_place(
     secrets: tuple[str, ...],
     mirror: Mirrored | None = None,
     home: str | None = None,
-) -> Place:
+) -> SessionLocation:
     """`home`: where the session is, if not in ours."""
     driver = environment.get("CLAUDE_CODE_ENTRYPOINT", "")
     entrypoint = driver if driver.isprintable() and len(driver) <= LONGEST_DRIVER else ""
-    return Place(home or home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
+    return SessionLocation(home or home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
 
 
 def branch_of(folder: str) -> str:
@@ -113,7 +113,7 @@ def branch_of(folder: str) -> str:
             folder = above
 
 
-def check(options: SessionOptions) -> None:
+def check_session_options(options: SessionOptions) -> None:
     goes_on = options.resume is not None or options.continue_conversation
     spell = options.spell
     for name, said in (("fork_session", options.fork_session), ("resume_session_at", options.resume_session_at)):
@@ -126,17 +126,17 @@ def check(options: SessionOptions) -> None:
         raise options.error("session_id", f" names a new session: with {either} add '{fork}'")
 
 
-def homeless(options: SessionOptions, session_id: str) -> Opened:
+def open_unstored_session(options: SessionOptions, session_id: str) -> OpenedSession:
     if options.resume:
-        raise ResumeError(no_conversation(options.resume))
+        raise ResumeError(format_no_session(options.resume))
     why = "there is no home: set MAINSPRING_HOME"
     if options.require_journal:
         raise options.error("require_journal", f": {why}")
     options.tell(f"{NOT_STORED}: {why}")
-    return Opened(session_id, None)
+    return OpenedSession(session_id, None)
 
 
-def journal_options(options: SessionOptions, place: Place) -> JournalOptions:
+def journal_options(options: SessionOptions, place: SessionLocation) -> JournalOptions:
     return JournalOptions(
         require=options.require_journal,
         require_option=options.spell("require_journal"),
@@ -149,12 +149,12 @@ def journal_options(options: SessionOptions, place: Place) -> JournalOptions:
 # --- going on ---------------------------------------------------------------------------------------
 
 
-def wanted(options: SessionOptions, place: Place) -> str | None:
+def find_session_to_resume(options: SessionOptions, place: SessionLocation) -> str | None:
     """The file to go on with; None for a new session, also where there is none to continue."""
     if options.resume:
-        file = by_name(options.resume, place)
+        file = find_session_by_name(options.resume, place)
         if file is None:
-            raise ResumeError(no_conversation(options.resume))
+            raise ResumeError(format_no_session(options.resume))
         return file
     if options.continue_conversation:
         from mainspring.sessions.listing import find_newest_session
@@ -164,7 +164,7 @@ def wanted(options: SessionOptions, place: Place) -> str | None:
     return None
 
 
-def by_name(name: str, place: Place) -> str | None:
+def find_session_by_name(name: str, place: SessionLocation) -> str | None:
     """By its id, from any folder; by its title only from this one; else by how its id begins."""
     assert place.home is not None
     if is_uuid(name):
@@ -172,10 +172,10 @@ def by_name(name: str, place: Place) -> str | None:
     from mainspring.sessions.listing import list_sessions_in
 
     titled = [os.fspath(entry.file) for entry in list_sessions_in(place.folder, None) if entry.title == name]
-    return titled[0] if titled else by_beginning(name.lower(), place)
+    return titled[0] if titled else find_session_by_prefix(name.lower(), place)
 
 
-def by_beginning(name: str, place: Place) -> str | None:
+def find_session_by_prefix(name: str, place: SessionLocation) -> str | None:
     """Sessions of this folder come before those of others. Of several, none is guessed."""
     if len(name) < SHORTEST or not set(name) <= OF_IDS:
         return None
@@ -200,11 +200,13 @@ def names_in(folder: str) -> list[str]:
         return []
 
 
-def no_conversation(name: str) -> str:
+def format_no_session(name: str) -> str:
     return f"No conversation found with session ID: {name}"
 
 
-def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, settings: JournalOptions) -> Opened:
+def resume_session_file(
+    options: SessionOptions, place: SessionLocation, file: str, new_id: str, settings: JournalOptions
+) -> OpenedSession:
     from mainspring.processes.read_log import copy_read_log
     from mainspring.sessions.places import id_of, read_log
     from mainspring.sessions.resume import fork_session_state, load_session
@@ -216,8 +218,8 @@ def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, sett
             forked = fork_session_state(loaded, file_of(place.folder, new_id))
             journal = FileJournal.fork(forked, place.envelope(new_id), settings)
             copy_read_log(read_log(file), read_log(forked.file))
-            warn(loaded, options)
-            return Opened(new_id, journal, forked)
+            warn_about_loaded(loaded, options)
+            return OpenedSession(new_id, journal, forked)
         session_id = id_of(file)
         loaded, journal = FileJournal.resume(file, place.envelope(session_id), settings, at=at, drops=drops)
     except OSError as error:
@@ -226,11 +228,11 @@ def taken_up(options: SessionOptions, place: Place, file: str, new_id: str, sett
         raise ResumeError(f"{error}: leave it there, or fork it with '{options.spell('fork_session')}'") from None
     except UsageError as error:
         raise ResumeError(str(error)) from None
-    warn(loaded, options)
-    return Opened(session_id, journal, loaded)
+    warn_about_loaded(loaded, options)
+    return OpenedSession(session_id, journal, loaded)
 
 
-def warn(loaded: LoadedSession, options: SessionOptions) -> None:
+def warn_about_loaded(loaded: LoadedSession, options: SessionOptions) -> None:
     for warning in loaded.warnings[:MOST_WARNINGS]:
         options.tell(warning)
     if len(loaded.warnings) > MOST_WARNINGS:

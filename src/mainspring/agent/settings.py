@@ -35,7 +35,7 @@ def asked_by(options: SessionOptions, *, consented: bool = False, shows_refused:
     )
 
 
-def broken(settings: Settings) -> list[SettingsProblem]:
+def list_broken_rules(settings: Settings) -> list[SettingsProblem]:
     """Rules that cannot be read. Most can, as one sees from their brackets: then nothing is loaded for this."""
     given = settings.permissions
     texts = [entry.text.strip() for entry in (*given.deny, *given.ask, *given.allow)]
@@ -51,8 +51,8 @@ def looks_right(rule: str) -> bool:
     return bool(name) and not {" ", ")"} & {*name} and rest.endswith(")") is bool(bracket)
 
 
-def tell(settings: Settings, options: SessionOptions) -> None:
-    problems = [*settings.problems, *broken(settings)]
+def report_settings_problems(settings: Settings, options: SessionOptions) -> None:
+    problems = [*settings.problems, *list_broken_rules(settings)]
     for problem in problems[:MOST_TOLD]:
         options.tell(str(problem).removesuffix(WAY_OUT))
     if len(problems) > MOST_TOLD:

@@ -72,7 +72,7 @@ def slips_in_rules(options: SessionOptions, settings: Settings) -> Iterator[str]
     )
     for option, behavior, texts in by_option:
         for text in texts:
-            if slip := slip_in(text, options) if looks_right(text) else broken(text, behavior):
+            if slip := slip_in(text, options) if looks_right(text) else explain_broken_rule(text, behavior):
                 yield f"'{options.spell(option, text)}': {slip}"
 
 
@@ -100,7 +100,7 @@ def is_known(tool: str) -> bool:
     return tool in SPECS or tool in OTHER_TOOLS or tool.startswith(SERVERS)
 
 
-def broken(text: str, behavior: Behavior) -> str:
+def explain_broken_rule(text: str, behavior: Behavior) -> str:
     """Of settings, `mainspring config` and the start itself tell; of options nobody else does."""
     from mainspring.permissions.rules import RuleError, parse_rule
 
@@ -129,12 +129,16 @@ def slip_in_model(name: str, settings: Settings) -> str:
     from mainspring.core.meant import closest_name
 
     near = closest_name(name, (*ALIASES, *mine, *MODELS))
-    return f"we know no model '{name}'. Did you mean '{near}'?" if near and bare(near) != bare(name) else ""
+    return (
+        f"we know no model '{name}'. Did you mean '{near}'?"
+        if near and letters_only(near) != letters_only(name)
+        else ""
+    )
 
 
 def is_listed(name: str) -> bool:
     return any(name == listed or name.startswith(f"{listed}-20") for listed in MODELS)  # with a date behind it
 
 
-def bare(name: str) -> str:
+def letters_only(name: str) -> str:
     return "".join([letter for letter in name.lower() if letter.isalpha()])

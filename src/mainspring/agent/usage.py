@@ -36,7 +36,7 @@ class UsageMeter:
             case RequestStarted():
                 self.asked(update.model)
             case ReplyDone():
-                self.replied(update.usage)
+                self.book_reply(update.usage)
             case AgentDone():
                 self.agent_ended(update.used)
             case Result():
@@ -62,7 +62,7 @@ class UsageMeter:
         self._stop_clock()
         self._model, self._asked = model, self._now()
 
-    def replied(self, used: Usage) -> None:
+    def book_reply(self, used: Usage) -> None:
         self._stop_clock()
         self._book(used, cost(used, self._known(self._model).price))
 
@@ -78,7 +78,7 @@ class UsageMeter:
     def ended(self, result: Result) -> None:
         """What no reply accounts for (attempts that failed, summaries) is booked on the model that was asked last."""
         self._stop_clock()
-        rest, spent = minus(result.usage, self._run_used), result.cost - self._run_cost
+        rest, spent = subtract_usage(result.usage, self._run_used), result.cost - self._run_cost
         by_agents = min(self._ahead, max(0, spent))
         self._ahead -= by_agents
         if rest.total or spent != by_agents:
@@ -115,7 +115,7 @@ class UsageMeter:
             self._asked = None
 
 
-def minus(all_: Usage, part: Usage) -> Usage:
+def subtract_usage(all_: Usage, part: Usage) -> Usage:
     return Usage(
         all_.input - part.input,
         all_.cache_write - part.cache_write,

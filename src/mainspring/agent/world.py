@@ -17,12 +17,12 @@ from mainspring.engine.wishes import parse_compact_command, parse_token_budget
 from mainspring.settings.home import home_folder
 
 if TYPE_CHECKING:
-    from mainspring.agent.agents import AgentsOf
+    from mainspring.agent.agents import SessionSubagents
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.agent.mcp import Wired
-    from mainspring.agent.open_session import NoServers
-    from mainspring.agent.rewinding import Rewinding
-    from mainspring.agent.sessions import Opened
+    from mainspring.agent.mcp import SessionMcpServers
+    from mainspring.agent.open_session import NoMcpServers
+    from mainspring.agent.rewinding import FileCheckpoints
+    from mainspring.agent.sessions import OpenedSession
     from mainspring.context.agents import AgentType
     from mainspring.context.surroundings import ContextSources
     from mainspring.core.models import Model
@@ -44,7 +44,7 @@ CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 STDIO = "stdio"  # as the permission prompt tool: the program that drives us is asked
 
 
-class FrontEndLinks(Bundle):
+class HostCallbacks(Bundle):
     """What the front end of a session, and the program around it, bring."""
 
     answer: Answerer | None = None  # who is asked about calls; None: nobody
@@ -57,7 +57,7 @@ class FrontEndLinks(Bundle):
     source: str = "startup"  # why the session begins, as `SessionStart` hooks are told
 
 
-class About(Bundle):
+class SessionInfo(Bundle):
     """What `init` says of a session."""
 
     session_id: str
@@ -87,7 +87,7 @@ class SessionCleanup:
 
     PATIENCE = 0.5  # seconds: a short one is finished at the end, what is left of a long one comes next time
 
-    def __init__(self, config: ResolvedConfig, opened: Opened) -> None:
+    def __init__(self, config: ResolvedConfig, opened: OpenedSession) -> None:
         self._days, self._keep = config.settings.cleanup_days, opened.session_id
         self._home = home_folder(config.environment) if self._days is not None else None
         self._thread: threading.Thread | None = None
@@ -103,16 +103,16 @@ class SessionCleanup:
             await asyncio.to_thread(self._thread.join, self.PATIENCE)
 
 
-class World(Bundle):
+class SessionParts(Bundle):
     config: ResolvedConfig
     session: EngineSession
-    about: About
+    about: SessionInfo
     hands: Toolset
     prompts: PromptHooks
     skill: Callable[[str, str], str]  # the text of one, or of a command, by its name; raises `ToolError`
-    agents: AgentsOf
+    agents: SessionSubagents
     lost_agents: tuple[AgentRecord, ...]  # that were at work when the program ended
-    servers: Wired | NoServers  # of MCP
+    servers: SessionMcpServers | NoMcpServers  # of MCP
     waits_for_servers: bool  # before the first prompt; else the first turn does
     around: ContextSources
     kinds: Mapping[str, AgentType]  # of agents; empty: ours alone
@@ -120,7 +120,7 @@ class World(Bundle):
     mind: ModelContext
     system: Callable[[], tuple[str, ...]]  # the system prompt, as it is now
     cleanup: SessionCleanup
-    rewinding: Rewinding | None = None  # None: nobody wants to go back
+    rewinding: FileCheckpoints | None = None  # None: nobody wants to go back
 
     async def open(self) -> None:
         """What takes the event loop, before the first prompt."""
@@ -155,7 +155,7 @@ class World(Bundle):
     @property
     def mcp(self) -> McpServers | None:
         """None: nobody named any."""
-        return mcp_in(self.servers)
+        return get_mcp_servers(self.servers)
 
     async def stop(self, task: str) -> None:
         """An agent or a command in the background, if it still works."""
@@ -194,6 +194,6 @@ class World(Bundle):
         return self.session.run(config=config, deltas=deltas)
 
 
-def mcp_in(servers: Wired | NoServers) -> McpServers | None:
+def get_mcp_servers(servers: SessionMcpServers | NoMcpServers) -> McpServers | None:
     """None: nobody named any."""
     return getattr(servers, "servers", None)

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.flags import readable
 from mainspring.cli.granting import READ, Granting, offer, reason, refused
 from mainspring.cli.output import Output, Style
@@ -49,7 +49,7 @@ class Keyboard(NoHost):
             )
 
     async def _answered(self, text: str) -> str:
-        self._output.line(harmless(text), Style.BOLD)
+        self._output.line(strip_control_characters(text), Style.BOLD)
         said = await self._line("> ")
         if said.strip().lower() in NO and asks_for_approval(text):
             raise DeclinedError(NOT_APPROVED)
@@ -63,13 +63,15 @@ class Keyboard(NoHost):
         """All of what will be done is shown, and what a rule would cover."""
         offered = offer(about)
         self._output.line()
-        self._output.line(harmless(about["shown"]), Style.BOLD)
+        self._output.line(strip_control_characters(about["shown"]), Style.BOLD)
         for line, style in change(about["input"]):
-            self._output.line(harmless(line), style)
-        self._output.line(harmless(reason(about)), Style.DIM)
+            self._output.line(strip_control_characters(line), style)
+        self._output.line(strip_control_characters(reason(about)), Style.DIM)
         if offered:
-            self._output.line(f"'a' allows, for the rest of this session: {harmless(offered.covers)}", Style.DIM)
-            rules = harmless(", ".join(offered.rules))
+            self._output.line(
+                f"'a' allows, for the rest of this session: {strip_control_characters(offered.covers)}", Style.DIM
+            )
+            rules = strip_control_characters(", ".join(offered.rules))
             self._output.line(f"'p' allows, and does not ask again in this project for: {rules}", Style.DIM)
         choices = "y/a/p/n" if offered else "y/n"
         while True:
@@ -144,4 +146,4 @@ def change(input: dict[str, Any]) -> list[tuple[str, Style]]:
     lines += [(f"  + {line}", Style.GREEN) for line in str(new).splitlines()]
     if len(lines) <= MOST_CHANGES:
         return lines
-    return [*lines[:MOST_CHANGES], (f"  ... {count(len(lines) - MOST_CHANGES, 'more line')}", Style.DIM)]
+    return [*lines[:MOST_CHANGES], (f"  ... {plural(len(lines) - MOST_CHANGES, 'more line')}", Style.DIM)]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from mainspring.agent.harmless import harmless
-from mainspring.agent.mind import trusts
+from mainspring.agent.harmless import strip_control_characters
+from mainspring.agent.mind import is_trusted_folder
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
+from mainspring.agent.sessions import SessionLocation, find_session_by_name, format_no_session, new_place
 from mainspring.agent.settings import settings_of
 from mainspring.cli.subcommands import Namespace
 from mainspring.context.environment import describe_workspace as place_in
@@ -75,7 +75,7 @@ def lines_of(session_id: str) -> Iterator[str]:
     return as_text(reckoned(loaded, place, SessionOptions()), loaded)
 
 
-def reckoned(loaded: LoadedSession, place: Place, options: SessionOptions) -> ContextReport:
+def reckoned(loaded: LoadedSession, place: SessionLocation, options: SessionOptions) -> ContextReport:
     config = loaded.config or Config()
     return build_context_report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
 
@@ -83,14 +83,14 @@ def reckoned(loaded: LoadedSession, place: Place, options: SessionOptions) -> Co
 # --- finding and reading it -------------------------------------------------------------------------------
 
 
-def taken(name: str, place: Place) -> LoadedSession:
-    file = by_name(name, place)
+def taken(name: str, place: SessionLocation) -> LoadedSession:
+    file = find_session_by_name(name, place)
     if file is None:
-        raise StartError(f"{no_conversation(name)}. {HOW}")
+        raise StartError(f"{format_no_session(name)}. {HOW}")
     return read(Path(file))
 
 
-def latest(place: Place) -> LoadedSession:
+def latest(place: SessionLocation) -> LoadedSession:
     file = find_newest_session(place.folder)
     if file is None:
         raise StartError(f"there is no session in '{place.folder}'. {HOW}")
@@ -140,7 +140,7 @@ def bare_events(reader: JournalReader) -> Iterator[ReportEvent]:
                 continue
 
 
-def fixed_in(place: Place, options: SessionOptions, nonce: str) -> FixedBytes:
+def fixed_in(place: SessionLocation, options: SessionOptions, nonce: str) -> FixedBytes:
     """What a session that begins here now would send first. The journal does not hold what this one did."""
     tools = [name for name in SPECS if name not in FOR_PEOPLE]
     described = sum([len(name) + len(SPECS[name][0]) + len(as_json(SPECS[name][1])) for name in tools])
@@ -149,13 +149,18 @@ def fixed_in(place: Place, options: SessionOptions, nonce: str) -> FixedBytes:
     return FixedBytes(sum(map(len, insert_nonce(blocks, nonce))), described)
 
 
-def style_in(place: Place, options: SessionOptions) -> PromptStyle | None:
+def style_in(place: SessionLocation, options: SessionOptions) -> PromptStyle | None:
     """The output style of the settings; None: the usual one, also where the one that they name is not there."""
     try:
         wanted = settings_of(options, place.cwd, os.environ).output_style
         if not wanted or wanted == DEFAULT:
             return None
-        where = MemoryLocations(place.cwd, os.path.expanduser("~"), place.home, trusted=trusts(place.home, place.cwd))  # noqa: PTH111
+        where = MemoryLocations(
+            place.cwd,
+            os.path.expanduser("~"),  # noqa: PTH111
+            place.home,
+            trusted=is_trusted_folder(place.home, place.cwd),
+        )
         style = OutputStyles(MemoryFiles(where).places(SORT)).find(wanted)
     except (StartError, UsageError):
         return None
@@ -181,7 +186,7 @@ def as_text(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
 
 
 def head(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
-    yield f"Session {loaded.session_id}, {harmless(made.model)}"
+    yield f"Session {loaded.session_id}, {strip_control_characters(made.model)}"
     how = "as the API counted them" if made.counted else "an estimate, nobody counted"
     yield f"{made.tokens:,} of {made.window:,} tokens ({made.tokens / made.window:.1%}): {how}"
     if made.compact_at is None:
@@ -220,7 +225,7 @@ def taken_out(removed: tuple[LayerTotals, ...]) -> Iterator[str]:
 
 def clean(text: str) -> str:
     """On one line, and without anything that a terminal obeys or nobody should see."""
-    return " ".join(harmless(redact(text)).split())
+    return " ".join(strip_control_characters(redact(text)).split())
 
 
 def dollars(nanos: int) -> str:

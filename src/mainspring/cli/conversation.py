@@ -9,7 +9,7 @@ import asyncio
 import os
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.open_session import open_session
 from mainspring.agent.said import lines_of_attached
 from mainspring.agent.updates import (
@@ -23,8 +23,8 @@ from mainspring.agent.updates import (
     RunBroken,
     SessionUpdate,
 )
-from mainspring.agent.words import clip
-from mainspring.agent.world import World
+from mainspring.agent.words import truncate
+from mainspring.agent.world import SessionParts
 from mainspring.cli.asking import Keyboard
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import Arguments, readable
@@ -94,24 +94,24 @@ async def understood(said: str, talk: Talk, output: Output) -> str:
 def tell_of_mentions(update: PromptExpanded, output: Lines) -> None:
     """A file that is not there, the model looks for in vain, and somebody pays for it."""
     for name in update.missing[:MOST_ABSENT]:
-        shown = harmless(name)
+        shown = strip_control_characters(name)
         output.line(f"There is no file '{shown}' here: '@{shown}' is sent as it stands.", Style.YELLOW)
     for line in lines_of_attached(update.attached):
         output.line(line, Style.DIM)
 
 
-def greet(output: Lines, world: World) -> None:
+def greet(output: Lines, world: SessionParts) -> None:
     about = world.about
     output.line(f"mainspring, {about.model.name}. '/help' says more. Ctrl-D leaves.", Style.BOLD)
     output.line(f"{len(about.tools)} tools. Mode: {about.mode}. {about.sandbox().capitalize()}.", Style.DIM)
     tell_of_last(output, world)
 
 
-def tell_of_last(output: Lines, world: World) -> None:
+def tell_of_last(output: Lines, world: SessionParts) -> None:
     """Who goes on with a session should know where."""
     last = next((m.text for m in world.session.state.history.newest_first() if is_said(m)), "")
     if last:
-        words = clip(" ".join(harmless(last).split()), LONGEST_LAST)
+        words = truncate(" ".join(strip_control_characters(last).split()), LONGEST_LAST)
         output.line(
             f"Going on with session '{world.about.session_id[:8]}', where this was said last: {words}", Style.DIM
         )
@@ -156,7 +156,7 @@ class Turn:
             case PromptBlocked():
                 screen.broke_off(update.reason)
             case PromptAnswered():
-                output.line(harmless(update.text))
+                output.line(strip_control_characters(update.text))
             case PromptReturned():
                 output.line("(interrupted)", Style.YELLOW)
             case RunBroken():

@@ -16,7 +16,7 @@ from textwrap import fill
 
 import msgspec
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.settings import settings_of
 from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State
@@ -64,7 +64,7 @@ def examined(options: SessionOptions, *, is_online: bool = False) -> Iterator[Fi
 
 
 def clean(text: str) -> str:
-    return harmless(redact(text)).replace("\n", " ")
+    return strip_control_characters(redact(text)).replace("\n", " ")
 
 
 def as_lines(found: Finding) -> str:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.agent.endpoints import Endpoint, address_place, configured, endpoint_of, key_of, key_place
+from mainspring.agent.endpoints import (
+    Endpoint,
+    address_place,
+    endpoint_of,
+    find_configured_endpoints,
+    key_of,
+    key_place,
+)
 from mainspring.agent.model import ways_out
 from mainspring.agent.options import StartError
 from mainspring.cli.doctor_checks import Finding, Findings, Here, State, asked_models, is_asked_here, wanted_key
@@ -47,7 +54,7 @@ def unknown(model: str, here: Here) -> str:
 
 
 def known(here: Here) -> tuple[Endpoint, ...]:
-    return configured(here.settings, here.environ, placed(here))
+    return find_configured_endpoints(here.settings, here.environ, placed(here))
 
 
 def placed(here: Here) -> list[str]:

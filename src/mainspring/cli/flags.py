@@ -316,7 +316,7 @@ def checked(flag: Flag, value: str, spell: Spell) -> object:
         case Takes.NUMBER:
             least = LEAST.get(option, 1)
             if not (value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS) or int(value) < least:
-                raise checks.not_a_number(option, value, least, spell)
+                raise checks.number_error(option, value, least, spell)
             return int(value)
         case Takes.MONEY:
             try:
@@ -324,7 +324,7 @@ def checked(flag: Flag, value: str, spell: Spell) -> object:
             except ValueError:
                 amount = 0
             if not checks.is_money(amount):
-                raise checks.not_money(value, spell)
+                raise checks.money_error(value, spell)
             return amount
         case Takes.CHOICE if option not in CHOICES:  # one of the command alone
             checks.check_choice(option, value, flag.choices, spell)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.value import Bundle
 from mainspring.tools.approval import Approval
 
@@ -80,6 +80,6 @@ class Granting:
         """In the local settings: in this project they hold from now on, if it is trusted."""
         kept = await self._permissions().keep_rules(rules)
         for file in kept.files:
-            tell(f"(kept in '{harmless(file)}')")
+            tell(f"(kept in '{strip_control_characters(file)}')")
         for words in dict.fromkeys([UNTRUSTED if one.endswith(NOT_TRUSTED) else one for one in kept.words]):
-            warn(harmless(words))
+            warn(strip_control_characters(words))

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.open_session import open_session
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened, ResumeError, open_journal
+from mainspring.agent.sessions import OpenedSession, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, Notice, PromptAnswered, PromptBlocked, PromptExpanded, RunBroken
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import Arguments
@@ -42,7 +42,7 @@ def headless(arguments: Arguments) -> int:
     return signals.code or code
 
 
-def opened_or_told(config: ResolvedConfig, output_format: str) -> Opened:
+def opened_or_told(config: ResolvedConfig, output_format: str) -> OpenedSession:
     """A program that reads along hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
     try:
         return open_journal(config)
@@ -55,7 +55,9 @@ def opened_or_told(config: ResolvedConfig, output_format: str) -> Opened:
         raise
 
 
-async def drive(config: ResolvedConfig, opened: Opened, given: Prompt, output_format: str, signals: Signals) -> int:
+async def drive(
+    config: ResolvedConfig, opened: OpenedSession, given: Prompt, output_format: str, signals: Signals
+) -> int:
     deltas = config.options.include_partial_messages
     session = open_session(config, opened=opened, deltas=deltas)
     signals.kill = session.kill
@@ -138,9 +140,9 @@ class Bare:
                 pass
 
     async def _end(self, result: Result) -> None:
-        from mainspring.agent.outcomes import outcome
+        from mainspring.agent.outcomes import make_outcome
 
-        out = outcome(result, self._failure)
+        out = make_outcome(result, self._failure)
         self.failed = out.is_error
         partial = out.is_error and result.cause is Cause.OUTPUT_LIMIT  # it is all that there will be
         self._answer = out.text or "" if partial or not out.is_error else ""
@@ -158,7 +160,7 @@ class Bare:
         await self._put(text)
 
     async def _put(self, text: str) -> None:
-        shown = harmless(text) if os.isatty(1) else text
+        shown = strip_control_characters(text) if os.isatty(1) else text
         if shown:
             await self._write(shown.rstrip("\n").encode(errors="replace") + b"\n")
 
@@ -166,4 +168,4 @@ class Bare:
 def complain(words: str) -> None:
     from mainspring.secrets.redaction import redact
 
-    print(f"mainspring: {harmless(redact(words))}", file=sys.stderr, flush=True)
+    print(f"mainspring: {strip_control_characters(redact(words))}", file=sys.stderr, flush=True)

@@ -7,11 +7,19 @@ import os
 from typing import Any, cast
 
 from mainspring.agent import rights
-from mainspring.agent.harmless import harmless
-from mainspring.agent.mcp import Found, Place, configured, hold_keys, new_servers, taken_away, undriven
-from mainspring.agent.mind import trusts
+from mainspring.agent.harmless import strip_control_characters
+from mainspring.agent.mcp import (
+    McpConfig,
+    McpConfigInput,
+    hold_keys,
+    load_mcp_config,
+    new_servers,
+    taken_away,
+    without_host_servers,
+)
+from mainspring.agent.mind import is_trusted_folder
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.settings import settings_of, tell
+from mainspring.agent.settings import report_settings_problems, settings_of
 from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
@@ -31,10 +39,14 @@ def mcp(args: Namespace) -> int:
     options = args.session
     cwd = os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     settings = settings_of(options, cwd, os.environ)
-    tell(settings, options)
+    report_settings_problems(settings, options)
     environ = {**os.environ, **settings.own_env}
     hold_keys(options, settings, environ, cwd)
-    found = undriven(configured(Place(options, settings, environ, cwd, lambda: trusts(home_folder(environ), cwd))))
+    found = without_host_servers(
+        load_mcp_config(
+            McpConfigInput(options, settings, environ, cwd, lambda: is_trusted_folder(home_folder(environ), cwd))
+        )
+    )
     states = asyncio.run(look(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
     if args.json:
@@ -43,7 +55,11 @@ def mcp(args: Namespace) -> int:
         print(json.dumps(redacted({"mcpServers": states, "problems": list(found.problems)}), indent=2))
     else:
         shown = [line for state in states for line in lines(state)]
-        print(harmless(redact("\n".join([*shown, *[f"! {problem}" for problem in found.problems]]) or NONE)))
+        print(
+            strip_control_characters(
+                redact("\n".join([*shown, *[f"! {problem}" for problem in found.problems]]) or NONE)
+            )
+        )
     fine = all(state["status"] in ("connected", "disabled") for state in states)
     return 0 if fine and not found.problems else 1
 
@@ -58,7 +74,7 @@ def redacted(value: object) -> object:
 
 
 async def look(
-    found: Found, options: SessionOptions, settings: Settings, environ: dict[str, str], cwd: str
+    found: McpConfig, options: SessionOptions, settings: Settings, environ: dict[str, str], cwd: str
 ) -> list[dict[str, Any]]:
     from mainspring.processes.environment import child_environment
 

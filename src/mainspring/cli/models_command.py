@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.agent.model import as_set, new_config
+from mainspring.agent.model import apply_model_settings, new_config
 from mainspring.agent.options import StartError
 from mainspring.agent.settings import settings_of
 from mainspring.cli.offers import Offered, asked, servers_in
@@ -51,7 +51,7 @@ def models(args: Namespace) -> int:
 def known_models(settings: Settings) -> list[Model]:
     """Our table, then what settings add to it."""
     names = [*MODELS, *[entry.name for entry in settings.models if entry.name not in MODELS]]
-    return [as_set(model_named(name), settings) for name in names]
+    return [apply_model_settings(model_named(name), settings) for name in names]
 
 
 # --- for people -------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from mainspring.agent.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, configured, key_of, named_by
-from mainspring.agent.harmless import harmless
+from mainspring.agent.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, find_configured_endpoints, key_of, named_by
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.model import Environment, key_for
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Trouble
@@ -53,7 +53,7 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
     """Each once. `environment`: with what the user's settings add. `models` are those that a run would ask."""
     ours = at_home(settings, environment)
     found = {ours.url: ours} if ours is not None else {}
-    for endpoint in configured(settings, environment, models):
+    for endpoint in find_configured_endpoints(settings, environment, models):
         server = server_at(endpoint, environment)
         found.setdefault(server.url, server)
     return tuple(found.values())
@@ -113,7 +113,7 @@ async def offered(server: Server) -> Offered:
             status, body = await fetched(server, key)
     except ProviderError as error:
         silent = "" if error.failure.kind is Trouble.AUTH else "no answer: "  # else the helper has spoken
-        return replace(nothing, error=f"{silent}{harmless(error.failure.detail)}")
+        return replace(nothing, error=f"{silent}{strip_control_characters(error.failure.detail)}")
     except TimeoutError:
         return replace(nothing, error=f"no answer within {PATIENCE:.0f} seconds")
     except UsageError as error:
@@ -146,7 +146,7 @@ async def fetched(server: Server, key: ApiKey) -> tuple[int, bytes]:
 
 def listed(body: Any) -> tuple[tuple[str, int], ...]:
     """The names in their order. Some servers also say how much a model can read, each in its own field."""
-    return tuple([(harmless(str(entry["id"])), window_of(entry)) for entry in body["data"]])
+    return tuple([(strip_control_characters(str(entry["id"])), window_of(entry)) for entry in body["data"]])
 
 
 def window_of(entry: dict[str, Any]) -> int:

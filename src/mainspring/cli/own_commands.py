@@ -9,7 +9,7 @@ import asyncio
 import os
 import signal
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import Style
 from mainspring.cli.talk import Lines
 
@@ -28,7 +28,7 @@ async def run_own(command: str, output: Lines) -> None:
             child.send_signal(signal.SIGHUP)
             raise
     except OSError as error:
-        output.line(f"The shell cannot be started: {harmless(str(error))}", Style.RED)
+        output.line(f"The shell cannot be started: {strip_control_characters(str(error))}", Style.RED)
         return
     finally:
         signal.signal(signal.SIGINT, before)

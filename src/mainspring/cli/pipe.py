@@ -8,7 +8,7 @@ import os
 from collections.abc import AsyncGenerator
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
-from mainspring.agent.options import SessionOptions, StartError, clean
+from mainspring.agent.options import SessionOptions, StartError, sanitize_words
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import Arguments
 from mainspring.cli.hearing import lines
@@ -43,7 +43,7 @@ def made_or_told(arguments: Arguments) -> Door:
         return Door(arguments.session, Process(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
     except (StartError, UsageError) as error:
         session_id = arguments.values.get("session_id") or arguments.values.get("resume") or new_id()
-        os.write(1, safe_bytes(1, line_of(never_begun(clean(str(error)), session_id))))
+        os.write(1, safe_bytes(1, line_of(never_begun(sanitize_words(str(error)), session_id))))
         raise
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
-from mainspring.agent.harmless import harmless
-from mainspring.agent.outcomes import LOCAL, outcome
-from mainspring.agent.words import clip, count
+from mainspring.agent.harmless import strip_control_characters
+from mainspring.agent.outcomes import LOCAL, make_outcome
+from mainspring.agent.words import plural, truncate
 from mainspring.cli.output import Output, Style
 from mainspring.core.messages import ToolCall
 from mainspring.core.models import MODELS, Model, same_model
@@ -92,11 +92,11 @@ class Screen:
         """Whose calls these are, and what it calls; what it reports is the outcome of its own call."""
         match update:
             case AgentStarted():
-                self._agents[update.agent_id] = clip(" ".join(update.description.split()), LONGEST_NAME)
+                self._agents[update.agent_id] = truncate(" ".join(update.description.split()), LONGEST_NAME)
             case AgentUpdate(update=CallStarted() as started):
                 self._of_agent(update.agent_id, about(started.call), Style.DIM)
             case AgentUpdate(update=CallDone() as done) if done.denied:
-                self._of_agent(update.agent_id, harmless(done.result.text), Style.RED)
+                self._of_agent(update.agent_id, strip_control_characters(done.result.text), Style.RED)
             case AgentUpdate():
                 pass
             case AgentDone():
@@ -105,21 +105,21 @@ class Screen:
                 assert_never(update)
 
     def _of_agent(self, agent_id: str, words: str, style: Style) -> None:
-        name = harmless(self._agents.get(agent_id, "agent"))
-        self._line(f"    {name}: {clip(' '.join(words.split()), WIDTH - len(name) - 6)}", style)
+        name = strip_control_characters(self._agents.get(agent_id, "agent"))
+        self._line(f"    {name}: {truncate(' '.join(words.split()), WIDTH - len(name) - 6)}", style)
 
     def _progress(self, update: CallProgress) -> None:
         """The last line of what takes long, now and then: all of it comes with the outcome."""
         last = next((line for line in reversed(update.text.splitlines()) if line.strip()), "")
         if last and self._now() >= self._quiet_until.get(update.call_id, 0.0):
             self._quiet_until[update.call_id] = self._now() + PATIENCE
-            self._line(f"    {clip(harmless(last.strip()), WIDTH - 4)}", Style.DIM)
+            self._line(f"    {truncate(strip_control_characters(last.strip()), WIDTH - 4)}", Style.DIM)
 
     def _text(self, update: Delta | BlockStarted | BlockDone | Tombstone) -> None:
         match update:
             case Delta():
                 if update.kind is BlockKind.TEXT:
-                    self._output.piece(harmless(update.text))
+                    self._output.piece(strip_control_characters(update.text))
             case BlockStarted():
                 if update.kind is BlockKind.THINKING:
                     self._line("(thinking)", Style.DIM)
@@ -148,7 +148,7 @@ class Screen:
 
     def waits_for(self, agents: int) -> None:
         if agents:
-            self._line(f"({count(agents, 'agent')} at work in the background; Ctrl-C stops waiting)", Style.DIM)
+            self._line(f"({plural(agents, 'agent')} at work in the background; Ctrl-C stops waiting)", Style.DIM)
 
     def stops_waiting(self) -> None:
         self._line("(its report will come into a later turn)", Style.DIM)
@@ -162,39 +162,39 @@ class Screen:
         if done.rendering is not None and not result.is_error:
             self._rendered(done.rendering)
             return
-        lines = [line for line in harmless(result.text).splitlines() if line.strip()]
+        lines = [line for line in strip_control_characters(result.text).splitlines() if line.strip()]
         what = lines[-1 if result.is_error else 0].strip() if lines else "nothing"
-        more = f" (and {count(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
+        more = f" (and {plural(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
         name = f"{call.name}: " if call else ""
         style = Style.RED if result.is_error else Style.DIM
-        self._line(f"  {name}{clip(what, WIDTH - len(name) - len(more) - 2)}{more}", style)
+        self._line(f"  {name}{truncate(what, WIDTH - len(name) - len(more) - 2)}{more}", style)
 
     def _rendered(self, rendering: Rendering) -> None:
         """One line; of a change, the lines that changed; of a command, how its output begins."""
-        body = [line for line in harmless(rendering.body).splitlines() if line.strip()]
+        body = [line for line in strip_control_characters(rendering.body).splitlines() if line.strip()]
         if rendering.kind == "output" and body:
-            more = f" (and {count(len(body) - 1, 'line')})" if len(body) > 1 else ""
-            self._line(f"  {clip(body[0].strip(), WIDTH - len(more) - 2)}{more}", Style.DIM)
+            more = f" (and {plural(len(body) - 1, 'line')})" if len(body) > 1 else ""
+            self._line(f"  {truncate(body[0].strip(), WIDTH - len(more) - 2)}{more}", Style.DIM)
             return
-        self._line(f"  {clip(harmless(rendering.summary), WIDTH - 2)}", Style.DIM)
+        self._line(f"  {truncate(strip_control_characters(rendering.summary), WIDTH - 2)}", Style.DIM)
         if rendering.kind != "diff":
             return
         lines = [line for line in body if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))]
         for line in lines[:MOST_CHANGES]:
-            self._line(f"    {clip(line, WIDTH - 4)}", Style.GREEN if line.startswith("+") else Style.RED)
+            self._line(f"    {truncate(line, WIDTH - 4)}", Style.GREEN if line.startswith("+") else Style.RED)
         if len(lines) > MOST_CHANGES:
-            self._line(f"    ... {count(len(lines) - MOST_CHANGES, 'more line')}", Style.DIM)
+            self._line(f"    ... {plural(len(lines) - MOST_CHANGES, 'more line')}", Style.DIM)
 
     def _end(self, result: Result) -> None:
         self._output.end_text()
-        out = outcome(result, self._failure)
+        out = make_outcome(result, self._failure)
         if result.interrupted:
             self._line("(interrupted)", Style.YELLOW)
         elif out.is_error:
-            self._line(harmless(out.words), Style.RED)
+            self._line(strip_control_characters(out.words), Style.RED)
         if result.cause in LOCAL and not result.usage.total:
             return  # nothing was done
-        turns = [] if result.cause in LOCAL else [count(result.turns, "turn")]
+        turns = [] if result.cause in LOCAL else [plural(result.turns, "turn")]
         parts = [*turns, f"{result.duration / 1_000:.1f} s"]
         roughly = "about " if result.estimated else ""
         parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
@@ -212,4 +212,4 @@ def room(boundary: Boundary) -> str:
 def about(call: ToolCall) -> str:
     """A call in one line."""
     first = next((value for value in call.input.values() if isinstance(value, str)), "")
-    return clip(harmless(f"{call.name} {' '.join(first.split())}".rstrip()), WIDTH)
+    return truncate(strip_control_characters(f"{call.name} {' '.join(first.split())}".rstrip()), WIDTH)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.agent.harmless import harmless
-from mainspring.agent.words import count
+from mainspring.agent.harmless import strip_control_characters
+from mainspring.agent.words import plural
 from mainspring.core.effects import Finish
 from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD
@@ -53,12 +53,15 @@ def agent_lines(file: str) -> Iterator[str]:
     if not found:
         return
     yield ""
-    yield f"--- {count(len(found), 'agent')} of this session ---"
+    yield f"--- {plural(len(found), 'agent')} of this session ---"
     for one in found:
-        task = " ".join(harmless(redact(one.task)).split())
-        yield f"{harmless(one.kind)}: {task or 'no description'} ({one.state}, ${one.cost / NANOS_PER_USD:.4f})"
+        task = " ".join(strip_control_characters(redact(one.task)).split())
+        yield (
+            f"{strip_control_characters(one.kind)}: {task or 'no description'} ({one.state}, "
+            f"${one.cost / NANOS_PER_USD:.4f})"
+        )
         if one.file:
-            yield f"  {harmless(one.file)}"
+            yield f"  {strip_control_characters(one.file)}"
 
 
 def agents_of(file: str) -> list[Agent]:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from itertools import chain
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
-from mainspring.agent.sessions import by_name, new_place, no_conversation
-from mainspring.agent.words import clip, count
+from mainspring.agent.sessions import find_session_by_name, format_no_session, new_place
+from mainspring.agent.words import plural, truncate
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.money import NANOS_PER_USD
@@ -28,9 +28,9 @@ def sessions(args: Namespace) -> int:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     if args.action is None:
         return table(list_sessions_in(place.folder), place.folder)
-    file = by_name(args.session_name, place)
+    file = find_session_by_name(args.session_name, place)
     if file is None:
-        raise StartError(no_conversation(args.session_name))
+        raise StartError(format_no_session(args.session_name))
     from mainspring.cli.session_agents import agent_lines  # a list needs none of this
 
     for line in chain(render_session(file), agent_lines(file)):
@@ -55,10 +55,10 @@ def rows(entries: list[SessionEntry]) -> Iterator[str]:
     ids = [entry.session_id for entry in entries]
     shown = unique(ids) if width is not None else 36  # programs get what never becomes ambiguous
     for entry in entries:
-        turns, old = count(entry.turns, "turn"), age(now - entry.changed / 1_000)
+        turns, old = plural(entry.turns, "turn"), age(now - entry.changed / 1_000)
         head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {cost(entry):>9}  "
-        title = " ".join(harmless(entry.title).split())
-        yield head + (clip(title, max(LEAST_TITLE, width - len(head))) if width is not None else title)
+        title = " ".join(strip_control_characters(entry.title).split())
+        yield head + (truncate(title, max(LEAST_TITLE, width - len(head))) if width is not None else title)
 
 
 def unique(ids: list[str]) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.said import others
+from mainspring.agent.said import list_other_commands
 from mainspring.cli.output import Style
 from mainspring.core.errors import ToolError
 
@@ -59,9 +59,9 @@ async def understood(word: str, words: str, talk: Talk) -> str:
     except ToolError as error:
         if waits_for_trust(word, talk):
             told = f"'/{word}' is held back: this folder is not trusted. '/trust' trusts it."
-            talk.output.line(harmless(told), Style.YELLOW)
+            talk.output.line(strip_control_characters(told), Style.YELLOW)
         else:
-            talk.output.line(f"{harmless(str(error).rstrip('.'))}{hint(word, talk)}", Style.DIM)
+            talk.output.line(f"{strip_control_characters(str(error).rstrip('.'))}{hint(word, talk)}", Style.DIM)
         return ""
 
 
@@ -80,5 +80,5 @@ def hint(word: str, talk: Talk) -> str:
     from mainspring.core.meant import closest_name
 
     own = names_at(TERMINAL)
-    near = closest_name(word, (*own, *[one.name for one in others(talk.world.around, own)]))
-    return f". Did you mean '/{harmless(near)}'?" if near else ": '/help' says what there is."
+    near = closest_name(word, (*own, *[one.name for one in list_other_commands(talk.world.around, own)]))
+    return f". Did you mean '/{strip_control_characters(near)}'?" if near else ": '/help' says what there is."

@@ -7,11 +7,11 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from mainspring.agent.config import ResolvedConfig
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened
-from mainspring.agent.words import count
-from mainspring.agent.world import World
+from mainspring.agent.sessions import OpenedSession
+from mainspring.agent.words import plural
+from mainspring.agent.world import SessionParts
 from mainspring.cli.output import Style
 from mainspring.core.models import Model
 
@@ -33,11 +33,11 @@ class Talk:
         return self.session.config
 
     @property
-    def world(self) -> World:
+    def world(self) -> SessionParts:
         return self.session.world
 
     @property
-    def opened(self) -> Opened:
+    def opened(self) -> OpenedSession:
         return self.session.opened
 
     @property
@@ -54,7 +54,7 @@ class Talk:
     def _is_done(self, task: asyncio.Future[object]) -> None:
         self._beside.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.output.line(f"Something failed: {harmless(str(error) or repr(error))}", Style.YELLOW)
+            self.output.line(f"Something failed: {strip_control_characters(str(error) or repr(error))}", Style.YELLOW)
 
     async def open(self) -> None:
         await self.session.start()
@@ -73,4 +73,4 @@ class Talk:
 
     def _tell_of_agents(self, away: int) -> None:
         if away:
-            self.output.line(f"({count(away, 'agent')} still at work: ended with the session)", Style.DIM)
+            self.output.line(f"({plural(away, 'agent')} still at work: ended with the session)", Style.DIM)

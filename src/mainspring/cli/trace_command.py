@@ -14,10 +14,10 @@ from contextlib import suppress
 
 import msgspec
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
-from mainspring.agent.sessions import Place, by_name, new_place, no_conversation
-from mainspring.agent.words import count
+from mainspring.agent.sessions import SessionLocation, find_session_by_name, format_no_session, new_place
+from mainspring.agent.words import plural
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.sessions.listing import find_newest_session
@@ -55,13 +55,13 @@ def trouble(error: OSError, port: int | None) -> str:
     return f"the port {port} cannot be had ({why}): leave '--port' out, and any free one is taken"
 
 
-def chosen(name: str, place: Place) -> str:
+def chosen(name: str, place: SessionLocation) -> str:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     if name:
-        file = by_name(name, place)
+        file = find_session_by_name(name, place)
         if file is None:
-            raise StartError(f"{no_conversation(name)}. {HOW}")
+            raise StartError(f"{format_no_session(name)}. {HOW}")
         return file
     latest = find_newest_session(place.folder)
     if latest is None:
@@ -83,7 +83,7 @@ def as_text(made: Trace, _args: Namespace) -> int:
 
     width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
     for line in lines(made, width):
-        print(harmless(line))
+        print(strip_control_characters(line))
     return 0
 
 
@@ -107,7 +107,7 @@ def as_html(made: Trace, args: Namespace) -> int:
     file = str(args.html)
     data = html(made)
     write_whole(file, data)
-    print(f"'{harmless(file)}': {count(len(data) // 1_000 or 1, 'kilobyte')}, everything is in it")
+    print(f"'{strip_control_characters(file)}': {plural(len(data) // 1_000 or 1, 'kilobyte')}, everything is in it")
     return 0
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
-from mainspring.agent.words import clip
+from mainspring.agent.words import truncate
 from mainspring.settings import trust
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import ProblemKind
@@ -108,7 +108,9 @@ def of_memory(found: ContextSources) -> list[str]:
 def named(sort: str, names: list[str]) -> list[str]:
     """They are the folder's: made harmless here, for whoever shows them."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    shown = ", ".join([clip(" ".join(harmless(name).split()), LONGEST_NAME) for name in names[:MOST_NAMES]])
+    shown = ", ".join(
+        [truncate(" ".join(strip_control_characters(name).split()), LONGEST_NAME) for name in names[:MOST_NAMES]]
+    )
     return [f"{sort} ({shown}{more})"] if names else []
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mainspring.agent.config import ResolvedConfig
-from mainspring.agent.json_values import listed
+from mainspring.agent.json_values import as_list
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened, ResumeError, open_journal
+from mainspring.agent.sessions import OpenedSession, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.agent.world import STDIO
 from mainspring.core.value import Bundle
@@ -134,7 +134,7 @@ class Door:
             self.wrong = error
             return None
 
-    def _begin(self, first: Incoming, opened: Opened) -> None:
+    def _begin(self, first: Incoming, opened: OpenedSession) -> None:
         if isinstance(first, Request) and first.subtype == "initialize":
             if first.fields.get("agents") and self.parts.settings.no_sideloading:
                 raise StartError("'agents' is switched off by 'disableSideloadFlags': leave it out")
@@ -159,7 +159,7 @@ class Door:
         """When what is being said now has been heard."""
         asyncio.get_running_loop().call_soon(self.session.interrupt)
 
-    async def _opened_or_told(self) -> Opened:
+    async def _opened_or_told(self) -> OpenedSession:
         try:
             return open_journal(self.parts, self._mirror.add if self._mirror is not None else None)
         except ResumeError as error:
@@ -259,7 +259,7 @@ def with_fields(options: SessionOptions, fields: dict[str, Any]) -> SessionOptio
     if fields.get("hooks"):
         said["host_hooks"] = hooks_in(fields["hooks"])
     if (skills := fields.get("skills")) is not None:
-        said["skills"] = tuple(map(str, listed(skills)))
+        said["skills"] = tuple(map(str, as_list(skills)))
     if fields.get("excludeDynamicSections") is True:
         said["exclude_dynamic_sections"] = True
     if fields.get("forwardSubagentText") is True:

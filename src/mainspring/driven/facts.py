@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.context_usage import kinds
+from mainspring.agent.context_usage import list_agent_types
 from mainspring.agent.own_words import PIPE, names_at, words_at
-from mainspring.agent.said import others
+from mainspring.agent.said import list_other_commands
 from mainspring.core.models import MODELS
 from mainspring.driven.frames import PROTOCOL
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.agent.world import World
+    from mainspring.agent.world import SessionParts
 
 
-def about_us(world: World, config: ResolvedConfig, state: str) -> dict[str, Any]:
+def about_us(world: SessionParts, config: ResolvedConfig, state: str) -> dict[str, Any]:
     return {
         "commands": commands(world),
-        "agents": [{"name": kind.name, "description": kind.about} for kind in kinds(world)],
+        "agents": [{"name": kind.name, "description": kind.about} for kind in list_agent_types(world)],
         "output_style": world.about.output_style,
         "available_output_styles": list(world.about.output_styles()),
         "models": models(config),
@@ -34,9 +34,9 @@ def about_us(world: World, config: ResolvedConfig, state: str) -> dict[str, Any]
     }
 
 
-def commands(world: World) -> list[dict[str, str]]:
+def commands(world: SessionParts) -> list[dict[str, str]]:
     """Those that we understand ourselves; skills, commands of others, and prompts of servers come behind them."""
-    found = others(world.around, names_at(PIPE))
+    found = list_other_commands(world.around, names_at(PIPE))
     ours = [command(one.name, one.about, one.hint) for one in words_at(PIPE)]
     return [*ours, *[command(one.name, one.about, one.hint) for one in (*found, *world.servers.words())]]
 

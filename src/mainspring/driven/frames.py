@@ -13,9 +13,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.agent.outcomes import LOCAL, error_name, outcome, prose_of
+from mainspring.agent.outcomes import LOCAL, error_name, make_outcome, prose_of
 from mainspring.agent.usage import UsageMeter
-from mainspring.agent.world import About
+from mainspring.agent.world import SessionInfo
 from mainspring.core.effects import CompactionKind
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
@@ -64,7 +64,7 @@ class Frames:
 
     def __init__(  # noqa: PLR0913  # keywords, all but one
         self,
-        about: About,
+        about: SessionInfo,
         usage: UsageMeter,
         *,
         new_id: Callable[[], str],
@@ -360,7 +360,7 @@ class Frames:
         return [self._frame("assistant", {"message": made, "parent_tool_use_id": None, "error": error}, own_id)]
 
     def _result(self, result: Result) -> Object:
-        out = outcome(result, self._failure)
+        out = make_outcome(result, self._failure)
         fields: Object = {
             "subtype": out.subtype,
             "is_error": out.is_error,

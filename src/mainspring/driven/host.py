@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.agent.host import HostHook, JsonObject
-from mainspring.agent.json_values import listed, table
+from mainspring.agent.json_values import as_list, as_object
 from mainspring.driven.questions import SHUT, CallbackError, Questions
 from mainspring.driven.wire_host import WireHost, deny
 from mainspring.engine.plain import new_id
@@ -41,11 +41,11 @@ class PipeHost(WireHost):
 
 def hooks_in(given: object) -> tuple[HostHook, ...]:
     """The hooks of an `initialize` request."""
-    return tuple([one for event, matchers in table(given).items() for one in hooks_at(event, matchers)])
+    return tuple([one for event, matchers in as_object(given).items() for one in hooks_at(event, matchers)])
 
 
 def hooks_at(event: str, matchers: object) -> list[HostHook]:
-    found = [hook for matcher in map(table, listed(matchers)) for hook in hooks_of(event, matcher)]
+    found = [hook for matcher in map(as_object, as_list(matchers)) for hook in hooks_of(event, matcher)]
     return found or [HostHook(event, "")]  # so that an event nobody knows is told of
 
 
@@ -59,5 +59,5 @@ def hooks_of(event: str, matcher: dict[str, Any]) -> list[HostHook]:
             float(seconds) if isinstance(seconds, int | float) else None,
             matcher.get("onFailure") == "block",
         )
-        for own_id in listed(matcher.get("hookCallbackIds"))
+        for own_id in as_list(matcher.get("hookCallbackIds"))
     ]

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from mainspring.agent.json_values import listed, table
+from mainspring.agent.json_values import as_list, as_object
 from mainspring.agent.prompts import Prompt
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.value import Bundle
@@ -64,13 +64,13 @@ def incoming(line: bytes) -> Incoming | None:
         case "control_request":
             return request(frame)
         case "control_response":
-            return reply(table(frame.get("response")))
+            return reply(as_object(frame.get("response")))
         case _:
             return None
 
 
 def request(frame: dict[str, Any]) -> Request | None:
-    name, fields = frame.get("request_id"), table(frame.get("request"))
+    name, fields = frame.get("request_id"), as_object(frame.get("request"))
     return Request(name, str(fields.get("subtype", "")), fields) if isinstance(name, str) else None
 
 
@@ -80,30 +80,30 @@ def reply(response: dict[str, Any]) -> Reply | None:
         return None
     if response.get("subtype") == "error":
         return Reply(name, {}, error=str(response.get("error", "")) or "it failed")
-    return Reply(name, table(response.get("response")))
+    return Reply(name, as_object(response.get("response")))
 
 
 # --- prompts ----------------------------------------------------------------------------------------
 
 
 def prompt(frame: dict[str, Any]) -> WirePrompt:
-    message = table(frame.get("message"))
+    message = as_object(frame.get("message"))
     if message.get("role") != "user":
         raise BadLineError(f"a message of the role '{message.get('role')}' is no prompt: the role must be 'user'")
     said, own_id, origin = message.get("content"), frame.get("uuid"), frame.get("origin")
-    parts = [text(said)] if isinstance(said, str) else [part for one in listed(said) for part in block(table(one))]
+    parts = [text(said)] if isinstance(said, str) else [part for one in as_list(said) for part in block(as_object(one))]
     return WirePrompt(
         tuple(parts),
         own_id if isinstance(own_id, str) else "",
         as_blocks=not isinstance(said, str),
         literal=frame.get("client_composed") is True,
-        origin=table(origin) or None,
+        origin=as_object(origin) or None,
     )
 
 
 def block(one: dict[str, Any]) -> list[Content]:
     """A block of the API. What cannot be handed on is said in its place: nobody should wonder where it went."""
-    kind, source = one.get("type"), table(one.get("source"))
+    kind, source = one.get("type"), as_object(one.get("source"))
     match kind, source.get("type"):
         case "text", _:
             return [text(one.get("text"))]
@@ -117,7 +117,7 @@ def block(one: dict[str, Any]) -> list[Content]:
             inner = one.get("content")
             if isinstance(inner, str):
                 return [text(inner)]
-            return [part for each in listed(inner) for part in block(table(each))]
+            return [part for each in as_list(inner) for part in block(as_object(each))]
         case (("image" | "document"), other):
             return [Text(f"[{kind} left out: its source is '{other}', and only 'base64' is known here]")]
         case _:

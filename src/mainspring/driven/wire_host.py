@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.host import Answers, ApprovalRequest, JsonObject, QuestionSet, Reach
-from mainspring.agent.json_values import table
+from mainspring.agent.json_values import as_object
 from mainspring.core.errors import ToolError
 from mainspring.hooks.facts import to_permission_updates
 from mainspring.tools.approval import Approval
@@ -56,7 +56,7 @@ class WireHost(ABC):
             return Answers("yes" if said.behavior == "allow" else said.message or "no", updates=said.updates)
         if said.behavior != "allow":
             raise ToolError(said.message or "The user does not want to answer.")
-        given = table(table(said.updated_input).get("answers"))
+        given = as_object(as_object(said.updated_input).get("answers"))
         return Answers(by_question=match_answers(given, questions.questions), updates=said.updates)
 
 
@@ -74,7 +74,7 @@ def read_approval(said: JsonObject) -> Approval:
     allowed = behavior == "allow"
     return Approval(
         "allow" if allowed else "deny",
-        None if changed is None else table(changed),
+        None if changed is None else as_object(changed),
         words,
         interrupt=not allowed and said.get("interrupt") is True,
         updates=said.get("updatedPermissions") if allowed else None,

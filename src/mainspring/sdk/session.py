@@ -15,7 +15,7 @@ from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import Opened, ResumeError, open_journal
+from mainspring.agent.sessions import OpenedSession, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.agent.world import STDIO
 from mainspring.core.errors import MainspringError
@@ -92,7 +92,7 @@ class ConnectedSession:
             raise self.error
         return await self.request(self._about(session))
 
-    def _new_session(self, opened: Opened) -> AgentSession:
+    def _new_session(self, opened: OpenedSession) -> AgentSession:
         mirror = self._mirror.add if self._mirror is not None else None
         session = open_session(self._config, self._host, opened=opened, mirror=mirror)
         self._renderer = Renderer(session, notices=True, states=states_in(self._config.environment))

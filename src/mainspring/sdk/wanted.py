@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 
 from mainspring.agent.json_options import read_option
-from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log
+from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log_warning
 from mainspring.agent.world import CHECKPOINTS
 from mainspring.core.errors import UsageError
 from mainspring.sdk.complaints import complain
@@ -100,7 +100,7 @@ def spell(option: str, value: str = "") -> str:
 def hearing(tell: Callable[[str], object] | None) -> Callable[[str], None]:
     def hear(words: str) -> None:
         if tell is None:
-            log(words)
+            log_warning(words)
             return
         try:
             tell(words)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from mainspring.agent.words import clip, count
+from mainspring.agent.words import plural, truncate
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.viewer.spans import CALLS, How, Kind, Span, Totals
 from mainspring.viewer.trace import Trace
@@ -48,19 +48,19 @@ def lines(trace: Trace, width: int) -> Iterator[str]:
     longest = max([end - begin for begin, end in [turn.ends(sheet.last) for turn in turns]], default=0)
     bar = max(8, min(60, (width - TIMES) // 2))
     for line in summary(head.totals):
-        yield clip(line, width)
-    yield clip(LEGEND, width)
+        yield truncate(line, width)
+    yield truncate(LEGEND, width)
     run = -1
     for turn in turns:
         if turn.run != run and turn.run in runs:
             run = turn.run
             yield ""
-            yield clip(f"❯ {runs[run].label}", width)
-        yield clip(row(turn, head.begin, sheet.last, longest, bar), width)
+            yield truncate(f"❯ {runs[run].label}", width)
+        yield truncate(row(turn, head.begin, sheet.last, longest, bar), width)
         if is_last(turn, turns) and turn.run in runs:
-            yield clip(ending(runs[turn.run]), width)
+            yield truncate(ending(runs[turn.run]), width)
     for note in head.notes:
-        yield clip(f"! {note}", width)
+        yield truncate(f"! {note}", width)
 
 
 def turns_of(spans: list[Span]) -> list[Turn]:
@@ -119,7 +119,10 @@ def summary(totals: Totals) -> list[str]:
     waits = [f", person {seconds(totals.person)}"] * bool(totals.person)
     waits += [f", retries {seconds(totals.retry)}"] * bool(totals.retry)
     return [
-        f"{count(totals.runs, 'run')}, {count(totals.turns, 'turn')}, {seconds(totals.wall)}, {dollars(totals.price)}",
+        (
+            f"{plural(totals.runs, 'run')}, {plural(totals.turns, 'turn')}, {seconds(totals.wall)}, "
+            f"{dollars(totals.price)}"
+        ),
         f"model {seconds(totals.model)}, tools {seconds(totals.tools)}{overlap}{''.join(waits)}",
         f"{usage.prompt:,} tokens in ({cached} % from the cache), {usage.output:,} out",
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.messages import (
     Block,
     Content,
@@ -54,7 +54,7 @@ def details(trace: Trace, key: str, longest: int = LONGEST) -> Details | None:
 
 def shown(title: str, text: str, longest: int) -> Part:
     cut = text[: longest + 200]  # a secret that is cut in two is still seen as one
-    clean = harmless(redact(cut))[:longest]
+    clean = strip_control_characters(redact(cut))[:longest]
     return Part(title, clean, max(0, len(text) - longest))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.effects import ANSWERS, CallModel, Effect
 from mainspring.core.events import Event, Replied, Submitted
 from mainspring.core.messages import Origin, ToolResult, User
@@ -158,7 +158,7 @@ def told_by(update: Update) -> str:
 
 
 def differs(pending: Pending, why: str) -> None:
-    pending.shown.mark, pending.shown.why = DIFFERS, harmless(why)
+    pending.shown.mark, pending.shown.why = DIFFERS, strip_control_characters(why)
 
 
 # What is compared with a checkpoint: all but the history, which it does not hold, and the edits, whose summaries stand

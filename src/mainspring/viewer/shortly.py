@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import fields
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
 from mainspring.core.models import Model
@@ -60,7 +60,7 @@ def short(value: object, name: str = "") -> str:
     if suspicious(text):
         text = redact(text)
     text = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
-    return text if text.isprintable() else harmless(text)
+    return text if text.isprintable() else strip_control_characters(text)
 
 
 def told(value: object, depth: int, name: str = "") -> str:

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.messages import ToolCall
 from mainspring.core.money import Usage
 from mainspring.secrets import held
@@ -126,7 +126,7 @@ def label(text: str, most: int = LABEL) -> str:
     if suspicious(line):
         line = redact(line)
     if not line.isprintable():
-        line = harmless(line)
+        line = strip_control_characters(line)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

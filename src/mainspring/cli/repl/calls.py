@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.granting import DECLINED
 from mainspring.cli.repl.laid import below, lines_in, one_line
 from mainspring.cli.repl.live import seconds
@@ -123,7 +123,7 @@ class Agent:
 
     def figures(self, now: float) -> str:
         took = seconds(now - self.began)
-        return f"{count(self._calls, 'call')} · {took}" if self._calls and self._counted else took
+        return f"{plural(self._calls, 'call')} · {took}" if self._calls and self._counted else took
 
     def draw(self) -> list[Text]:
         return [Text(words, style) for words, style in self._recent]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.repl.files_index import Paths, typable
 from mainspring.context.includes import find_mentions
 from mainspring.core.value import Bundle
@@ -115,7 +115,7 @@ def _of_argument(said: re.Match[str], known: Known) -> tuple[Candidate, ...]:
 
 def _line(text: str) -> str:
     """On one line, without what a terminal obeys."""
-    return harmless(" ".join(text[: 2 * LONGEST_SHOWN].split()))[:LONGEST_SHOWN]
+    return strip_control_characters(" ".join(text[: 2 * LONGEST_SHOWN].split()))[:LONGEST_SHOWN]
 
 
 # --- ranking of what is little ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.prompts import Prompt, QueuedPrompt
 from mainspring.agent.updates import (
     Idle,
@@ -147,7 +147,9 @@ class Conversation:
         try:
             queued = await self._talk.session.submit(prompt)
         except (MainspringError, OSError) as error:
-            self._talk.output.line(f"It could not be handed on, and waits: {harmless(str(error))}", Style.YELLOW)
+            self._talk.output.line(
+                f"It could not be handed on, and waits: {strip_control_characters(str(error))}", Style.YELLOW
+            )
             self._wait_with(prompt.text)
             return None
         self._place.redraw()
@@ -265,9 +267,9 @@ class Conversation:
             case PromptExpanded():
                 tell_of_mentions(update, self._talk.output)
             case PromptBlocked():
-                self._ends(harmless(update.reason))
+                self._ends(strip_control_characters(update.reason))
             case PromptAnswered():
-                self._ends(harmless(update.text))
+                self._ends(strip_control_characters(update.text))
             case PromptReturned():
                 self._ends("(interrupted)")
                 if update.prompt is not None:  # the model has heard nothing: it can be said again, or otherwise

@@ -22,7 +22,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import wants_colour
 from mainspring.cli.repl.editor import Editor
 from mainspring.cli.repl.keys import Bindings, help_rows
@@ -180,7 +180,7 @@ class Desk:
 
     def suggest(self, words: str) -> None:
         """What begins like a command is not taken: only the person starts one."""
-        self._suggested = "" if words.lstrip().startswith(("/", "!")) else harmless(words)
+        self._suggested = "" if words.lstrip().startswith(("/", "!")) else strip_control_characters(words)
         self.stage.redraw()
 
     def draw(self, width: int, height: int) -> Sequence[Text]:

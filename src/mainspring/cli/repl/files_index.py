@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.errors import ToolError
 from mainspring.processes.opening import open_folder
 from mainspring.tools.aside import HaltSignal
@@ -234,4 +234,4 @@ def _found(place: Workspace, halt: HaltSignal) -> list[str]:
 
 def typable(name: str) -> bool:
     """Nobody can type what is no text, and what a terminal obeys cannot be shown as it is."""
-    return name.isprintable() or (harmless(name) == name and _UNTYPABLE.search(name) is None)
+    return name.isprintable() or (strip_control_characters(name) == name and _UNTYPABLE.search(name) is None)

@@ -4,7 +4,7 @@ what it all came to. Tables, so that nothing is shown under the name that it has
 from __future__ import annotations
 
 from mainspring.agent.outcomes import LOCAL
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.repl.live import seconds
 from mainspring.cli.screen import room
 from mainspring.core.models import MODELS, Model, same_model
@@ -122,7 +122,7 @@ def figures(result: Result, model: Model) -> str:
     """Of a run, as in `[2 turns, 3.1 s, 1,234 + 56 tokens, $0.0123]`; empty if nothing was done."""
     if result.cause in LOCAL and not result.usage.total:
         return ""
-    turns = [] if result.cause in LOCAL else [count(result.turns, "turn")]
+    turns = [] if result.cause in LOCAL else [plural(result.turns, "turn")]
     roughly = "about " if result.estimated else ""
     parts = [*turns, f"{result.duration / 1_000:.1f} s"]
     parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")

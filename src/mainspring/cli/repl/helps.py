@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.said import others
+from mainspring.agent.said import list_other_commands
 from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.repl.completing import Choice, Known, Word
 from mainspring.cli.repl.files_index import FilesIndex
@@ -61,7 +61,7 @@ class Readable:
 
 def words_of(talk: Talk) -> Iterable[Word]:
     own = names_at(TERMINAL)
-    return (*words_at(TERMINAL), *others(talk.world.around, own), *talk.world.servers.words())
+    return (*words_at(TERMINAL), *list_other_commands(talk.world.around, own), *talk.world.servers.words())
 
 
 def models(talk: Talk) -> Iterable[Choice]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import Struct
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.places import FILE, draft_of, make_folder, put_in_place, remove_session
 
@@ -101,7 +101,7 @@ class Past:
             found = msgspec.json.decode(line, type=Line)
         except Unreadable:
             return ""
-        return harmless(found.text) if found.folder == self._folder else ""
+        return strip_control_characters(found.text) if found.folder == self._folder else ""
 
     # --- writing ---
 

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.repl.page import clean, clipped, folded, indented
 
 NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever
@@ -53,11 +53,11 @@ def in_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
 
 
 def left_out(number: int, *, unfolds: bool = True) -> Text:
-    return Text(f"… +{count(number, 'line')}{f' {MORE}' if unfolds else ''}", "detail")
+    return Text(f"… +{plural(number, 'line')}{f' {MORE}' if unfolds else ''}", "detail")
 
 
 def left_out_above(number: int) -> Text:
-    return Text(f"… {count(number, 'line')} before {MORE}", "detail")
+    return Text(f"… {plural(number, 'line')} before {MORE}", "detail")
 
 
 class Part(NamedTuple):

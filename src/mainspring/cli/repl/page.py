@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.cells import cell_len, split_graphemes
 from rich.text import Text
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 
 TAB = 4  # columns: a tab has no width of its own
 FLAGS = range(0x1F1E6, 0x1F200)  # two of these letters are one flag
@@ -26,7 +26,7 @@ def clean(text: str) -> str:
 
 def told(text: str) -> str:
     """What somebody typed or pasted, or a model said, without what a terminal would obey; its tabs are kept."""
-    plain = harmless(text.replace("\r\n", "\n").replace("\r", "\n"))
+    plain = strip_control_characters(text.replace("\r\n", "\n").replace("\r", "\n"))
     return plain if plain.isascii() else plain.encode("utf-8", "replace").decode()
 
 

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.repl.theme import THEME
 
 Fragments = list[tuple[str, str]]  # as prompt-toolkit has them: a style and a text
@@ -37,7 +37,9 @@ class SafeConsole(Console):
     """Its own codes are those of styles. What a terminal would obey in a text was forgotten to be made harmless."""
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        return super()._render_buffer([Segment(harmless(text), style, control) for text, style, control in buffer])
+        return super()._render_buffer(
+            [Segment(strip_control_characters(text), style, control) for text, style, control in buffer]
+        )
 
 
 class Painter:

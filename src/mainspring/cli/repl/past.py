@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.repl.calls import titled
 from mainspring.cli.repl.laid import NARROWEST, Laid, text_of
 from mainspring.cli.repl.page import clipped, indented, told
@@ -141,7 +141,7 @@ def laid(exchanges: list[Exchange], earlier: int, width: int, *, forgotten: bool
 
 
 def told_of_earlier(prompts: int, *, forgotten: bool) -> str:
-    before = count(prompts, "earlier prompt") if prompts else ""
+    before = plural(prompts, "earlier prompt") if prompts else ""
     more = "what was summed up" if forgotten else ""
     words = ", and ".join([one for one in (before, more) if one])
     return f"… {words}" if words else ""
@@ -160,7 +160,7 @@ def lines_for(exchange: Exchange, width: int, room: int) -> list[Text]:
         tail.append(lines)
         used += len(lines)
     left = len(parts) - len(tail)
-    gap = [Text(), Text(f"  … {count(left, 'step')} before this", "note")] if left else []
+    gap = [Text(), Text(f"  … {plural(left, 'step')} before this", "note")] if left else []
     return [*head, *gap, *[line for lines in tail[::-1] for line in lines]]
 
 

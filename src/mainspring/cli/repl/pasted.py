@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 
-from mainspring.agent.harmless import harmless
-from mainspring.agent.words import count
+from mainspring.agent.harmless import strip_control_characters
+from mainspring.agent.words import plural
 from mainspring.cli.repl.completing import mention
 from mainspring.settings.home import expand_tilde
 
@@ -70,7 +70,7 @@ class Pastes:
 
     def _keep(self, text: str, there: str) -> str:
         self._number += 1
-        lines = count(text.count("\n") + (not text.endswith("\n")), "line")
+        lines = plural(text.count("\n") + (not text.endswith("\n")), "line")
         name = f"[Pasted\u00a0text #{self._number}, {lines}]"
         self._texts[name] = text
         for old in list(self._texts)[:-MOST_KEPT]:
@@ -104,4 +104,4 @@ def _bare(said: str) -> str:
 def cleaned(text: str) -> str:
     """With line feeds alone for the ends of lines, and without control characters and what is no character."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return harmless(lines.encode(errors="ignore").decode())
+    return strip_control_characters(lines.encode(errors="ignore").decode())

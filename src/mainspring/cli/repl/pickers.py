@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.models_command import dollars
 from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
 from mainspring.cli.repl.page import Page, clean, one_line
@@ -23,7 +23,7 @@ def sessions(entries: Sequence[SessionEntry], *, at: float, now: Clock) -> Sheet
     choices = [
         Choice(
             one_line(entry.title) or entry.session_id,
-            " · ".join([age(at - entry.changed / 1_000), count(entry.turns, "turn"), size(entry.size)]),
+            " · ".join([age(at - entry.changed / 1_000), plural(entry.turns, "turn"), size(entry.size)]),
             also=entry.session_id,
         )
         for entry in entries

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
 from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.granting import Granting, Tell
 from mainspring.cli.repl.asked_texts import PlanSaid, of_plan, of_text
 from mainspring.cli.repl.forms import form
@@ -120,7 +120,7 @@ class Questions:
     def _note(self) -> None:
         if self._open is not None:
             waits = "waits" if self._waiting == 1 else "wait"
-            self._open.note = f"({count(self._waiting, 'more question')} {waits})" if self._waiting else ""
+            self._open.note = f"({plural(self._waiting, 'more question')} {waits})" if self._waiting else ""
             self._outside.place.redraw()
 
 

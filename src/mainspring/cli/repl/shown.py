@@ -13,8 +13,8 @@ from typing import assert_never
 from rich.console import RenderableType
 from rich.text import Text
 
-from mainspring.agent.outcomes import outcome
-from mainspring.agent.words import count
+from mainspring.agent.outcomes import make_outcome
+from mainspring.agent.words import plural
 from mainspring.cli.repl import happenings, live
 from mainspring.cli.repl.drawing import Paper
 from mainspring.cli.repl.finished import Finished, interrupted
@@ -110,7 +110,7 @@ class Shown:
 
     def waits_for(self, agents: int) -> None:
         if agents:
-            self.begins(doing=f"Waiting for {count(agents, 'agent')}")
+            self.begins(doing=f"Waiting for {plural(agents, 'agent')}")
 
     def stops_waiting(self) -> None:
         self.ends()
@@ -268,7 +268,7 @@ class Shown:
 
     def _end(self, result: Result) -> None:
         self.ends()
-        out = outcome(result, self._failure)
+        out = make_outcome(result, self._failure)
         if result.interrupted:
             self._note("(interrupted)", "warning")
         elif out.is_error:

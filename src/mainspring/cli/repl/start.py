@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.options import clean
+from mainspring.agent.options import sanitize_words
 from mainspring.cli.collector import begun
 from mainspring.cli.flags import Arguments, readable
 from mainspring.cli.output import Style
@@ -110,7 +110,7 @@ class Sitting:
     def _hear_of_failure(self, _: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
         """Of something for which nobody waits. Python would write it over what is drawn."""
         error = what.get("exception")
-        self._lines.note(clean(f"Something failed: {error!r}" if error else str(what.get("message"))))
+        self._lines.note(sanitize_words(f"Something failed: {error!r}" if error else str(what.get("message"))))
 
     def _kill_also(self, kill: Callable[[], None]) -> None:
         put_back = self._signals.kill

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
-from mainspring.agent.words import clip
+from mainspring.agent.words import truncate
 from mainspring.core.models import Model
 from mainspring.core.updates import Boundary, ReplyDone, ReplyStarted, Update
 
@@ -62,7 +62,7 @@ class Status:
         style = PLAIN if remark else STYLE.get(mode, PLAIN)
         facts = [waits, *([own] if own else [self._room(model), model.name])]
         right = " · ".join([fact for fact in facts if fact])
-        right = clip(right, width - get_cwidth(left) - 5) if own else right
+        right = truncate(right, width - get_cwidth(left) - 5) if own else right
         gap = width - get_cwidth(left) - get_cwidth(right) - 4
         if gap < 1:
             return [(style, f"  {left}"[:width])]

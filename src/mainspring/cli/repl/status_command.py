@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.talk import Talk
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.hooks.commands import HookShell
@@ -61,7 +61,7 @@ class StatusCommand:
         except (TimeoutError, OSError, ValueError, HookCallError):
             return ""
         lines = COLOURS.sub("", ended.stdout.text).strip().splitlines()
-        return harmless(lines[0]).strip() if lines and ended.code == 0 else ""
+        return strip_control_characters(lines[0]).strip() if lines and ended.code == 0 else ""
 
     def _facts(self) -> dict[str, Any]:
         world, config, place = self._talk.world, self._talk.config, self._talk.world.kit.place

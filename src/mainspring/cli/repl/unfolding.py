@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.repl.finished import Finished
 from mainspring.cli.repl.laid import MORE
 from mainspring.cli.repl.live import seconds
@@ -52,4 +52,4 @@ class Unfolding:
             seconds(self._now() - group[-1].at),
             f" · earlier ones {MORE}" if len(folded) > len(group) else "",
         )
-        return Group(f"All of {count(len(group), 'call')}, {ago} ago{earlier}", [kept.call for kept in group])
+        return Group(f"All of {plural(len(group), 'call')}, {ago} ago{earlier}", [kept.call for kept in group])

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.session import AgentSession
-from mainspring.agent.words import clip
+from mainspring.agent.words import truncate
 
 MARK = "❯ "
 MOST_DRAWN = 4
@@ -52,7 +52,10 @@ class Waiting:
             return ()
         most = min(MOST_DRAWN, height)
         shown = texts[: most if len(texts) <= most else most - 1]
-        lines = [Text(MARK + clip(" ".join(harmless(text[:HEAD]).split()), width - 3), "note") for text in shown]
+        lines = [
+            Text(MARK + truncate(" ".join(strip_control_characters(text[:HEAD]).split()), width - 3), "note")
+            for text in shown
+        ]
         if len(texts) > len(shown):
-            lines.append(Text(clip(f"  … {len(texts) - len(shown)} more", width), "note"))
+            lines.append(Text(truncate(f"  … {len(texts) - len(shown)} more", width), "note"))
         return lines

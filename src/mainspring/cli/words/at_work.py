@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.agent.words import clip
+from mainspring.agent.words import truncate
 from mainspring.cli.output import Style
 from mainspring.cli.words.knowledge import held_back
 from mainspring.cli.words.stored import file_of
@@ -106,7 +106,7 @@ def rows_of_agents(talk: Talk, away: tuple[SubagentStatus, ...]) -> list[str]:
 
 
 def indented(words: str) -> list[str]:
-    return [f"    {clip(clean(words), LONGEST_ABOUT)}"] if words.strip() else []
+    return [f"    {truncate(clean(words), LONGEST_ABOUT)}"] if words.strip() else []
 
 
 def last_line(running: BackgroundCommand) -> str:

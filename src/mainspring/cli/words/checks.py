@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
 from mainspring.secrets.redaction import redact
@@ -66,7 +66,7 @@ async def hooks(talk: Talk, _: str) -> None:
 
 
 def row(hook: HookSetting) -> str:
-    at = harmless(f"{hook.event}({hook.matcher})" if hook.matcher else hook.event)
+    at = strip_control_characters(f"{hook.event}({hook.matcher})" if hook.matcher else hook.event)
     what = next((str(hook.command[name]) for name in ("command", "prompt", "url") if name in hook.command), "")
     return f"{at:<22} {about(what)}  ({hook.origin.source}: {clean(hook.origin.place)}{note(hook)})"
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import tell, usage
@@ -65,11 +65,11 @@ async def add_dir(talk: Talk, named: str) -> None:
     if not named:
         usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
         return
-    from mainspring.agent.rights import real
+    from mainspring.agent.rights import resolve_folder
     from mainspring.processes.paths import is_within
 
     place = talk.world.kit.place
-    folder = real(named, place.root, place.home)
+    folder = resolve_folder(named, place.root, place.home)
     if not await asyncio.to_thread(os.path.isdir, folder):
         tell(talk, f"There is no folder '{named}': '{folder}' was looked for.", Style.YELLOW)
         return
@@ -85,7 +85,7 @@ async def add_dir(talk: Talk, named: str) -> None:
 
 
 def of(folder: str, held: str) -> str:
-    return "one of the folders" if folder == held else f"in '{harmless(held)}'"
+    return "one of the folders" if folder == held else f"in '{strip_control_characters(held)}'"
 
 
 async def tell_of_walls(talk: Talk) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
-from mainspring.agent.words import clip
+from mainspring.agent.words import truncate
 from mainspring.cli.output import Style
 from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import about, clean, tell, tell_all, usage
@@ -39,7 +39,7 @@ async def clear(talk: Talk, _: str) -> None:
 
 
 async def resume(talk: Talk, name: str) -> None:
-    from mainspring.agent.sessions import by_name, new_place, no_conversation
+    from mainspring.agent.sessions import find_session_by_name, format_no_session, new_place
     from mainspring.sessions.places import id_of
 
     place = new_place(talk.config.environment, talk.config.cwd, ())
@@ -47,9 +47,9 @@ async def resume(talk: Talk, name: str) -> None:
         await list_sessions(talk, place.folder)
         return
     try:
-        file = await asyncio.to_thread(by_name, name, place) if place.home is not None else None
+        file = await asyncio.to_thread(find_session_by_name, name, place) if place.home is not None else None
         if file is None:
-            raise StartError(no_conversation(name))
+            raise StartError(format_no_session(name))
         if id_of(file) == talk.world.about.session_id:
             raise StartError("it is the one that you are in")
         await talk.change(talk.session.resume(id_of(file)))
@@ -145,12 +145,12 @@ async def go_back(talk: Talk, prompt: User) -> None:
     except StartError as error:
         tell(talk, f"The conversation goes on: {error}", Style.YELLOW)
         return
-    talk.draft = harmless(prompt.text)
+    talk.draft = strip_control_characters(prompt.text)
     tell(
         talk, f"Back to before that prompt. '/resume {before[:8]}' goes on with the conversation as it was.", Style.DIM
     )
     tell(talk, "Files are as they are now: nothing in them was undone.", Style.DIM)
-    tell(talk, f"You had said: {clip(clean(prompt.text), SHOWN)}")
+    tell(talk, f"You had said: {truncate(clean(prompt.text), SHOWN)}")
 
 
 def first_of(prompt: User, newest_first: Iterator[Message]) -> str:

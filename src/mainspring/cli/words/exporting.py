@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mainspring.agent.harmless import harmless
-from mainspring.agent.words import count
+from mainspring.agent.harmless import strip_control_characters
+from mainspring.agent.words import plural
 from mainspring.cli.output import Style
 from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import about, clean, tell
@@ -50,7 +50,7 @@ async def export(talk: Talk, named: str) -> None:
     except OSError as error:
         tell(talk, f"'{error.filename}' cannot be written: {error.strerror}.", Style.YELLOW)
     else:
-        tell(talk, f"{count(prompts, 'prompt')} and what came of them: '{path}'.", Style.DIM)
+        tell(talk, f"{plural(prompts, 'prompt')} and what came of them: '{path}'.", Style.DIM)
 
 
 def exported(talk: Talk, named: str) -> tuple[str, int]:
@@ -173,4 +173,4 @@ def quoted(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    return harmless(redact(text)).strip("\n")
+    return strip_control_characters(redact(text)).strip("\n")

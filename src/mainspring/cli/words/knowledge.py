@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.agent.own_words import TERMINAL, names_at
-from mainspring.agent.words import count
+from mainspring.agent.words import plural
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list, usage
 from mainspring.context.memory import LEFT_OUT, MemoryFile
@@ -66,7 +66,7 @@ def rows_of(talk: Talk) -> list[str]:
 
 
 def size(file: MemoryFile, sent: str) -> str:
-    whole = count(len(file.text), "character")
+    whole = plural(len(file.text), "character")
     by = f", included by '{clean(file.by)}'" if file.by else ""
     if file.text in sent and file.size is None:
         return f"{whole}{by}"
@@ -75,15 +75,15 @@ def size(file: MemoryFile, sent: str) -> str:
 
 def notes_of(talk: Talk) -> list[str]:
     """What sessions here have noted for later ones."""
-    from mainspring.agent.mind import notes_folder
+    from mainspring.agent.mind import get_notes_folder
 
     where = talk.world.around.memory.where
-    folder = notes_folder(where.home, where.cwd)
+    folder = get_notes_folder(where.home, where.cwd)
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".md")] if folder else []  # noqa: PTH208
     except OSError:
         return []
-    return [f"{'notes':<8} {clean(folder)}  ({count(len(names), 'file')})"] if names else []
+    return [f"{'notes':<8} {clean(folder)}  ({plural(len(names), 'file')})"] if names else []
 
 
 def how_to_edit(talk: Talk) -> list[str]:

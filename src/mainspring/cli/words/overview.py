@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.said import others
-from mainspring.agent.words import count
+from mainspring.agent.said import list_other_commands
+from mainspring.agent.words import plural
 from mainspring.cli.output import Style
 from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
@@ -36,8 +36,11 @@ async def show_help(talk: Talk, _: str) -> None:
     for word in words_at(TERMINAL):
         tell(talk, f"{f'/{word.name} {word.hint}':<{COLUMN}} {word.about}")
     tell(talk, HELP)
-    found = (*others(talk.world.around, names_at(TERMINAL)), *talk.world.servers.words())
-    rows = [f"{harmless(f'/{one.name} {one.hint}'.rstrip()):<{COLUMN}} {about(one.about)}".rstrip() for one in found]
+    found = (*list_other_commands(talk.world.around, names_at(TERMINAL)), *talk.world.servers.words())
+    rows = [
+        f"{strip_control_characters(f'/{one.name} {one.hint}'.rstrip()):<{COLUMN}} {about(one.about)}".rstrip()
+        for one in found
+    ]
     tell_list(talk, rows, Style.DIM)
 
 
@@ -113,7 +116,7 @@ def server_of(talk: Talk) -> str:
 
 def one_server(state: dict[str, object]) -> str:
     tools = state.get("tools")
-    number = f", {count(len(tools), 'tool')}" if isinstance(tools, list) else ""  # pyright: ignore[reportUnknownArgumentType]
+    number = f", {plural(len(tools), 'tool')}" if isinstance(tools, list) else ""  # pyright: ignore[reportUnknownArgumentType]
     return f"{state['name']} ({state['status']}{number})"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import harmless
+from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import Style
 from mainspring.cli.words.telling import clean, tell, tell_list, usage
 from mainspring.core.errors import MainspringError
@@ -55,4 +55,4 @@ async def reconnect(talk: Talk, name: str) -> None:
     except (MainspringError, OSError) as error:
         tell(talk, f"It did not come to that: {clean(str(error))}", Style.YELLOW)
         return
-    tell(talk, f"The MCP server '{harmless(name)}' is connected.", Style.DIM)
+    tell(talk, f"The MCP server '{strip_control_characters(name)}' is connected.", Style.DIM)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import harmless
-from mainspring.agent.words import clip
+from mainspring.agent.harmless import strip_control_characters
+from mainspring.agent.words import truncate
 from mainspring.cli.output import Style
 from mainspring.secrets.redaction import redact
 
@@ -18,16 +18,16 @@ LONGEST_ABOUT = 90  # columns of what is said of a thing
 
 
 def tell(talk: Talk, text: str, style: Style = Style.PLAIN) -> None:
-    talk.output.line(harmless(text), style)
+    talk.output.line(strip_control_characters(text), style)
 
 
 def clean(text: str) -> str:
     """Words of others, on one line and without keys."""
-    return " ".join(harmless(redact(text)).split())
+    return " ".join(strip_control_characters(redact(text)).split())
 
 
 def about(text: str) -> str:
-    return clip(clean(text), LONGEST_ABOUT)
+    return truncate(clean(text), LONGEST_ABOUT)
 
 
 def tell_all(talk: Talk, rows: Iterable[str], style: Style = Style.PLAIN) -> None:
