@@ -19,8 +19,8 @@ from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, 
 from mainspring.core.models import MODELS
 from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Boundary, Result
-from mainspring.driven.frames import PROTOCOL, Frames
-from mainspring.driven.lines import MOST, line
+from mainspring.driven.frames import PROTOCOL, FrameEncoder
+from mainspring.driven.lines import MOST, encode_line
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import EngineSession
@@ -47,17 +47,19 @@ async def frames_of(
     """As a reader of the lines gets them; `interrupt_at` counts updates."""
     session = EngineSession(world, config, ledger=ledger)
     usage = UsageMeter(config.model, world.now)
-    frames = Frames(replace_about(config), usage, new_id=world.new_id, now=world.now, partial=partial, replay=replay)
+    frames = FrameEncoder(
+        replace_about(config), usage, new_id=world.new_id, now=world.now, partial=partial, replay=replay
+    )
     lines: list[bytes] = []
     for prompt in prompts or ("go",):
         said = User((Text(prompt),), id=world.new_id())
-        lines += [line(frame) for frame in frames.opening(said)]
+        lines += [encode_line(frame) for frame in frames.opening(said)]
         usage.begin()
         async with session.run((said,), deltas=partial) as run:
             seen = 0
             async for update in run:
                 usage.observe(update)
-                lines += [line(frame) for frame in frames.of(update)]
+                lines += [encode_line(frame) for frame in frames.of(update)]
                 seen += 1
                 if seen == interrupt_at:
                     run.interrupt(AbortReason.HARD)
@@ -330,7 +332,7 @@ def test_a_fallback_is_paid_for_at_its_own_price() -> None:
 
 
 def test_a_run_that_broke_off_has_a_result_too() -> None:
-    frames = Frames(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "x", now=lambda: 0)
+    frames = FrameEncoder(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "x", now=lambda: 0)
     [result] = frames.broke_off("the disk is full")
     needed = {"subtype", "duration_ms", "duration_api_ms", "is_error", "num_turns", "session_id"}
     assert needed <= result.keys()
@@ -481,7 +483,7 @@ def check_events(frames: list[Frame]) -> None:
 @pytest.mark.covers("D-35")
 def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
     """Only a summary is a boundary, with both sizes; a layer knows only what it freed, and has a frame of its own."""
-    frames = Frames(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
+    frames = FrameEncoder(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
     begins, summary, over = frames.of(Boundary("summary", 5_000, 1_000, 4_000))
     assert (begins["status"], over["status"]) == ("compacting", None)
     sizes = {"trigger": "auto", "pre_tokens": 5_000, "post_tokens": 1_000, "freed": 4_000}
@@ -495,7 +497,7 @@ def test_a_boundary_tells_its_sizes_and_what_was_freed() -> None:
 @pytest.mark.covers("D-35", "D-36")
 def test_a_summary_that_somebody_asked_for_is_told_as_such() -> None:
     """Not a summary of a run that follows by itself."""
-    frames = Frames(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
+    frames = FrameEncoder(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
     room = Boundary("summary", 5_000, 1_000, 4_000)
     frames.opening(user("/compact keep the numbers"))
     assert frames.of(room)[1]["compact_metadata"]["trigger"] == "manual"

@@ -24,7 +24,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ServerBlock, Text, User
 from mainspring.core.state import State
 from mainspring.driven.lines import MOST
-from mainspring.driven.mirror import Mirror
+from mainspring.driven.mirror import TranscriptMirror
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.journal import FileJournal, JournalOptions
 from mainspring.sessions.lines import LARGEST_INLINE, CheckpointExtras, Envelope
@@ -47,7 +47,7 @@ def entries(frames: list[bytes]) -> list[Any]:
 
 
 def test_lines_go_out_as_they_were_written_by_file_and_in_order() -> None:
-    mirror, agent_file = Mirror(), FILE.replace(".jsonl", "/subagents/agent-ü.jsonl")
+    mirror, agent_file = TranscriptMirror(), FILE.replace(".jsonl", "/subagents/agent-ü.jsonl")
     assert mirror.frames() == []
     mirror.add(FILE, b'{"type":"user","n":1}\n{"type":"user", "n": 1e2}\n')
     mirror.add(agent_file, b'{"type":"agent_metadata"}\n')
@@ -62,7 +62,7 @@ def test_lines_go_out_as_they_were_written_by_file_and_in_order() -> None:
 
 def test_no_frame_is_longer_than_the_client_takes() -> None:
     """Lines of all lengths, none lost, and hardly more frames than need be."""
-    rolled, mirror = random.Random(7), Mirror()
+    rolled, mirror = random.Random(7), TranscriptMirror()
     lines = [json.dumps({"n": n, "text": "x" * int(10 ** rolled.uniform(0, 5.9))}).encode() for n in range(400)]
     mirror.add(FILE, b"\n".join(lines) + b"\n")
     frames = mirror.frames()
@@ -73,7 +73,7 @@ def test_no_frame_is_longer_than_the_client_takes() -> None:
 
 @pytest.mark.parametrize(("over", "count"), [(0, 1), (1, 2)])
 def test_the_limit_is_met_to_the_byte(over: int, count: int) -> None:
-    mirror = Mirror()
+    mirror = TranscriptMirror()
     empty = len(b'{"type":"transcript_mirror","filePath":"","entries":[{"a":""},{"b":""}]}') + len(FILE)
     half = (MOST - empty) // 2
     mirror.add(FILE, b'{"a":"%b"}\n{"b":"%b"}\n' % (b"x" * half, b"x" * (MOST - empty - half + over)))
@@ -83,7 +83,7 @@ def test_the_limit_is_met_to_the_byte(over: int, count: int) -> None:
 
 
 def test_a_line_too_long_for_any_frame_is_cut_and_says_so() -> None:
-    mirror = Mirror()
+    mirror = TranscriptMirror()
     line = {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": WORDS * 100_000}}
     mirror.add(FILE, json.dumps(line, ensure_ascii=False).encode() + b"\n")
     [frame] = mirror.frames()
@@ -134,7 +134,7 @@ def moved(stage: Stage, frames: list[bytes], session_id: str) -> Path:
 
 def mirrored(stage: Stage) -> list[bytes]:
     """What a mirror would have sent of all files; that it is told just these lines is in `tests/sessions`."""
-    mirror = Mirror()
+    mirror = TranscriptMirror()
     for file in sorted(stage.home.glob("projects/**/*.jsonl")):
         if file.name == "live.jsonl":
             continue
@@ -223,7 +223,7 @@ def test_what_was_kept_beside_the_session_is_named_where_it_is_missing(serve: Se
 
 def test_what_was_too_long_for_a_frame_leads_nobody_astray(tmp_path: Path) -> None:
     """A checkpoint that names 30,000 messages: half of it would be taken for the whole, a history without its end."""
-    mirror, file = Mirror(), tmp_path / f"{OTHER}.jsonl"
+    mirror, file = TranscriptMirror(), tmp_path / f"{OTHER}.jsonl"
     odd = ServerBlock("web", "this is no JSON " * 100_000)  # a block that the API has no form for
     said: list[Message] = [
         User((Text(f"{n}"),), id=name(2 * n)) if m else Assistant((Text("so"),), "some", id=name(2 * n + 1))
@@ -285,7 +285,7 @@ def test_a_turn_is_dropped_or_the_resume_refused(serve: Serve) -> None:
 
 
 def test_the_journal_of_a_command_is_mirrored(tmp_path: Path) -> None:
-    mirror = Mirror()
+    mirror = TranscriptMirror()
     place = new_place({"MAINSPRING_HOME": str(tmp_path)}, str(tmp_path), (), mirror.add)
     journal = open_session_file(SessionOptions(), place, ID).journal
     assert journal is not None

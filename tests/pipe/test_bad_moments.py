@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import ClaudeSDKClient
 
-from mainspring.driven.lines import line
-from mainspring.driven.outgoing import Outgoing
+from mainspring.driven.lines import encode_line
+from mainspring.driven.outgoing import PipeFrameSink
 from mainspring.settings.trust import is_trusted
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
@@ -189,7 +189,7 @@ def test_a_line_is_whole_whoever_gives_up() -> None:
     async def main() -> None:
         from mainspring.cli.stdout import Pipe
 
-        out = Outgoing(Pipe(theirs).write)
+        out = PipeFrameSink(Pipe(theirs).write)
         frame = {"type": "control_request", "text": "x" * 300_000}
         writer = asyncio.ensure_future(out.put(frame))
         await asyncio.sleep(0)
@@ -198,7 +198,7 @@ def test_a_line_is_whole_whoever_gives_up() -> None:
         writer.cancel()
         other = asyncio.ensure_future(out.put({"type": "next"}))
         found = bytearray()
-        while not found.endswith(line({"type": "next"})):
+        while not found.endswith(encode_line({"type": "next"})):
             try:
                 found += os.read(ours, 1 << 20)
             except BlockingIOError:
@@ -206,7 +206,7 @@ def test_a_line_is_whole_whoever_gives_up() -> None:
         await other
         with pytest.raises(asyncio.CancelledError):
             await writer
-        assert bytes(found) == line(frame) + line({"type": "next"})
+        assert bytes(found) == encode_line(frame) + encode_line({"type": "next"})
 
     try:
         asyncio.run(main())

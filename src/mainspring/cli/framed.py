@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate
-from mainspring.driven.lines import line
+from mainspring.driven.lines import encode_line
 from mainspring.driven.render import Renderer
 from mainspring.driven.wire import Object
 
@@ -37,7 +37,7 @@ class Framed:
         pass
 
     async def _take(self, frame: Object) -> None:
-        await self._write(line(frame))
+        await self._write(encode_line(frame))
 
 
 class Alone(Framed):
@@ -54,7 +54,7 @@ class Alone(Framed):
         """The last one was held back for another, and none came."""
         if self._results:
             results, self._results = self._results, []
-            await self._write(line(whole(results, self._now() - self._began)))
+            await self._write(encode_line(whole(results, self._now() - self._began)))
 
     async def _take(self, frame: Object) -> None:
         if frame["type"] == "result":

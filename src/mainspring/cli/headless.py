@@ -49,9 +49,9 @@ def opened_or_told(config: ResolvedConfig, output_format: str) -> OpenedSession:
     except ResumeError as error:
         if output_format != "text":
             from mainspring.driven.asides import never_begun
-            from mainspring.driven.lines import line
+            from mainspring.driven.lines import encode_line
 
-            os.write(1, safe_bytes(1, line(never_begun(str(error), config.options.resume or ""))))
+            os.write(1, safe_bytes(1, encode_line(never_begun(str(error), config.options.resume or ""))))
         raise
 
 

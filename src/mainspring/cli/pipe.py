@@ -17,10 +17,10 @@ from mainspring.cli.stdout import Pipe
 from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.errors import UsageError
 from mainspring.driven.asides import never_begun
-from mainspring.driven.door import Door, Process
-from mainspring.driven.incoming import Incoming, incoming
-from mainspring.driven.lines import line as line_of
-from mainspring.driven.outgoing import Outgoing
+from mainspring.driven.door import ServerProcess, StreamJsonServer
+from mainspring.driven.incoming import Incoming, parse_incoming
+from mainspring.driven.lines import encode_line as line_of
+from mainspring.driven.outgoing import PipeFrameSink
 from mainspring.engine.plain import new_id
 from mainspring.settings.home import with_compatible_home
 
@@ -36,18 +36,20 @@ def serve(arguments: Arguments) -> int:
     return signals.code or code
 
 
-def made_or_told(arguments: Arguments) -> Door:
+def made_or_told(arguments: Arguments) -> StreamJsonServer:
     """What is wrong with the surroundings (no key, a folder that is not there) the program hears as a result, too: its
     client would else know of an exit code, and no reason."""
     try:
-        return Door(arguments.session, Process(prepared, heard, Outgoing(Pipe().write), begun, left=gc.collect))
+        return StreamJsonServer(
+            arguments.session, ServerProcess(prepared, heard, PipeFrameSink(Pipe().write), begun, left=gc.collect)
+        )
     except (StartError, UsageError) as error:
         session_id = arguments.values.get("session_id") or arguments.values.get("resume") or new_id()
         os.write(1, safe_bytes(1, line_of(never_begun(sanitize_words(str(error)), session_id))))
         raise
 
 
-async def served(door: Door, signals: Signals) -> int:
+async def served(door: StreamJsonServer, signals: Signals) -> int:
     signals.during(signals.ending(asyncio.get_running_loop(), door.stop))
     return await door.serve()
 
@@ -59,5 +61,5 @@ def prepared(options: SessionOptions) -> ResolvedConfig:
 async def heard() -> AsyncGenerator[Incoming, None]:
     """Raises `BadLineError`."""
     async for line in lines():
-        if (one := incoming(line)) is not None:
+        if (one := parse_incoming(line)) is not None:
             yield one

@@ -25,16 +25,16 @@ from mainspring.core.updates import (
     RequestStarted,
     Result,
 )
-from mainspring.driven.wire import Object, block, block_id, message, tool_result
+from mainspring.driven.wire import Object, block_id, block_to_wire, message_to_wire, tool_result
 
 
-class Frame(Protocol):
+class FrameFactory(Protocol):
     """Makes a frame of its kind, with all that every frame has."""
 
     def __call__(self, kind: str, fields: Object, id: str = "", /) -> Object: ...
 
 
-class Task:
+class SubagentTask:
     """An agent at work."""
 
     def __init__(self, started: AgentStarted, now: int) -> None:
@@ -46,13 +46,13 @@ class Task:
         self.calls = 0
 
 
-class AgentFrames:
-    def __init__(self, frame: Frame, now: Callable[[], int], *, forward: bool = False) -> None:
+class TaskFrames:
+    def __init__(self, frame: FrameFactory, now: Callable[[], int], *, forward: bool = False) -> None:
         """`forward`: also what they say and think."""
         self._frame = frame
         self._forward = forward
         self._now = now
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, SubagentTask] = {}
 
     def of(self, update: AgentStarted | AgentUpdate | AgentDone) -> list[Object]:
         match update:
@@ -69,7 +69,7 @@ class AgentFrames:
         return self._frame("system", {"subtype": subtype} | fields)
 
     def _begins(self, started: AgentStarted) -> list[Object]:
-        self._tasks[started.agent_id] = Task(started, self._now())
+        self._tasks[started.agent_id] = SubagentTask(started, self._now())
         told: Object = {
             "task_id": started.agent_id,
             "tool_use_id": started.call_id,
@@ -88,7 +88,7 @@ class AgentFrames:
         whose = {"parent_tool_use_id": started.call_id, "agent_id": started.agent_id}
         return self._frame(kind, fields | whose, id)
 
-    def _at_work(self, task: Task, shown: AgentUpdate) -> list[Object]:
+    def _at_work(self, task: SubagentTask, shown: AgentUpdate) -> list[Object]:
         started, update = task.started, shown.update
         match update:
             case RequestStarted():
@@ -98,7 +98,7 @@ class AgentFrames:
             case ReplyDone():
                 task.usage += update.usage
             case BlockDone() if self._forward or isinstance(update.block, ToolCall):
-                made = message(update.reply_id, task.model, [block(update.block)], task.prompt)
+                made = message_to_wire(update.reply_id, task.model, [block_to_wire(update.block)], task.prompt)
                 return [self._inner("assistant", started, {"message": made}, block_id(update.reply_id, update.index))]
             case CallStarted():
                 return [self._progress(task, update)]
@@ -110,7 +110,7 @@ class AgentFrames:
                 pass
         return []
 
-    def _progress(self, task: Task, started: CallStarted) -> Object:
+    def _progress(self, task: SubagentTask, started: CallStarted) -> Object:
         told: Object = {
             "task_id": task.started.agent_id,
             "tool_use_id": task.started.call_id,
@@ -124,7 +124,7 @@ class AgentFrames:
         }
         return self._system("task_progress", told)
 
-    def _ends(self, task: Task, done: AgentDone) -> list[Object]:
+    def _ends(self, task: SubagentTask, done: AgentDone) -> list[Object]:
         status, patched = ended_as(done.result)
         patch = {"status": patched, "end_time": self._now()}
         told: Object = {
@@ -150,7 +150,7 @@ def ended_as(result: Result | None) -> tuple[str, str]:
 # --- commands in the background -------------------------------------------------------------------------------------
 
 
-class Shell(Protocol):
+class ShellTask(Protocol):
     """A command in the background."""
 
     id: str
@@ -165,7 +165,7 @@ class Shell(Protocol):
     def path(self) -> str: ...
 
 
-def shell_frames(shell: Shell, system: Callable[[str, Object], Object], now: int) -> list[Object]:
+def shell_frames(shell: ShellTask, system: Callable[[str, Object], Object], now: int) -> list[Object]:
     about = shell.about or shell.command
     if shell.status == "running":
         told: Object = {"task_id": shell.id, "tool_use_id": shell.call, "description": about}

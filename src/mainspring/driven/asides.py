@@ -7,10 +7,10 @@ from mainspring.core.messages import ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Subtype, Trouble
 from mainspring.core.updates import CallProgress, Result, Retrying, Tombstone
-from mainspring.driven.wire import Object, usage
+from mainspring.driven.wire import Object, usage_to_wire
 
 
-def retry(update: Retrying, most: int) -> Object:
+def retry_frame(update: Retrying, most: int) -> Object:
     return {
         "attempt": update.attempt,
         "max_retries": update.most - 1 if update.most else most,
@@ -27,12 +27,12 @@ def rate_limit(update: Retrying, now: int) -> Object | None:
     return {"status": "rejected", "resetsAt": (now + update.delay) // 1_000}
 
 
-def withdrawn(update: Tombstone) -> Object:
+def tombstone_frame(update: Tombstone) -> Object:
     words = f"The reply above was withdrawn ({update.why}); what follows stands in its place."
     return {"content": words, "level": "warning", "withdrawn": update.id}
 
 
-def progress(update: CallProgress, call: ToolCall, took: int) -> Object:
+def progress_frame(update: CallProgress, call: ToolCall, took: int) -> Object:
     """`text` is ours: the last words of the call."""
     return {
         "tool_use_id": call.id,
@@ -43,7 +43,7 @@ def progress(update: CallProgress, call: ToolCall, took: int) -> Object:
     }
 
 
-def deferred(result: Result, last: Object) -> Object:
+def deferred_tool_fields(result: Result, last: Object) -> Object:
     """A hook wants the call to be taken up later, by whoever drives us."""
     from mainspring.hooks.answers import DEFERRED  # a hook has ended the run, so it is loaded
 
@@ -61,7 +61,7 @@ def never_begun(why: str, session_id: str) -> Object:
         "subtype": Subtype.ERROR_DURING_EXECUTION,
         "is_error": True,
         **zeros,
-        "usage": usage(Usage()),
+        "usage": usage_to_wire(Usage()),
         "modelUsage": {},
         "permission_denials": [],
         "errors": [why],

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.driven.facts import about_us
-from mainspring.driven.incoming import Request
+from mainspring.driven.incoming import ControlRequest
 
 if TYPE_CHECKING:
-    from mainspring.driven.door import Door
+    from mainspring.driven.door import StreamJsonServer
 
 Answer = dict[str, Any]
-Handler = Callable[["Door", Request], Awaitable[Answer]]
+Handler = Callable[["StreamJsonServer", ControlRequest], Awaitable[Answer]]
 
 
-async def respond(door: Door, request: Request, target: int | None) -> None:
+async def answer_control_request(door: StreamJsonServer, request: ControlRequest, target: int | None) -> None:
     """`target`: the turn that an interrupt is about, by what was known when it came."""
     handler = HANDLERS.get(request.subtype)
     response: dict[str, Any] = {"subtype": "success", "request_id": request.id}
@@ -34,7 +34,7 @@ async def respond(door: Door, request: Request, target: int | None) -> None:
         door.session.interrupt(target)  # what comes of it is told after the answer
 
 
-async def initialize(door: Door, request: Request) -> Answer:
+async def initialize(door: StreamJsonServer, request: ControlRequest) -> Answer:
     """The first one is heard before there is a session, which is made of it; hooks of a later one come too late."""
     if (found := door.session.world.mcp) is not None:
         await found.ready(kind="sdk")  # those of the other side; others may take their time
@@ -44,51 +44,51 @@ async def initialize(door: Door, request: Request) -> Answer:
     )
 
 
-async def interrupt(door: Door, request: Request) -> Answer:  # noqa: ARG001
+async def interrupt(door: StreamJsonServer, request: ControlRequest) -> Answer:  # noqa: ARG001
     return {"still_queued": [one.prompt.id for one in door.session.queued if one.prompt.id]}
 
 
-async def set_permission_mode(door: Door, request: Request) -> Answer:
+async def set_permission_mode(door: StreamJsonServer, request: ControlRequest) -> Answer:
     mode = await door.session.set_mode(request.fields.get("mode"))
     await door.out.put(door.renderer.frames.status(mode))
     return {"mode": mode}
 
 
-async def set_model(door: Door, request: Request) -> Answer:
+async def set_model(door: StreamJsonServer, request: ControlRequest) -> Answer:
     named = request.fields.get("model")
     return {"model": (await door.session.set_model(named if isinstance(named, str) else None)).name}
 
 
-async def mcp_status(door: Door, request: Request) -> Answer:  # noqa: ARG001
+async def mcp_status(door: StreamJsonServer, request: ControlRequest) -> Answer:  # noqa: ARG001
     return {"mcpServers": door.session.mcp_status()}
 
 
-async def mcp_toggle(door: Door, request: Request) -> Answer:
+async def mcp_toggle(door: StreamJsonServer, request: ControlRequest) -> Answer:
     await door.session.enable_mcp(server_in(request), enabled=request.fields.get("enabled") is True)
     return {}
 
 
-async def mcp_reconnect(door: Door, request: Request) -> Answer:
+async def mcp_reconnect(door: StreamJsonServer, request: ControlRequest) -> Answer:
     await door.session.reconnect_mcp(server_in(request))
     return {}
 
 
-def server_in(request: Request) -> str:
+def server_in(request: ControlRequest) -> str:
     return str(request.fields.get("serverName", ""))
 
 
-async def get_context_usage(door: Door, request: Request) -> Answer:  # noqa: ARG001
+async def get_context_usage(door: StreamJsonServer, request: ControlRequest) -> Answer:  # noqa: ARG001
     return door.session.context_usage()
 
 
-async def stop_task(door: Door, request: Request) -> Answer:
+async def stop_task(door: StreamJsonServer, request: ControlRequest) -> Answer:
     """One that is over, or that nobody knows, needs no stopping (as Claude Code has it)."""
     await door.session.stop_task(str(request.fields.get("task_id", "")))
     await door.session.updates().caught_up()
     return {}
 
 
-async def rewind_files(door: Door, request: Request) -> Answer:
+async def rewind_files(door: StreamJsonServer, request: ControlRequest) -> Answer:
     return await door.session.rewind_files(str(request.fields.get("user_message_id", "")))
 
 

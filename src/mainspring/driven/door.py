@@ -25,12 +25,12 @@ from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.agent.world import STDIO
 from mainspring.core.value import Bundle
 from mainspring.driven.asides import never_begun
-from mainspring.driven.controls import respond
-from mainspring.driven.host import PipeHost, hooks_in
-from mainspring.driven.incoming import BadLineError, Incoming, Reply, Request
-from mainspring.driven.mirror import Mirror
-from mainspring.driven.outgoing import Out
-from mainspring.driven.questions import Questions
+from mainspring.driven.controls import answer_control_request
+from mainspring.driven.host import StreamJsonHost, read_hooks
+from mainspring.driven.incoming import BadLineError, ControlReply, ControlRequest, Incoming
+from mainspring.driven.mirror import TranscriptMirror
+from mainspring.driven.outgoing import FrameSink
+from mainspring.driven.questions import OutgoingRequests
 from mainspring.driven.render import Renderer, states_in
 from mainspring.engine.endings import end_all, run_to_completion
 from mainspring.engine.plain import new_id
@@ -44,37 +44,37 @@ if TYPE_CHECKING:
 EVERY = 0.1  # seconds: how often the session's lines are repeated, if somebody wants them
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     pass
 
 
-class Process(Bundle):
+class ServerProcess(Bundle):
     """What the process around a session does for it."""
 
     prepare: Callable[[SessionOptions], ResolvedConfig]
     heard: Callable[[], AsyncGenerator[Incoming, None]]  # what the program says; raises `BadLineError`
-    out: Out  # where frames go
-    begun: Callable[[], object] = nothing  # everything is loaded
-    left: Callable[[], object] = nothing  # nothing of a conversation is needed any more
+    out: FrameSink  # where frames go
+    begun: Callable[[], object] = do_nothing  # everything is loaded
+    left: Callable[[], object] = do_nothing  # nothing of a conversation is needed any more
 
 
-class Door:
+class StreamJsonServer:
     session: AgentSession  # from the first line on
     renderer: Renderer
 
-    def __init__(self, options: SessionOptions, process: Process) -> None:
+    def __init__(self, options: SessionOptions, process: ServerProcess) -> None:
         """Raises `StartError`: what is wrong is told before anybody waits or pays."""
         self.parts, self._process = process.prepare(options), process
         self.out = process.out
         self.first: Incoming | None = None
-        self.questions = Questions(self.out, new_id)
+        self.questions = OutgoingRequests(self.out, new_id)
         self._news = asyncio.Event()  # somebody wants an end before there is a session
         self._stopping = False
         self._failed = False  # the last run
         self._early: list[Object] = []  # frames that come before the next ones
         self.wrong: Exception | None = None  # what the other side said cannot be understood
         self._tasks: set[asyncio.Task[None]] = set()
-        self._mirror = Mirror() if self.parts.options.session_mirror else None
+        self._mirror = TranscriptMirror() if self.parts.options.session_mirror else None
 
     # --- from the first line to the last ---
 
@@ -135,12 +135,12 @@ class Door:
             return None
 
     def _begin(self, first: Incoming, opened: OpenedSession) -> None:
-        if isinstance(first, Request) and first.subtype == "initialize":
+        if isinstance(first, ControlRequest) and first.subtype == "initialize":
             if first.fields.get("agents") and self.parts.settings.no_sideloading:
                 raise StartError("'agents' is switched off by 'disableSideloadFlags': leave it out")
-            self.parts = replace(self.parts, options=with_fields(self.parts.options, first.fields))
+            self.parts = replace(self.parts, options=apply_initialize_fields(self.parts.options, first.fields))
         options = self.parts.options
-        host = PipeHost(
+        host = StreamJsonHost(
             self.questions, approves=options.permission_prompt_tool_name == STDIO, interrupt=self._interrupt_soon
         )
         self.session = open_session(
@@ -186,7 +186,7 @@ class Door:
         if not isinstance(update, SessionUpdate):
             await self.out.room()
 
-    async def _repeat(self, mirror: Mirror) -> None:
+    async def _repeat(self, mirror: TranscriptMirror) -> None:
         """The session's lines, now and then; before a result `_repeated` does it."""
         while True:
             await asyncio.sleep(EVERY)
@@ -217,9 +217,9 @@ class Door:
         match one:
             case Prompt():
                 self.session.enqueue(one)
-            case Request():
+            case ControlRequest():
                 self._keep(self._respond(one, self.session.interrupt_target()))
-            case Reply():
+            case ControlReply():
                 self.questions.hear(one)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -228,10 +228,10 @@ class Door:
         task.add_done_callback(self._answered)
         return task
 
-    async def _respond(self, request: Request, target: int | None) -> None:
+    async def _respond(self, request: ControlRequest, target: int | None) -> None:
         """What was asked before the end of input is answered before the end."""
         with self.session.in_use():
-            await respond(self, request, target)
+            await answer_control_request(self, request, target)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -251,13 +251,13 @@ class Door:
         self.session.abandon()
 
 
-def with_fields(options: SessionOptions, fields: dict[str, Any]) -> SessionOptions:
+def apply_initialize_fields(options: SessionOptions, fields: dict[str, Any]) -> SessionOptions:
     """With what an `initialize` request says of the session."""
     said: dict[str, object] = {}
     if fields.get("agents"):
         said["agents"] = fields["agents"]
     if fields.get("hooks"):
-        said["host_hooks"] = hooks_in(fields["hooks"])
+        said["host_hooks"] = read_hooks(fields["hooks"])
     if (skills := fields.get("skills")) is not None:
         said["skills"] = tuple(map(str, as_list(skills)))
     if fields.get("excludeDynamicSections") is True:

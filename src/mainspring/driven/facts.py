@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def about_us(world: SessionParts, config: ResolvedConfig, state: str) -> dict[str, Any]:
     return {
-        "commands": commands(world),
+        "commands": list_commands(world),
         "agents": [{"name": kind.name, "description": kind.about} for kind in list_agent_types(world)],
         "output_style": world.about.output_style,
         "available_output_styles": list(world.about.output_styles()),
-        "models": models(config),
+        "models": list_models(config),
         "account": {"apiKeySource": config.model.key_source},
         "pid": os.getpid(),
         "claude_code_version": PROTOCOL,
@@ -34,18 +34,18 @@ def about_us(world: SessionParts, config: ResolvedConfig, state: str) -> dict[st
     }
 
 
-def commands(world: SessionParts) -> list[dict[str, str]]:
+def list_commands(world: SessionParts) -> list[dict[str, str]]:
     """Those that we understand ourselves; skills, commands of others, and prompts of servers come behind them."""
     found = list_other_commands(world.around, names_at(PIPE))
-    ours = [command(one.name, one.about, one.hint) for one in words_at(PIPE)]
-    return [*ours, *[command(one.name, one.about, one.hint) for one in (*found, *world.servers.words())]]
+    ours = [command_entry(one.name, one.about, one.hint) for one in words_at(PIPE)]
+    return [*ours, *[command_entry(one.name, one.about, one.hint) for one in (*found, *world.servers.words())]]
 
 
-def command(name: str, about: str, hint: str = "") -> dict[str, str]:
+def command_entry(name: str, about: str, hint: str = "") -> dict[str, str]:
     return {"name": name, "description": about, "argumentHint": hint}
 
 
-def models(config: ResolvedConfig) -> list[dict[str, str]]:
+def list_models(config: ResolvedConfig) -> list[dict[str, str]]:
     default = config.loop.model.name
     first = {"value": "default", "displayName": "Default", "description": default}
     return [first, *[{"value": name, "displayName": name, "description": ""} for name in MODELS]]

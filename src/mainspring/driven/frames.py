@@ -2,8 +2,9 @@
 
 Withdrawn replies (settled 33): a block's frame leaves when the block is finished, so it may be withdrawn later.
 stream-json has no frame that takes another one back, and its readers know none. What it has for "something you should
-know" is `system/informational`; ours says it in words, and names the message in `withdrawn`: all frames with this
-`message.id` are void. With partial messages the reply has no `message_stop` either, like every reply that broke off.
+know" is `system/informational`; ours says it in words, and names the message in `tombstone_frame`: all frames with this
+`message_to_wire.id` are void. With partial messages the reply has no `message_stop` either, like every reply that broke
+off.
 """
 
 from __future__ import annotations
@@ -48,9 +49,19 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.driven.agent_frames import AgentFrames, Shell, shell_frames
-from mainspring.driven.asides import deferred, progress, rate_limit, retry, withdrawn
-from mainspring.driven.wire import Object, begun, block, block_id, content, delta, message, tool_result, usage
+from mainspring.driven.agent_frames import ShellTask, TaskFrames, shell_frames
+from mainspring.driven.asides import deferred_tool_fields, progress_frame, rate_limit, retry_frame, tombstone_frame
+from mainspring.driven.wire import (
+    Object,
+    block_id,
+    block_to_wire,
+    content_to_wire,
+    delta_to_wire,
+    empty_block,
+    message_to_wire,
+    tool_result,
+    usage_to_wire,
+)
 from mainspring.engine.wishes import parse_compact_command
 from mainspring.version import __version__
 
@@ -59,7 +70,7 @@ PROTOCOL = "2.1.325"  # the version of Claude Code whose wire docs/spec/stream-j
 CONTEXT_EDIT = "mainspring_context_edit"  # a layer other than a summary took something out of the view
 
 
-class Frames:
+class FrameEncoder:
     """One for a session: cost and API time add up over its runs."""
 
     def __init__(  # noqa: PLR0913  # keywords, all but one
@@ -73,7 +84,7 @@ class Frames:
         replay: bool = False,
         forward: bool = False,
     ) -> None:
-        """`usage` has seen each update before it comes here. `forward`: also what agents say and think."""
+        """`usage_to_wire` has seen each update before it comes here. `forward`: also what agents say and think."""
         self._about, self._usage = about, usage
         self._new_id, self._now = new_id, now
         self._partial = partial
@@ -87,7 +98,7 @@ class Frames:
         self._denials: list[Object] = []  # of this run
         self._asked: set[str] = set()  # the calls that somebody was asked about
         self._trigger = "auto"  # of a summary in this run
-        self._agents = AgentFrames(self._frame, now, forward=forward)
+        self._agents = TaskFrames(self._frame, now, forward=forward)
 
     @property
     def partial(self) -> bool:
@@ -131,7 +142,7 @@ class Frames:
         self._failure, self._denials = None, []
         self._trigger = "auto" if parse_compact_command(wish) is None else "manual"
 
-    def of_shell(self, shell: Shell) -> list[Object]:
+    def of_shell(self, shell: ShellTask) -> list[Object]:
         """A command in the background begins, or is over."""
         return shell_frames(shell, self.system, self._now())
 
@@ -147,7 +158,7 @@ class Frames:
             "duration_api_ms": self._usage.api_ms,
             "num_turns": 0,
             "total_cost_usd": self._usage.cost / NANOS_PER_USD,
-            "usage": usage(Usage()),
+            "usage": usage_to_wire(Usage()),
             "modelUsage": self._usage.by_model(),
             "permission_denials": self._denials,
         }
@@ -174,7 +185,7 @@ class Frames:
     def of(self, update: Update) -> list[Object]:
         match update:
             case Delta():
-                return [self._event(delta(update))] if self._partial else []
+                return [self._event(delta_to_wire(update))] if self._partial else []
             case ReplyStarted() | BlockStarted() | BlockDone() | ReplyDone():
                 return self._reply(update)
             case CallDone():
@@ -203,7 +214,7 @@ class Frames:
         call, began = self._calls.get(update.call_id, (None, 0))
         if call is None:
             return []
-        return [self._frame("tool_progress", progress(update, call, self._now() - began))]
+        return [self._frame("tool_progress", progress_frame(update, call, self._now() - began))]
 
     def _noted(self, update: RequestStarted | CallStarted | CallProgress | QuestionAsked) -> list[Object]:
         """No frame of its own, as a rule: its end has one."""
@@ -243,10 +254,10 @@ class Frames:
             case BlockDone():
                 return self._block_done(update)
             case BlockStarted():
-                return [self._block_begins(update.index, begun(update))] if self._partial else []
+                return [self._block_begins(update.index, empty_block(update))] if self._partial else []
             case ReplyStarted():
                 self._started, self._open = update, -1
-                made = message(update.reply_id, update.model, [], update.usage)
+                made = message_to_wire(update.reply_id, update.model, [], update.usage)
                 return [self._event({"type": "message_start", "message": made})] if self._partial else []
             case ReplyDone():
                 return self._reply_ends(update) if self._partial else []
@@ -259,7 +270,7 @@ class Frames:
 
     def _block_done(self, done: BlockDone) -> list[Object]:
         """The block's own frame comes after its last delta and before its `content_block_stop`."""
-        shown, frames = block(done.block), list[Object]()
+        shown, frames = block_to_wire(done.block), list[Object]()
         if self._partial and self._open != done.index:
             frames.append(self._block_begins(done.index, shown))  # it came whole
         elif self._partial and isinstance(done.block, Thinking) and done.block.signature:
@@ -272,14 +283,14 @@ class Frames:
         return frames
 
     def _assistant(self, done: BlockDone, shown: Object) -> Object:
-        made = message(done.reply_id, self._started.model, [shown], self._started.usage)
+        made = message_to_wire(done.reply_id, self._started.model, [shown], self._started.usage)
         return self._frame(
             "assistant", {"message": made, "parent_tool_use_id": None}, block_id(done.reply_id, done.index)
         )
 
     def _reply_ends(self, done: ReplyDone) -> list[Object]:
         why = {"stop_reason": done.stop, "stop_sequence": None}
-        ends = {"type": "message_delta", "delta": why, "usage": usage(done.usage)}
+        ends = {"type": "message_delta", "delta": why, "usage": usage_to_wire(done.usage)}
         return [self._event(ends), self._event({"type": "message_stop"})]
 
     # --- what the model is told ---
@@ -293,7 +304,7 @@ class Frames:
             case (Text() as only,) if said.origin is Origin.PROMPT and not as_blocks:
                 return self._user(only.text, said.id)  # as it was given
             case parts:
-                return self._user([content(part) for part in parts], said.id)
+                return self._user([content_to_wire(part) for part in parts], said.id)
 
     def _call_done(self, done: CallDone) -> list[Object]:
         (call, _), frames = self._calls.pop(done.result.call_id, (None, 0)), list[Object]()
@@ -338,12 +349,12 @@ class Frames:
     def _aside(self, update: Retrying | Tombstone | Boundary) -> list[Object]:
         match update:
             case Retrying():
-                frames = [self.system("api_retry", retry(update, self._about.max_retries))]
+                frames = [self.system("api_retry", retry_frame(update, self._about.max_retries))]
                 if (limit := rate_limit(update, self._now())) is not None:
                     frames.append(self._frame("rate_limit_event", {"rate_limit_info": limit}))
                 return frames
             case Tombstone():
-                return [self.system("informational", withdrawn(update))]
+                return [self.system("informational", tombstone_frame(update))]
             case Boundary():
                 return self._boundary(update)
             case _:
@@ -356,7 +367,7 @@ class Frames:
         if error is None:
             return []
         own_id = self._new_id()
-        made = message(own_id, "<synthetic>", [{"type": "text", "text": prose_of(failure)}], Usage())
+        made = message_to_wire(own_id, "<synthetic>", [{"type": "text", "text": prose_of(failure)}], Usage())
         return [self._frame("assistant", {"message": made, "parent_tool_use_id": None, "error": error}, own_id)]
 
     def _result(self, result: Result) -> Object:
@@ -369,7 +380,7 @@ class Frames:
             "num_turns": 0 if result.cause in LOCAL else result.num_turns,
             "stop_reason": None if result.stop is Stop.UNFINISHED else result.stop,
             "total_cost_usd": self._usage.cost / NANOS_PER_USD,
-            "usage": usage(result.usage),
+            "usage": usage_to_wire(result.usage),
             "modelUsage": self._usage.by_model(),
             "permission_denials": self._denials,
             "terminal_reason": out.reason,
@@ -388,6 +399,6 @@ class Frames:
         if self.origin is not None:
             fields["origin"] = self.origin
         if result.cause is Cause.HOOK and self._denials:
-            fields |= deferred(result, self._denials[-1])
+            fields |= deferred_tool_fields(result, self._denials[-1])
         self._begin()  # another run may follow by itself
         return self._frame("result", fields)

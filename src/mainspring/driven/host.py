@@ -7,13 +7,13 @@ from typing import Any
 
 from mainspring.agent.host import HostHook, JsonObject
 from mainspring.agent.json_values import as_list, as_object
-from mainspring.driven.questions import SHUT, CallbackError, Questions
+from mainspring.driven.questions import SHUT, CallbackError, OutgoingRequests
 from mainspring.driven.wire_host import WireHost, deny
 from mainspring.engine.plain import new_id
 
 
-class PipeHost(WireHost):
-    def __init__(self, questions: Questions, *, approves: bool, interrupt: Callable[[], object]) -> None:
+class StreamJsonHost(WireHost):
+    def __init__(self, questions: OutgoingRequests, *, approves: bool, interrupt: Callable[[], object]) -> None:
         super().__init__(approves=approves, interrupt=interrupt)
         self._questions = questions
 
@@ -39,17 +39,17 @@ class PipeHost(WireHost):
         return answer.get("mcp_response") or {}
 
 
-def hooks_in(given: object) -> tuple[HostHook, ...]:
+def read_hooks(given: object) -> tuple[HostHook, ...]:
     """The hooks of an `initialize` request."""
-    return tuple([one for event, matchers in as_object(given).items() for one in hooks_at(event, matchers)])
+    return tuple([one for event, matchers in as_object(given).items() for one in read_event_hooks(event, matchers)])
 
 
-def hooks_at(event: str, matchers: object) -> list[HostHook]:
-    found = [hook for matcher in map(as_object, as_list(matchers)) for hook in hooks_of(event, matcher)]
+def read_event_hooks(event: str, matchers: object) -> list[HostHook]:
+    found = [hook for matcher in map(as_object, as_list(matchers)) for hook in read_matcher_hooks(event, matcher)]
     return found or [HostHook(event, "")]  # so that an event nobody knows is told of
 
 
-def hooks_of(event: str, matcher: dict[str, Any]) -> list[HostHook]:
+def read_matcher_hooks(event: str, matcher: dict[str, Any]) -> list[HostHook]:
     pattern, seconds = matcher.get("matcher"), matcher.get("timeout")
     return [
         HostHook(

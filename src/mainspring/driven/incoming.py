@@ -26,7 +26,7 @@ class WirePrompt(Prompt):
     as_blocks: bool = False  # it came as a list, and is repeated as one
 
 
-class Request(Bundle):
+class ControlRequest(Bundle):
     """A control request."""
 
     id: str
@@ -34,7 +34,7 @@ class Request(Bundle):
     fields: dict[str, Any]
 
 
-class Reply(Bundle):
+class ControlReply(Bundle):
     """To a request of ours."""
 
     id: str
@@ -42,56 +42,60 @@ class Reply(Bundle):
     error: str | None = None  # the callback failed
 
 
-Incoming = WirePrompt | Request | Reply
+Incoming = WirePrompt | ControlRequest | ControlReply
 
 
-def incoming(line: bytes) -> Incoming | None:
+def parse_incoming(line: bytes) -> Incoming | None:
     """None: nothing that concerns us. Raises `BadLineError`."""
     if not line.strip():
         return None
     try:
         said = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadLineError(f"a line on standard input is no JSON ({error}): '{shown(line)}'") from None
+        raise BadLineError(f"a line on standard input is no JSON ({error}): '{shorten_line(line)}'") from None
     except RecursionError:
         raise BadLineError("a line on standard input is nested too deeply") from None
     if not isinstance(said, dict):
-        raise BadLineError(f"a line on standard input is no JSON object: '{shown(line)}'")
+        raise BadLineError(f"a line on standard input is no JSON object: '{shorten_line(line)}'")
     frame = cast("dict[str, Any]", said)
     match frame.get("type"):
         case "user":
-            return prompt(frame)
+            return parse_prompt_frame(frame)
         case "control_request":
-            return request(frame)
+            return parse_control_request(frame)
         case "control_response":
-            return reply(as_object(frame.get("response")))
+            return parse_control_reply(as_object(frame.get("response")))
         case _:
             return None
 
 
-def request(frame: dict[str, Any]) -> Request | None:
+def parse_control_request(frame: dict[str, Any]) -> ControlRequest | None:
     name, fields = frame.get("request_id"), as_object(frame.get("request"))
-    return Request(name, str(fields.get("subtype", "")), fields) if isinstance(name, str) else None
+    return ControlRequest(name, str(fields.get("subtype", "")), fields) if isinstance(name, str) else None
 
 
-def reply(response: dict[str, Any]) -> Reply | None:
+def parse_control_reply(response: dict[str, Any]) -> ControlReply | None:
     name = response.get("request_id")
     if not isinstance(name, str):
         return None
     if response.get("subtype") == "error":
-        return Reply(name, {}, error=str(response.get("error", "")) or "it failed")
-    return Reply(name, as_object(response.get("response")))
+        return ControlReply(name, {}, error=str(response.get("error", "")) or "it failed")
+    return ControlReply(name, as_object(response.get("response")))
 
 
 # --- prompts ----------------------------------------------------------------------------------------
 
 
-def prompt(frame: dict[str, Any]) -> WirePrompt:
+def parse_prompt_frame(frame: dict[str, Any]) -> WirePrompt:
     message = as_object(frame.get("message"))
     if message.get("role") != "user":
         raise BadLineError(f"a message of the role '{message.get('role')}' is no prompt: the role must be 'user'")
     said, own_id, origin = message.get("content"), frame.get("uuid"), frame.get("origin")
-    parts = [text(said)] if isinstance(said, str) else [part for one in as_list(said) for part in block(as_object(one))]
+    parts = (
+        [parse_text(said)]
+        if isinstance(said, str)
+        else [part for one in as_list(said) for part in parse_content_block(as_object(one))]
+    )
     return WirePrompt(
         tuple(parts),
         own_id if isinstance(own_id, str) else "",
@@ -101,32 +105,32 @@ def prompt(frame: dict[str, Any]) -> WirePrompt:
     )
 
 
-def block(one: dict[str, Any]) -> list[Content]:
+def parse_content_block(one: dict[str, Any]) -> list[Content]:
     """A block of the API. What cannot be handed on is said in its place: nobody should wonder where it went."""
     kind, source = one.get("type"), as_object(one.get("source"))
     match kind, source.get("type"):
         case "text", _:
-            return [text(one.get("text"))]
+            return [parse_text(one.get("text"))]
         case "image", "base64":
             return [Image(str(source.get("media_type", "image/png")), str(source.get("data", "")))]
         case "document", "base64":
             return [Document(str(source.get("media_type", "application/pdf")), str(source.get("data", "")))]
         case "document", "text":
-            return [text(source.get("data"))]
+            return [parse_text(source.get("data"))]
         case "tool_result", _:
             inner = one.get("content")
             if isinstance(inner, str):
-                return [text(inner)]
-            return [part for each in as_list(inner) for part in block(as_object(each))]
+                return [parse_text(inner)]
+            return [part for each in as_list(inner) for part in parse_content_block(as_object(each))]
         case (("image" | "document"), other):
             return [Text(f"[{kind} left out: its source is '{other}', and only 'base64' is known here]")]
         case _:
             return [Text(f"[a block of the type '{kind}' was left out: it is not known here]")]
 
 
-def text(said: object) -> Text:
+def parse_text(said: object) -> Text:
     return Text(said if isinstance(said, str) else "")
 
 
-def shown(line: bytes) -> str:
+def shorten_line(line: bytes) -> str:
     return line[:LONGEST_SHOWN].decode(errors="replace")

@@ -26,30 +26,30 @@ def _no_messages(_: object) -> list[object]:
 _encoder = msgspec.json.Encoder(enc_hook=_no_messages)
 
 
-def line(value: object, most: int = MOST) -> bytes:
-    data, room = encoded(value), most
+def encode_line(value: object, most: int = MOST) -> bytes:
+    data, room = encode_json(value), most
     while len(data) > most:  # once, as a rule: keys and commas are only estimated
-        data = encoded(cut(msgspec.to_builtins(value), room))
+        data = encode_json(cut_to_size(msgspec.to_builtins(value), room))
         room = room * 3 // 4
     return data + b"\n"
 
 
-def encoded(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:  # half a character: models and file names hold such things
-        return _encoder.encode(whole(msgspec.to_builtins(value, enc_hook=_no_messages)))
+        return _encoder.encode(replace_half_characters(msgspec.to_builtins(value, enc_hook=_no_messages)))
 
 
-def whole(value: Json) -> Json:
+def replace_half_characters(value: Json) -> Json:
     """The same with a question mark for each half character."""
     match value:
         case str():
             return whole_text(value)
         case dict():
-            return {whole_text(key): whole(item) for key, item in value.items()}
+            return {whole_text(key): replace_half_characters(item) for key, item in value.items()}
         case list():
-            return [whole(item) for item in value]
+            return [replace_half_characters(item) for item in value]
         case _:
             return value
 
@@ -61,9 +61,9 @@ def whole_text(text: str) -> str:
 # --- cutting ----------------------------------------------------------------------------------------
 
 
-def cut(value: Json, room: int) -> Json:
+def cut_to_size(value: Json, room: int) -> Json:
     """The value, shortened so that its JSON fits into so many bytes."""
-    if size(value) <= room:
+    if json_size(value) <= room:
         return value
     match value:
         case str():
@@ -71,16 +71,18 @@ def cut(value: Json, room: int) -> Json:
         case {"type": "image" | "document" as kind}:
             return {"type": "text", "text": f"[{kind} left out: a line holds at most {MOST:,} bytes]"}
         case dict():
-            named = {key[:LONGEST_KEY]: item for key, item in first(list(value.items()), room)}
-            return dict(zip(named, share_out(list(named.values()), room - size(dict.fromkeys(named))), strict=True))
+            named = {key[:LONGEST_KEY]: item for key, item in take_first_items(list(value.items()), room)}
+            return dict(
+                zip(named, share_out(list(named.values()), room - json_size(dict.fromkeys(named))), strict=True)
+            )
         case list():
-            items = first(value, room)
+            items = take_first_items(value, room)
             return share_out(items, room - 2 - len(items))
         case _:
             return value  # a number, or the like
 
 
-def first(items: list[T], room: int) -> list[T]:
+def take_first_items(items: list[T], room: int) -> list[T]:
     """As many as can get a share worth having."""
     return items[: max(1, room // (2 * LEAST))]
 
@@ -88,21 +90,21 @@ def first(items: list[T], room: int) -> list[T]:
 def share_out(items: list[Json], room: int) -> list[Json]:
     """Small ones stay whole; the others get an equal share of what is left."""
     share = 0
-    for count, length in zip(range(len(items), 0, -1), sorted(map(size, items)), strict=True):
+    for count, length in zip(range(len(items), 0, -1), sorted(map(json_size, items)), strict=True):
         share = room // count
         if length > share:
             break
         room -= length
-    return [cut(item, share) for item in items]
+    return [cut_to_size(item, share) for item in items]
 
 
 def cut_text(text: str, room: int) -> str:
     note = f"... [{len(text):,} characters, cut here]"
     kept = max(0, room - len(note) - 2)
-    while kept and size(text[:kept] + note) > room:
-        kept = kept * room // (size(text[:kept] + note) + 1)  # what is escaped takes up to six bytes
+    while kept and json_size(text[:kept] + note) > room:
+        kept = kept * room // (json_size(text[:kept] + note) + 1)  # what is escaped takes up to six bytes
     return text[:kept] + note if kept else note
 
 
-def size(value: Json) -> int:
-    return len(encoded(value))
+def json_size(value: Json) -> int:
+    return len(encode_json(value))

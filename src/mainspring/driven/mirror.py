@@ -15,13 +15,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mainspring.driven.lines import MOST, encoded, line
+from mainspring.driven.lines import MOST, encode_json, encode_line
 from mainspring.sessions.lines import OURS
 
 END = b"]}"
 
 
-class Mirror:
+class TranscriptMirror:
     """Lines that wait for the pipe, by file, in the order in which they were written."""
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class Mirror:
 
 def frames_of(file: str, lines: bytes) -> Iterator[bytes]:
     """As many entries in each as there is room for."""
-    head = b'{"type":"transcript_mirror","filePath":' + encoded(file) + b',"entries":['
+    head = b'{"type":"transcript_mirror","filePath":' + encode_json(file) + b',"entries":['
     room = MOST - len(head) - len(END)
     entries, length = list[bytes](), -1  # the first has no comma before it
     for one in lines.split(b"\n"):
         if not one:
             continue  # a line end that closes what a crash had torn
-        entry = one if len(one) <= room else shortened(one, room)
+        entry = one if len(one) <= room else shorten_entry(one, room)
         if entries and length + 1 + len(entry) > room:
             yield head + b",".join(entries) + END + b"\n"
             entries, length = [], -1
@@ -58,15 +58,15 @@ def frames_of(file: str, lines: bytes) -> Iterator[bytes]:
 # --- what is too long ---------------------------------------------------------------------------------------
 
 
-def shortened(entry: bytes, room: int) -> bytes:
+def shorten_entry(entry: bytes, room: int) -> bytes:
     """A line of the conversation is cut as others on the pipe are. One of ours cannot be: half of a checkpoint would be
     taken for the whole. What goes out for it is an event that follows none, so a reader takes the conversation's lines.
     """
     note = f"a line of {len(entry):,} bytes was too long for the pipe"
     if entry.startswith(OURS):
-        return OURS + b'"n":0,"event":{"type":"Cut"},"cut":' + encoded(note) + b"}"
+        return OURS + b'"n":0,"event":{"type":"Cut"},"cut":' + encode_json(note) + b"}"
     said = msgspec.json.decode(entry)
     mark = said.get("mainspring", {})
     if mark.pop("odd", None) is not None and said["type"] == "assistant":
         said["message"]["content"] = [{"type": "text", "text": f"[{note}]"}]  # the block was in the mark
-    return line(said, room)[:-1]
+    return encode_line(said, room)[:-1]

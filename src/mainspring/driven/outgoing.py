@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from mainspring.driven.lines import line
+from mainspring.driven.lines import encode_line
 from mainspring.engine.endings import retrieve_exception
 
 Write = Callable[[bytes], Awaitable[None]]
 
 
-class Out(Protocol):
+class FrameSink(Protocol):
     """To the program that drives us."""
 
     async def put(self, *frames: dict[str, Any]) -> None: ...
@@ -24,7 +24,7 @@ class Out(Protocol):
         """Wait for a slow reader, between two things that happen. `put` may not wait: answers must get through."""
 
 
-class Outgoing:
+class PipeFrameSink:
     """Over a pipe."""
 
     def __init__(self, write: Write) -> None:
@@ -32,7 +32,7 @@ class Outgoing:
         self._one = asyncio.Lock()  # a line may take several writes
 
     async def put(self, *frames: dict[str, Any]) -> None:
-        await self.raw([line(frame) for frame in frames])
+        await self.raw([encode_line(frame) for frame in frames])
 
     async def raw(self, lines: list[bytes]) -> None:
         """Whoever is cancelled meanwhile, what has begun is written to its end: half a line ends the other side."""

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mainspring.driven.incoming import Reply
-from mainspring.driven.outgoing import Out
+from mainspring.driven.incoming import ControlReply
+from mainspring.driven.outgoing import FrameSink
 
 SHUT = "the program that drives this session listens no more"
 
@@ -16,8 +16,8 @@ class CallbackError(Exception):
     """The program's own code failed. In its words."""
 
 
-class Questions:
-    def __init__(self, out: Out, new_id: Callable[[], str]) -> None:
+class OutgoingRequests:
+    def __init__(self, out: FrameSink, new_id: Callable[[], str]) -> None:
         self._out, self._new_id = out, new_id
         self._open: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._shut = False
@@ -42,7 +42,7 @@ class Questions:
         finally:
             self._open.pop(own_id, None)
 
-    def hear(self, reply: Reply) -> None:
+    def hear(self, reply: ControlReply) -> None:
         """An answer to what nobody asked is passed over."""
         answer = self._open.pop(reply.id, None)
         if answer is None or answer.done():

@@ -22,7 +22,7 @@ from mainspring.agent.updates import (
     TaskChanged,
 )
 from mainspring.core.updates import Result
-from mainspring.driven.frames import Frames
+from mainspring.driven.frames import FrameEncoder
 from mainspring.driven.incoming import WirePrompt
 from mainspring.driven.wire import Object
 
@@ -43,10 +43,10 @@ class Renderer:
         self._in_run = False
         self.frames = self._new_frames()
 
-    def _new_frames(self) -> Frames:
+    def _new_frames(self) -> FrameEncoder:
         session, options = self._session, self._session.config.options
         deps = session.world.session.deps
-        return Frames(
+        return FrameEncoder(
             session.world.about,
             session.usage,
             new_id=deps.new_id,
@@ -119,9 +119,9 @@ class Renderer:
 
     def _of_hook(self, update: HookStarted | HookFinished) -> list[Object]:
         frame = (
-            self.frames.system("hook_started", named(update.hook))
+            self.frames.system("hook_started", hook_fields(update.hook))
             if isinstance(update, HookStarted)
-            else self.frames.system("hook_response", named(update.hook) | answered(update.hook))
+            else self.frames.system("hook_response", hook_fields(update.hook) | hook_outcome_fields(update.hook))
         )
         if self._in_run:
             return [frame]
@@ -129,11 +129,11 @@ class Renderer:
         return []
 
 
-def named(hook: HookCallStarted | HookCallFinished) -> Object:
+def hook_fields(hook: HookCallStarted | HookCallFinished) -> Object:
     return {"hook_id": hook.id, "hook_name": hook.name, "hook_event": str(hook.point)}
 
 
-def answered(hook: HookCallFinished) -> Object:
+def hook_outcome_fields(hook: HookCallFinished) -> Object:
     said = {"output": hook.output, "stdout": hook.stdout, "stderr": hook.stderr, "exit_code": hook.code}
     return said | {"outcome": hook.outcome}
 

@@ -30,7 +30,7 @@ def block_id(reply_id: str, index: int) -> str:
     return Stamp(reply_id).derive(index) if index else reply_id
 
 
-def parsed(text: str, kind: str) -> Object:
+def parse_server_block(text: str, kind: str) -> Object:
     """The server's own block. It came as JSON; should it be none any more, it is shown as it is."""
     try:
         return msgspec.json.decode(text, type=Object)
@@ -38,7 +38,7 @@ def parsed(text: str, kind: str) -> Object:
         return {"type": kind, "data": text}
 
 
-def block(made: Block) -> Object:
+def block_to_wire(made: Block) -> Object:
     match made:
         case Text():
             return {"type": "text", "text": made.text}  # readers of stream-json drop citations
@@ -49,12 +49,12 @@ def block(made: Block) -> Object:
         case ToolCall():
             return {"type": "tool_use", "id": made.id, "name": made.name, "input": made.input}
         case ServerBlock():
-            return parsed(made.json, made.kind)
+            return parse_server_block(made.json, made.kind)
         case _:
             assert_never(made)
 
 
-def content(part: Content) -> Object:
+def content_to_wire(part: Content) -> Object:
     match part:
         case Text():
             return {"type": "text", "text": part.text}
@@ -70,11 +70,11 @@ def tool_result(result: ToolResult) -> Object:
         case (Text() as only,):
             shown: str | list[Object] = only.text
         case parts:
-            shown = [content(part) for part in parts]
+            shown = [content_to_wire(part) for part in parts]
     return {"type": "tool_result", "tool_use_id": result.call_id, "content": shown, "is_error": result.is_error}
 
 
-def usage(spent: Usage) -> Object:
+def usage_to_wire(spent: Usage) -> Object:
     """With a word of our own where it is a guess: the API has none."""
     told: Object = {
         "input_tokens": spent.input,
@@ -89,7 +89,7 @@ def usage(spent: Usage) -> Object:
     return told | {"estimated": True} if spent.estimated else told
 
 
-def message(id: str, model: str, blocks: list[Object], spent: Usage) -> Object:
+def message_to_wire(id: str, model: str, blocks: list[Object], spent: Usage) -> Object:
     """All blocks of a reply share its id. `stop_reason` is null: a block leaves before its reply ends."""
     return {
         "id": id,
@@ -99,7 +99,7 @@ def message(id: str, model: str, blocks: list[Object], spent: Usage) -> Object:
         "content": blocks,
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": usage(spent),
+        "usage": usage_to_wire(spent),
     }
 
 
@@ -112,7 +112,7 @@ DELTAS: dict[BlockKind, tuple[str, str]] = {
 }
 
 
-def begun(started: BlockStarted) -> Object:
+def empty_block(started: BlockStarted) -> Object:
     """A block that has nothing in it yet."""
     match started.kind:
         case BlockKind.TEXT:
@@ -125,6 +125,6 @@ def begun(started: BlockStarted) -> Object:
             assert_never(started.kind)
 
 
-def delta(piece: Delta) -> Object:
+def delta_to_wire(piece: Delta) -> Object:
     kind, field = DELTAS[piece.kind]
     return {"type": "content_block_delta", "index": piece.index, "delta": {"type": kind, field: piece.text}}

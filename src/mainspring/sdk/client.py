@@ -18,7 +18,7 @@ from typing import Any
 
 from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
-from mainspring.driven.incoming import BadLineError, WirePrompt, prompt
+from mainspring.driven.incoming import BadLineError, WirePrompt, parse_prompt_frame
 from mainspring.engine.endings import await_uncancellable, end_all
 from mainspring.sdk.checks import check
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
@@ -160,7 +160,7 @@ class Client:
     def _prompt(self, said: Frame) -> WirePrompt:
         composed = {"client_composed": True} if self.options.verbatim_prompts else {}
         try:
-            return prompt({**said, **composed})
+            return parse_prompt_frame({**said, **composed})
         except BadLineError as error:
             raise UsageError(str(error)) from None
 
