@@ -10,7 +10,7 @@ from mainspring.agent.option_checks import check_option
 from mainspring.agent.options import CHOICES, IDS, LEAST, OptionError
 from mainspring.cli.flags import FLAGS, parse
 from mainspring.core.errors import UsageError
-from mainspring.sdk.checks import check
+from mainspring.sdk.checks import check_options
 from mainspring.sdk.options import Options
 
 WRONG: list[tuple[str, Any]] = [
@@ -44,7 +44,7 @@ def test_the_command_line_spells_it_as_a_flag(option: str, value: Any) -> None:
 def test_a_program_reads_its_own_name(option: str, value: Any) -> None:
     _, reason = words_of(option, value)
     with pytest.raises(UsageError) as refused:
-        check(Options(**{option: value}))
+        check_options(Options(**{option: value}))
     assert str(refused.value).startswith(f"'{option}")
     assert str(refused.value).endswith(reason)
 

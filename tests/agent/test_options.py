@@ -18,8 +18,8 @@ from mainspring.cli.flags import spell as flag
 from mainspring.core.errors import UsageError
 from mainspring.sdk import AgentDefinition, HookMatcher, Options
 from mainspring.sdk.hooks import host_hooks
-from mainspring.sdk.wanted import environment, session_options
-from mainspring.sdk.wanted import spell as option
+from mainspring.sdk.wanted import make_environment, session_options
+from mainspring.sdk.wanted import spell_sdk_option as option
 from mainspring.simulator.server import ModelServer
 
 ID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
@@ -267,7 +267,7 @@ def test_hooks_and_the_environment_of_the_sdk() -> None:
     assert (made.event, made.matcher, made.seconds, made.blocks) == ("Stop", "x", 2, True)
     assert calls == {made.id: hook}
     assert session_options(Options(), (made,)).host_hooks == (made,)
-    given = environment(Options(env={"A": "b"}, enable_file_checkpointing=True, client_app="c"))
+    given = make_environment(Options(env={"A": "b"}, enable_file_checkpointing=True, client_app="c"))
     assert given.items() >= {"A": "b", "CLAUDE_AGENT_SDK_CLIENT_APP": "c"}.items()
 
 

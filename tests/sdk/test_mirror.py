@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from mainspring.sdk import ClaudeSDKError, Message, MirrorErrorMessage, Options, ResultMessage
-from mainspring.sdk.mirror import Mirror
-from mainspring.sdk.restoring import project_of, restored
+from mainspring.sdk.mirror import StoreMirror
+from mainspring.sdk.restoring import project_of, restore_from_store
 from mainspring.sdk.stores import InMemorySessionStore, SessionKey, SessionStoreEntry
 from mainspring.simulator.replies import Say
 from sdk.stage import Stage, play, texts
@@ -63,8 +63,8 @@ def lines(*names: str) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in said(*names))
 
 
-def mirror(store: Any, shown: list[Line], **chosen: Any) -> Mirror:
-    return Mirror(Options(session_store=store, **chosen), "/home/projects", shown.append)
+def mirror(store: Any, shown: list[Line], **chosen: Any) -> StoreMirror:
+    return StoreMirror(Options(session_store=store, **chosen), "/home/projects", shown.append)
 
 
 def key(**more: str) -> Any:
@@ -367,7 +367,7 @@ def test_an_odd_answer_of_a_store_is_one_error_in_words(
 @pytest.mark.parametrize("subkey", ["", "../x", "/etc/x", "a/../../x"])
 def test_agents_that_are_out_of_the_folder_are_left_out(subkey: str, temporary: Path, tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
-        made = await restored(stage.options(session_store=Answers(subkeys=[subkey]), resume=ID))
+        made = await restore_from_store(stage.options(session_store=Answers(subkeys=[subkey]), resume=ID))
         assert made is not None
         assert [file.name for file in files_in(temporary)] == [f"{ID}.jsonl"]
         made.remove()
@@ -392,7 +392,9 @@ class Watched(dict[str, Any]):
 def test_the_program_goes_on_while_lines_are_written(temporary: Path, tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         line = Watched()
-        bringing = asyncio.ensure_future(restored(stage.options(session_store=Answers(lines=[line]), resume=ID)))
+        bringing = asyncio.ensure_future(
+            restore_from_store(stage.options(session_store=Answers(lines=[line]), resume=ID))
+        )
         while not line.written.is_set():  # noqa: ASYNC110  # it is a thread's
             await asyncio.sleep(0.001)
         line.went_on.set()
@@ -407,7 +409,9 @@ def test_the_program_goes_on_while_lines_are_written(temporary: Path, tmp_path: 
 def test_cancelled_while_lines_are_written_leaves_no_folder(temporary: Path, tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         line = Watched()
-        bringing = asyncio.ensure_future(restored(stage.options(session_store=Answers(lines=[line]), resume=ID)))
+        bringing = asyncio.ensure_future(
+            restore_from_store(stage.options(session_store=Answers(lines=[line]), resume=ID))
+        )
         while not line.written.is_set():  # noqa: ASYNC110  # it is a thread's
             await asyncio.sleep(0.001)
         for _ in range(2):

@@ -14,7 +14,7 @@ from mcp.server import MCPServer
 from mainspring.core.errors import UsageError
 from mainspring.sdk import Client, Message, create_sdk_mcp_server
 from mainspring.sdk import tool as sdk_tool
-from mainspring.sdk.servers import Servers
+from mainspring.sdk.servers import SdkMcpServers
 from mainspring.simulator.replies import Say
 from sdk.stage import Stage, call, outcomes, play, texts
 
@@ -145,7 +145,7 @@ def test_a_server_that_works_may_be_connected_again(tmp_path: Path) -> None:
 
 def test_a_server_that_has_ended_says_so_at_once() -> None:
     async def main() -> None:
-        servers = Servers(named(official([])))
+        servers = SdkMcpServers(named(official([])))
         greeted = await servers.hear("theirs", asked(1, "initialize", **HELLO))
         assert greeted["result"]["serverInfo"]["name"] == "theirs"
         async with asyncio.timeout(SOON):
@@ -165,7 +165,7 @@ def test_a_server_that_has_ended_says_so_at_once() -> None:
 
 def test_a_server_that_cannot_begin_says_why_each_time() -> None:
     async def main() -> None:
-        servers = Servers(named(official([RuntimeError("second"), RuntimeError("first")])))
+        servers = SdkMcpServers(named(official([RuntimeError("second"), RuntimeError("first")])))
         async with asyncio.timeout(SOON):
             for why in ("first", "second"):
                 with pytest.raises(ConnectionError, match=f"the server failed: {why}"):
@@ -179,4 +179,4 @@ def test_a_server_that_cannot_begin_says_why_each_time() -> None:
 
 def test_a_server_that_is_not_here_is_named() -> None:
     with pytest.raises(UsageError, match="there is no MCP server 'other' in this program"):
-        asyncio.run(Servers({}).hear("other", asked(1, "ping")))
+        asyncio.run(SdkMcpServers({}).hear("other", asked(1, "ping")))

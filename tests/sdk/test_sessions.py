@@ -590,4 +590,4 @@ def test_signatures() -> None:
 
 def test_nobody_is_found(home: Home) -> None:
     assert same_reads(NOBODY)["info"] is None
-    assert sessions.projects() == home.config / "projects"
+    assert sessions.find_projects_folder() == home.config / "projects"

@@ -115,7 +115,7 @@ def test_empty_words(words: str, home: Home) -> None:
 def test_what_is_left_of_a_tag(text: str) -> None:
     from claude_agent_sdk._internal.session_mutations import _sanitize_unicode
 
-    assert session_changes.seen(text) == _sanitize_unicode(text)
+    assert session_changes.strip_invisible(text) == _sanitize_unicode(text)
 
 
 def test_behind_a_torn_line(home: Home) -> None:

@@ -23,7 +23,14 @@ from pipe.stage import Serve, bash
 from pipe.test_agents import playing, spawn
 
 from mainspring.sdk.store_sessions import MOST_LOADS
-from mainspring.sdk.stores import MOST_LINES, InMemorySessionStore, SessionKey, SessionStore, SessionStoreEntry, offers
+from mainspring.sdk.stores import (
+    MOST_LINES,
+    InMemorySessionStore,
+    SessionKey,
+    SessionStore,
+    SessionStoreEntry,
+    store_supports,
+)
 from mainspring.sessions.reader import LONGEST_LINE
 from mainspring.simulator.replies import Say
 from sdk.stored import (  # noqa: F401  # fixtures
@@ -124,7 +131,7 @@ def test_a_store_that_does_little() -> None:
         (InMemorySessionStore(), set(optional)),
         (theirs.InMemorySessionStore(), set(optional)),
     ):
-        assert {name for name in optional if offers(least, name)} == can
+        assert {name for name in optional if store_supports(least, name)} == can
     asyncio.run(run_session_store_conformance(Least, skip_optional=frozenset(optional)))
     store = Least()
     finished(store.append(key(), [dict(line) for line in TALK]))  # type: ignore[misc]

@@ -26,12 +26,12 @@ from mainspring.tools.catalog import SPECS
 Holds = Callable[[object], bool]
 
 
-class Kind(NamedTuple):
+class OptionCheck(NamedTuple):
     words: str
     holds: Holds
 
 
-def of(*kinds: type) -> Holds:
+def instance_of(*kinds: type) -> Holds:
     return lambda value: isinstance(value, kinds)
 
 
@@ -64,20 +64,20 @@ def is_skills(value: object) -> bool:
     return value == "all" or is_list_of(str)(value)
 
 
-TEXT = Kind("a text", of(str))
-PATH = Kind("a path", of(str, os.PathLike))
-FLAG = Kind("True or False", of(bool))
-NUMBER = Kind("a whole number", number_of(int))
-MONEY = Kind("a number", number_of(int, float))
-NAMES = Kind("a list of texts", is_list_of(str))
-PATHS = Kind("a list of paths", is_list_of(str, Path))
-TEXTS = Kind("a dict of texts", is_table_of(str))
-TABLE = Kind("a dict", of(Mapping))
-FUNCTION = Kind("a function", callable)
+TEXT = OptionCheck("a text", instance_of(str))
+PATH = OptionCheck("a path", instance_of(str, os.PathLike))
+FLAG = OptionCheck("True or False", instance_of(bool))
+NUMBER = OptionCheck("a whole number", number_of(int))
+MONEY = OptionCheck("a number", number_of(int, float))
+NAMES = OptionCheck("a list of texts", is_list_of(str))
+PATHS = OptionCheck("a list of paths", is_list_of(str, Path))
+TEXTS = OptionCheck("a dict of texts", is_table_of(str))
+TABLE = OptionCheck("a dict", instance_of(Mapping))
+FUNCTION = OptionCheck("a function", callable)
 
 # None may stand for each: nothing was said.
-KINDS: dict[str, Kind] = {
-    "tools": Kind("a list of names and tools, or a preset", of(list, tuple, Mapping)),
+KINDS: dict[str, OptionCheck] = {
+    "tools": OptionCheck("a list of names and tools, or a preset", instance_of(list, tuple, Mapping)),
     "allowed_tools": NAMES,
     "disallowed_tools": NAMES,
     "permission_mode": TEXT,
@@ -92,7 +92,7 @@ KINDS: dict[str, Kind] = {
     "thinking": TABLE,
     "max_thinking_tokens": NUMBER,
     "betas": NAMES,
-    "system_prompt": Kind("a text or a dict", of(str, Mapping)),
+    "system_prompt": OptionCheck("a text or a dict", instance_of(str, Mapping)),
     "output_format": TABLE,
     "max_turns": NUMBER,
     "max_budget_usd": MONEY,
@@ -104,16 +104,16 @@ KINDS: dict[str, Kind] = {
     "resume_session_at": TEXT,
     "resume_drops_turn": TEXT,
     "enable_file_checkpointing": FLAG,
-    "session_store": Kind("a session store", able_to("append")),
+    "session_store": OptionCheck("a session store", able_to("append")),
     "session_store_flush": TEXT,
     "load_timeout_ms": NUMBER,
     "cwd": PATH,
     "env": TEXTS,
     "settings": TEXT,
     "setting_sources": NAMES,
-    "skills": Kind("a list of names, or 'all'", is_skills),
-    "agents": Kind("a dict of AgentDefinition", is_table_of(AgentDefinition)),
-    "mcp_servers": Kind("a dict of servers, a file or JSON", of(str, Path, Mapping)),
+    "skills": OptionCheck("a list of names, or 'all'", is_skills),
+    "agents": OptionCheck("a dict of AgentDefinition", is_table_of(AgentDefinition)),
+    "mcp_servers": OptionCheck("a dict of servers, a file or JSON", instance_of(str, Path, Mapping)),
     "strict_mcp_config": FLAG,
     "include_partial_messages": FLAG,
     "include_hook_events": FLAG,
@@ -121,7 +121,7 @@ KINDS: dict[str, Kind] = {
     "verbatim_prompts": FLAG,
     "stderr": FUNCTION,
     "extra_args": TABLE,
-    "provider": Kind("a provider", able_to("stream")),
+    "provider": OptionCheck("a provider", able_to("stream")),
 }
 
 # Options of a session that have the same name here, and the same values.
@@ -131,12 +131,12 @@ FLUSHES = ("batched", "eager")
 TAKEN = ("Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool")
 
 
-def check(given: object) -> None:
+def check_options(given: object) -> None:
     if not isinstance(given, Options):
-        raise UsageError(f"options are an object of the class 'Options', not {shown(given)}")
+        raise UsageError(f"options are an object of the class 'Options', not {shorten_repr(given)}")
     for name, kind in KINDS.items():
         if (value := getattr(given, name)) is not None and not kind.holds(value):
-            raise UsageError(f"'{name}' is {kind.words}, not {shown(value)}")
+            raise UsageError(f"'{name}' is {kind.words}, not {shorten_repr(value)}")
     try:
         check_values(given)
     except OptionError as error:
@@ -160,7 +160,7 @@ def check_values(given: Options) -> None:
     if given.task_budget:
         total = cast("Mapping[str, object]", given.task_budget).get("total")
         if not isinstance(total, int) or isinstance(total, bool):
-            raise UsageError(f"'task_budget' has 'total', a whole number, not {shown(total)}")
+            raise UsageError(f"'task_budget' has 'total', a whole number, not {shorten_repr(total)}")
         check_option("task_budget", total)
 
 
@@ -175,7 +175,7 @@ def check_tools(given: Options) -> None:
         if isinstance(one, Tool) and (one.name in SPECS or one.name in TAKEN or one.name.startswith("mcp__")):
             raise UsageError(f"'tools' has a function of the name '{one.name}', which is taken: '@tool(name=...)'")
         if not isinstance(one, str | Tool):
-            raise UsageError(f"'tools' has {shown(one)}: it holds names, and tools made by 'mainspring.tool'")
+            raise UsageError(f"'tools' has {shorten_repr(one)}: it holds names, and tools made by 'mainspring.tool'")
     names = [one if isinstance(one, str) else one.name for one in tools]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"'tools' has '{twice[0]}' twice")
@@ -190,19 +190,23 @@ def check_hooks(hooks: Mapping[Any, Any]) -> None:
             )
         for matcher in cast("list[object]", matchers) if isinstance(matchers, list | tuple) else (matchers,):
             if not isinstance(matcher, HookMatcher):
-                raise UsageError(f"'hooks' has {shown(matcher)} at '{event}': a list of HookMatcher belongs there")
+                raise UsageError(
+                    f"'hooks' has {shorten_repr(matcher)} at '{event}': a list of HookMatcher belongs there"
+                )
             if matcher.on_failure not in (None, "continue", "block"):
-                raise UsageError(f"'on_failure' at '{event}' is 'continue' or 'block', not {shown(matcher.on_failure)}")
+                raise UsageError(
+                    f"'on_failure' at '{event}' is 'continue' or 'block', not {shorten_repr(matcher.on_failure)}"
+                )
             for call in matcher.hooks:
                 if not callable(call):
-                    raise UsageError(f"'hooks' has {shown(call)} at '{event}', which is no function")
+                    raise UsageError(f"'hooks' has {shorten_repr(call)} at '{event}', which is no function")
 
 
 def check_servers(given: Options) -> None:
     named: Mapping[str, object] = {} if isinstance(given.mcp_servers, str | Path) else given.mcp_servers
     for name, one in named.items():
         if not isinstance(one, Mapping):
-            raise UsageError(f"'mcp_servers' has {shown(one)} for '{name}': a dict belongs there")
+            raise UsageError(f"'mcp_servers' has {shorten_repr(one)} for '{name}': a dict belongs there")
         if cast("Mapping[str, object]", one).get("type") == "sdk" and "instance" not in one:
             raise UsageError(f"'mcp_servers' has no 'instance' for '{name}': 'create_sdk_mcp_server' makes one")
 
@@ -222,6 +226,6 @@ def check_asking(given: Options) -> None:
         warnings.warn(f"{why}. A 'PreToolUse' hook sees every call", CanUseToolShadowedWarning, stacklevel=2)
 
 
-def shown(value: object) -> str:
+def shorten_repr(value: object) -> str:
     said = repr(value)
     return said if len(said) <= 80 else f"{said[:80]}..."

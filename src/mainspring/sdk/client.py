@@ -20,17 +20,17 @@ from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
 from mainspring.driven.incoming import BadLineError, WirePrompt, parse_prompt_frame
 from mainspring.engine.endings import await_uncancellable, end_all
-from mainspring.sdk.checks import check
+from mainspring.sdk.checks import check_options
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
 from mainspring.sdk.host import own_copy
 from mainspring.sdk.messages import Message, ResultMessage
 from mainspring.sdk.options import Options
 from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.reading import message_of
-from mainspring.sdk.restoring import Restored, restored
-from mainspring.sdk.servers import Servers
+from mainspring.sdk.restoring import RestoredSession, restore_from_store
+from mainspring.sdk.servers import SdkMcpServers
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
-from mainspring.sdk.wanted import hearing
+from mainspring.sdk.wanted import make_listener
 
 NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"
 Prompts = str | AsyncIterable[Frame]
@@ -45,10 +45,10 @@ class Client:
         self._about: Frame = {}
         self._failed: BaseException | None = None  # the program's own messages
         self._refusal: ResultError | None = None  # what the last result comes to
-        self._servers = Servers({})
+        self._servers = SdkMcpServers({})
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading = False
-        self._restored: Restored | None = None
+        self._restored: RestoredSession | None = None
 
     # --- its life ---
 
@@ -63,12 +63,12 @@ class Client:
         if prompt is not None or last:
             check_prompt(prompt)
         try:
-            check(self.options)
+            check_options(self.options)
         except UsageError as error:
             raise not_started(error) from None
-        self._servers = Servers(self.options.mcp_servers)
+        self._servers = SdkMcpServers(self.options.mcp_servers)
         if self.options.session_store is not None:
-            self._restored = await restored(self.options)
+            self._restored = await restore_from_store(self.options)
         try:
             await self._begin()
             if prompt is not None and self._session is not None and not self._session.over:  # else who reads is told
@@ -214,7 +214,7 @@ class Client:
     def _told(self, error: Exception) -> Exception:
         """What did not start, for `stderr` as well: a command would print it on its way out."""
         if self.options.stderr is not None:
-            hearing(self.options.stderr)(str(error))
+            make_listener(self.options.stderr)(str(error))
         return self._refusal or not_started(error)
 
     # --- what the program may ask and change, at any time ---

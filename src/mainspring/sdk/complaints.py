@@ -6,11 +6,11 @@ import asyncio
 import logging
 
 
-def complain(function: object, error: BaseException) -> None:
-    logging.getLogger("mainspring").error("'%s' failed: %s", named(function), error, exc_info=error)
+def log_callback_failure(function: object, error: BaseException) -> None:
+    logging.getLogger("mainspring").error("'%s' failed: %s", function_name(function), error, exc_info=error)
 
 
-def named(function: object) -> str:
+def function_name(function: object) -> str:
     return getattr(function, "__qualname__", "") or type(function).__qualname__
 
 

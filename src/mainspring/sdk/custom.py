@@ -18,7 +18,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 import msgspec
 
 from mainspring.core.errors import UsageError
-from mainspring.sdk.server import Server
+from mainspring.sdk.server import SdkMcpServer
 from mainspring.tools.mcp.relayed import as_object_or_none
 from mainspring.tools.schema import schema_of
 
@@ -68,10 +68,10 @@ def tool(
 def create_sdk_mcp_server(
     name: str, version: str = "1.0.0", tools: list[SdkMcpTool[Any]] | None = None
 ) -> McpSdkServerConfig:
-    server = Server(name, version)
+    server = SdkMcpServer(name, version)
     for one in tools or ():
         check_tool(name, one)
-        server.add(listed(one), one.handler)
+        server.add(describe_sdk_tool(one), one.handler)
     return {"type": "sdk", "name": name, "instance": server}
 
 
@@ -80,7 +80,7 @@ def check_tool(server: str, one: object) -> None:
         raise UsageError(f"the server '{server}' has {one!r}: its tools are made by 'mainspring.sdk.tool'")
 
 
-def listed(one: SdkMcpTool[Any]) -> dict[str, Any]:
+def describe_sdk_tool(one: SdkMcpTool[Any]) -> dict[str, Any]:
     """As a server lists it."""
     shown: dict[str, Any] = {
         "name": one.name,

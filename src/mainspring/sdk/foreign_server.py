@@ -12,7 +12,7 @@ from mcp.types import JSONRPCMessage
 from pydantic import TypeAdapter
 
 from mainspring.engine.endings import end_all
-from mainspring.sdk.server import Object, refused
+from mainspring.sdk.server import Object, unknown_method_error
 
 READ: TypeAdapter[Any] = TypeAdapter(JSONRPCMessage)  # one class in version 1 of the package, several in 2
 ROOM = 100  # messages that may wait, either way
@@ -89,4 +89,4 @@ class ForeignServer:
                 if answer is not None and not answer.done():
                     answer.set_result(said)
             elif "id" in said:  # it asks for something that we do not have
-                await self._send(SessionMessage(READ.validate_python(refused(said["id"], said["method"]))))
+                await self._send(SessionMessage(READ.validate_python(unknown_method_error(said["id"], said["method"]))))

@@ -8,7 +8,7 @@ from inspect import isawaitable
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from mainspring.agent.host import HostHook
-from mainspring.sdk.complaints import named
+from mainspring.sdk.complaints import function_name
 from mainspring.tools.mcp.relayed import as_object_or_none
 
 HookEvent = Literal[
@@ -166,9 +166,9 @@ def host_hooks(hooks: Mapping[HookEvent, list[HookMatcher]], calls: dict[str, Ho
     return tuple(found)
 
 
-async def answered(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:
+async def call_hook_callback(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:
     said: object = call(asked["input"], asked.get("tool_use_id"), {"signal": None})
     answer = as_object_or_none(await said if isawaitable(said) else said)
     if answer is None:
-        raise TypeError(f"the hook '{named(call)}' returned no dict: return one, '{{}}' if it has no opinion")
+        raise TypeError(f"the hook '{function_name(call)}' returned no dict: return one, '{{}}' if it has no opinion")
     return {name.removesuffix("_") if name in ("continue_", "async_") else name: answer[name] for name in answer}

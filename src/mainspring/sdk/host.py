@@ -17,13 +17,13 @@ from mainspring.driven.wire_host import WireHost, deny
 from mainspring.engine.endings import end_all, retrieve_exception
 from mainspring.engine.plain import new_id
 from mainspring.sdk import hooks, permissions
-from mainspring.sdk.complaints import complain
-from mainspring.sdk.servers import Servers
+from mainspring.sdk.complaints import log_callback_failure
+from mainspring.sdk.servers import SdkMcpServers
 
 T = TypeVar("T")
 
 
-class CallbackError(Exception):
+class ProgramCallbackError(Exception):
     """A function of the program failed; the text names the exception."""
 
 
@@ -32,7 +32,7 @@ class ProgramHost(WireHost):
         self,
         can_use_tool: permissions.CanUseTool | None,
         callbacks: dict[str, hooks.HookCallback],
-        servers: Servers,
+        servers: SdkMcpServers,
         *,
         approves: bool,
         interrupt: Callable[[], object],
@@ -46,25 +46,27 @@ class ProgramHost(WireHost):
         if self._can_use_tool is None:
             return deny("The permission callback failed: 'can_use_tool' is not set.")
         try:
-            return await self._call(self._can_use_tool, permissions.answered(self._can_use_tool, own_copy(request)))
-        except CallbackError as error:
+            return await self._call(
+                self._can_use_tool, permissions.call_can_use_tool(self._can_use_tool, own_copy(request))
+            )
+        except ProgramCallbackError as error:
             return deny(f"The permission callback failed: {error}")
 
     async def run_hook(self, hook_id: str, payload: JsonObject) -> object:
         callback = self._callbacks[hook_id]
         asked = {"input": own_copy(payload), "tool_use_id": payload.get("tool_use_id") or new_id()}
-        return await self._call(callback, hooks.answered(callback, asked))
+        return await self._call(callback, hooks.call_hook_callback(callback, asked))
 
     async def call_mcp(self, server: str, message: JsonObject) -> JsonObject:
         try:
             return await self._call(None, self._servers.hear(server, own_copy(message))) or {}
-        except CallbackError as error:
+        except ProgramCallbackError as error:
             from mainspring.tools.mcp.relayed import RelayError  # loaded already: it calls this
 
             raise RelayError(str(error)) from None
 
     async def _call(self, function: object, work: Coroutine[Any, Any, T]) -> T:
-        """Raises `CallbackError`. What a function of the program raises is logged with its traceback."""
+        """Raises `ProgramCallbackError`. What a function of the program raises is logged with its traceback."""
         task = asyncio.ensure_future(work)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
@@ -75,11 +77,11 @@ class ProgramHost(WireHost):
             task.cancel()
             raise
         if task.cancelled():
-            raise CallbackError("CancelledError: it was cancelled, or what it waited for")
+            raise ProgramCallbackError("CancelledError: it was cancelled, or what it waited for")
         if (error := task.exception()) is not None:
             if function is not None:
-                complain(function, error)
-            raise CallbackError(f"{type(error).__name__}: {error}")
+                log_callback_failure(function, error)
+            raise ProgramCallbackError(f"{type(error).__name__}: {error}")
         return task.result()
 
     async def close(self) -> None:

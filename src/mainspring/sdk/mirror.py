@@ -26,7 +26,7 @@ MOST = 500  # lines that wait for the end of a turn
 TEMPORARY = ".goes-with-its-session"  # a file that marks a home for one session; a home without it is kept
 
 
-class Mirror:
+class StoreMirror:
     def __init__(self, options: Options, projects: str, show: Callable[[Frame], object]) -> None:
         """`projects`: the folder below which the session's files are. `show` is told what a store did not take."""
         self._store: Any = options.session_store

@@ -92,7 +92,7 @@ PermissionResult = PermissionResultAllow | PermissionResultDeny
 CanUseTool = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResult]]
 
 
-async def answered(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
+async def call_can_use_tool(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
     """The program's answer to a request of the session. What is none is an error, and with that a no."""
     names = ("tool_use_id", "agent_id", "blocked_path", "decision_reason", "title", "display_name", "description")
     context = ToolPermissionContext(
@@ -100,10 +100,10 @@ async def answered(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
         **{name: asked.get(name) for name in names},
     )
     said: object = ask(asked["tool_name"], asked["input"], context)
-    return shown(await said if isawaitable(said) else said)
+    return permission_result_to_wire(await said if isawaitable(said) else said)
 
 
-def shown(said: object) -> dict[str, Any]:
+def permission_result_to_wire(said: object) -> dict[str, Any]:
     match said:
         case PermissionResultAllow():
             if said.updated_input is not None and as_object_or_none(said.updated_input) is None:

@@ -59,7 +59,7 @@ BLOCKS: dict[str, Callable[[Frame], ContentBlock]] = {
 }
 
 
-def blocks(content: list[Frame]) -> list[ContentBlock]:
+def parse_blocks(content: list[Frame]) -> list[ContentBlock]:
     """Images and the like have no block of their own: they are in `tool_use_result`, or in the frames of the pipe."""
     return [BLOCKS[block["type"]](block) for block in content if block["type"] in BLOCKS]
 
@@ -67,21 +67,21 @@ def blocks(content: list[Frame]) -> list[ContentBlock]:
 # --- messages ---------------------------------------------------------------------------------------
 
 
-def user(frame: Frame) -> UserMessage:
+def parse_user_message(frame: Frame) -> UserMessage:
     content = frame["message"]["content"]
     return UserMessage(
-        content if isinstance(content, str) else blocks(content),
+        content if isinstance(content, str) else parse_blocks(content),
         frame.get("uuid"),
         frame.get("parent_tool_use_id"),
         frame.get("tool_use_result"),
-        origin(frame),
+        parse_origin(frame),
     )
 
 
-def assistant(frame: Frame) -> AssistantMessage:
+def parse_assistant_message(frame: Frame) -> AssistantMessage:
     message = frame["message"]
     return AssistantMessage(
-        blocks(message["content"]),
+        parse_blocks(message["content"]),
         message["model"],
         frame.get("parent_tool_use_id"),
         frame.get("error"),
@@ -93,7 +93,7 @@ def assistant(frame: Frame) -> AssistantMessage:
     )
 
 
-def result(frame: Frame) -> ResultMessage:
+def parse_result_message(frame: Frame) -> ResultMessage:
     deferred = frame.get("deferred_tool_use")
     return ResultMessage(
         subtype=frame["subtype"],
@@ -114,11 +114,11 @@ def result(frame: Frame) -> ResultMessage:
         api_error_status=frame.get("api_error_status"),
         uuid=frame.get("uuid"),
         terminal_reason=frame.get("terminal_reason"),
-        origin=origin(frame),
+        origin=parse_origin(frame),
     )
 
 
-def origin(frame: Frame) -> MessageOrigin | None:
+def parse_origin(frame: Frame) -> MessageOrigin | None:
     return frame.get("origin")
 
 
@@ -126,7 +126,7 @@ def stream_event(frame: Frame) -> StreamEvent:
     return StreamEvent(frame["uuid"], frame["session_id"], frame["event"], frame.get("parent_tool_use_id"))
 
 
-def reset(frame: Frame) -> ConversationResetMessage:
+def parse_reset_message(frame: Frame) -> ConversationResetMessage:
     return ConversationResetMessage(frame["new_conversation_id"], frame["uuid"], frame["session_id"])
 
 
@@ -146,23 +146,23 @@ def rate_limit(frame: Frame) -> RateLimitEvent:
 
 
 KINDS: dict[str, Callable[[Frame], Message]] = {
-    "user": user,
-    "assistant": assistant,
-    "result": result,
+    "user": parse_user_message,
+    "assistant": parse_assistant_message,
+    "result": parse_result_message,
     "stream_event": stream_event,
-    "conversation_reset": reset,
+    "conversation_reset": parse_reset_message,
     "rate_limit_event": rate_limit,
     "tool_progress": lambda frame: ToolProgressMessage(
         **{name: value for name, value in frame.items() if name != "type"}
     ),
-    "system": lambda frame: SUBTYPES.get(frame["subtype"], plain)(frame),
+    "system": lambda frame: SUBTYPES.get(frame["subtype"], parse_system_message)(frame),
 }
 
 
 # --- system messages --------------------------------------------------------------------------------
 
 
-def plain(frame: Frame) -> SystemMessage:
+def parse_system_message(frame: Frame) -> SystemMessage:
     return SystemMessage(frame["subtype"], frame)
 
 
@@ -172,7 +172,7 @@ def hook_event(frame: Frame) -> HookEventMessage:
     )
 
 
-def named(frame: Frame, *names: str) -> Frame:
+def pick_fields(frame: Frame, *names: str) -> Frame:
     return {name: frame.get(name) for name in names}
 
 
@@ -195,13 +195,13 @@ SUBTYPES: dict[str, Callable[[Frame], SystemMessage]] = {
     "hook_started": hook_event,
     "hook_response": hook_event,
     "task_started": lambda frame: TaskStartedMessage(
-        frame["subtype"], frame, **named(frame, *OF_TASKS, "description", "task_type")
+        frame["subtype"], frame, **pick_fields(frame, *OF_TASKS, "description", "task_type")
     ),
     "task_progress": lambda frame: TaskProgressMessage(
-        frame["subtype"], frame, **named(frame, *OF_TASKS, "description", "usage", "last_tool_name")
+        frame["subtype"], frame, **pick_fields(frame, *OF_TASKS, "description", "usage", "last_tool_name")
     ),
     "task_notification": lambda frame: TaskNotificationMessage(
-        frame["subtype"], frame, **named(frame, *OF_TASKS, "status", "output_file", "summary", "usage")
+        frame["subtype"], frame, **pick_fields(frame, *OF_TASKS, "status", "output_file", "summary", "usage")
     ),
     "task_updated": task_updated,
     "mirror_error": lambda frame: MirrorErrorMessage(frame["subtype"], frame, frame.get("key"), frame.get("error", "")),

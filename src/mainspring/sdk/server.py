@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.core.errors import UsageError
-from mainspring.sdk.complaints import complain, is_cancelled
+from mainspring.sdk.complaints import is_cancelled, log_callback_failure
 from mainspring.tools.json_schema import Schema
 from mainspring.tools.mcp.relayed import as_object_or_none
 from mainspring.tools.structured import explain_schema_failure
@@ -18,7 +18,7 @@ NO_METHOD = -32_601
 MOST_SAID = 2_000  # characters of an exception that the model gets
 
 
-class Server:
+class SdkMcpServer:
     def __init__(self, name: str, version: str) -> None:
         self.name, self.version = name, version
         self.tools: dict[str, tuple[Object, Schema, Callable[[Any], Any]]] = {}
@@ -30,10 +30,10 @@ class Server:
         self.tools[listed["name"]] = (listed, Schema(listed["inputSchema"]), handler)
 
 
-class Talk:
+class SdkMcpSession:
     """Of one session with a server. Others may talk to it as well, and each counts its requests for itself."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: SdkMcpServer) -> None:
         self._server = server
         self._running: dict[object, asyncio.Task[Object]] = {}  # by request
 
@@ -42,21 +42,21 @@ class Talk:
         number, params = message.get("id"), as_object_or_none(message.get("params")) or {}
         match message.get("method"):
             case "initialize":
-                return answer(number, self._greeting(params))
+                return make_response(number, self._greeting(params))
             case "ping":
-                return answer(number, {})
+                return make_response(number, {})
             case "tools/list":
-                return answer(number, {"tools": [listed for listed, _, _ in self._server.tools.values()]})
+                return make_response(number, {"tools": [listed for listed, _, _ in self._server.tools.values()]})
             case "tools/call":
-                return answer(number, await self._called(number, params))
+                return make_response(number, await self._called(number, params))
             case "notifications/cancelled":
                 if (running := self._running.get(params.get("requestId"))) is not None:
                     running.cancel()
-                return answer(number, {})
+                return make_response(number, {})
             case str() as method if method.startswith("notifications/"):
-                return answer(number, {})
+                return make_response(number, {})
             case method:
-                return refused(number, method)
+                return unknown_method_error(number, method)
 
     def _greeting(self, params: Object) -> Object:
         return {
@@ -69,26 +69,26 @@ class Talk:
         name, given = params.get("name", ""), as_object_or_none(params.get("arguments")) or {}
         tools = self._server.tools
         if name not in tools:
-            return failed(f"there is no tool '{name}'; there are {', '.join(tools) or 'none'}")
+            return make_error_content(f"there is no tool '{name}'; there are {', '.join(tools) or 'none'}")
         _, schema, handler = tools[name]
         if why := explain_schema_failure(schema, given):
-            return failed(f"the input of '{name}' {why}")
-        task = self._running[number] = asyncio.ensure_future(called(handler, given))
+            return make_error_content(f"the input of '{name}' {why}")
+        task = self._running[number] = asyncio.ensure_future(call_tool_handler(handler, given))
         try:
-            return result(await task)
+            return result_to_wire(await task)
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            return failed("CancelledError: the function was cancelled, or what it waited for")
+            return make_error_content("CancelledError: the function was cancelled, or what it waited for")
         except Exception as error:  # noqa: BLE001  # whatever the program's function raises is its result
-            complain(handler, error)
-            return failed(f"{type(error).__name__}: {error}"[:MOST_SAID])
+            log_callback_failure(handler, error)
+            return make_error_content(f"{type(error).__name__}: {error}"[:MOST_SAID])
         finally:
             self._running.pop(number, None)
             task.cancel()
 
 
-async def called(handler: Callable[[Any], Any], given: Object) -> Any:
+async def call_tool_handler(handler: Callable[[Any], Any], given: Object) -> Any:
     """One that is not `async` runs in a thread: nobody waits for it."""
     if inspect.iscoroutinefunction(handler):
         return await handler(given)
@@ -96,22 +96,22 @@ async def called(handler: Callable[[Any], Any], given: Object) -> Any:
     return await made if inspect.isawaitable(made) else made
 
 
-def result(made: object) -> Object:
+def result_to_wire(made: object) -> Object:
     if isinstance(made, str):
         return {"content": [{"type": "text", "text": made}]}
     said = as_object_or_none(made)
     if said is None or not isinstance(said.get("content"), list):
-        return failed("the tool returned no result: {'content': [{'type': 'text', 'text': ...}]} is one")
+        return make_error_content("the tool returned no result: {'content': [{'type': 'text', 'text': ...}]} is one")
     return {"content": said["content"], "isError": bool(said.get("is_error") or said.get("isError"))}
 
 
-def failed(words: str) -> Object:
+def make_error_content(words: str) -> Object:
     return {"content": [{"type": "text", "text": words}], "isError": True}
 
 
-def refused(number: object, method: object) -> Object:
+def unknown_method_error(number: object, method: object) -> Object:
     return {"jsonrpc": "2.0", "id": number, "error": {"code": NO_METHOD, "message": f"no '{method}' here"}}
 
 
-def answer(number: object, result: Object) -> Object:
+def make_response(number: object, result: Object) -> Object:
     return {"jsonrpc": "2.0", "id": number, "result": result}

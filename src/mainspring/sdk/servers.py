@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import UsageError
-from mainspring.sdk.server import Object, Server, Talk
+from mainspring.sdk.server import Object, SdkMcpServer, SdkMcpSession
 
 if TYPE_CHECKING:
     from mainspring.sdk.foreign_server import ForeignServer
 
 
-class Servers:
+class SdkMcpServers:
     def __init__(self, given: Mapping[str, Any] | str | Path) -> None:
         named: Mapping[str, Any] = {} if isinstance(given, str | Path) else given
         here = {name: one["instance"] for name, one in named.items() if one.get("type") == "sdk"}
-        self._ours = {name: Talk(one) for name, one in here.items() if isinstance(one, Server)}
+        self._ours = {name: SdkMcpSession(one) for name, one in here.items() if isinstance(one, SdkMcpServer)}
         self._others: dict[str, Any] = {name: one for name, one in here.items() if name not in self._ours}
         self._foreign: dict[str, ForeignServer] = {}
 

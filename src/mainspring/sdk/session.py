@@ -27,10 +27,10 @@ from mainspring.engine.endings import end_all, retrieve_exception, run_to_comple
 from mainspring.sdk import hooks
 from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
 from mainspring.sdk.host import ProgramHost, own_copy
-from mainspring.sdk.mirror import Mirror
+from mainspring.sdk.mirror import StoreMirror
 from mainspring.sdk.options import Options
-from mainspring.sdk.servers import Servers
-from mainspring.sdk.wanted import environment, own_tools, session_options
+from mainspring.sdk.servers import SdkMcpServers
+from mainspring.sdk.wanted import make_environment, own_tools, session_options
 from mainspring.settings.home import home_folder, with_compatible_home
 
 Frame = dict[str, Any]
@@ -40,10 +40,10 @@ OVER = "the session is over: connect again"
 
 
 class ConnectedSession:
-    def __init__(self, given: Options, servers: Servers, sessions_home: str | None) -> None:
+    def __init__(self, given: Options, servers: SdkMcpServers, sessions_home: str | None) -> None:
         """Raises `StartError` or `UsageError`. `sessions_home`: where a session from a store was restored."""
         callbacks: dict[str, hooks.HookCallback] = {}
-        self._environment = with_compatible_home(environment(given))
+        self._environment = with_compatible_home(make_environment(given))
         options = session_options(given, hooks.host_hooks(given.hooks or {}, callbacks), sessions_home)
         self._config = resolve_config(options, self._environment, HostSupplied(own_tools(given), given.provider))
         self.messages: Channel[Frame] = Channel()
@@ -62,11 +62,11 @@ class ConnectedSession:
         self.started = self.over = False
         self.error: Exception | None = None  # what ended it
 
-    def _new_mirror(self, given: Options, options: SessionOptions) -> Mirror | None:
+    def _new_mirror(self, given: Options, options: SessionOptions) -> StoreMirror | None:
         home = options.sessions_home or home_folder(self._environment)
         if given.session_store is None or home is None:
             return None
-        return Mirror(given, f"{home}/projects", self.messages.push)
+        return StoreMirror(given, f"{home}/projects", self.messages.push)
 
     # --- life ---
 

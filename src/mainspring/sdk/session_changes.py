@@ -19,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from mainspring.sdk.session_facts import note_prompt
-from mainspring.sdk.sessions import SUFFIX, Found, entries_in, files_of, is_id, payload_of
+from mainspring.sdk.sessions import SUFFIX, SessionFile, entries_in, files_of, is_id, payload_of
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.forms import format_timestamp
@@ -101,15 +101,15 @@ def check_message_id(message_id: str | None) -> None:
         raise ValueError(f"Invalid up_to_message_id: '{message_id}' is no UUID; 'get_session_messages()' has them")
 
 
-def _found(session_id: str, directory: str | None) -> Found:
+def _found(session_id: str, directory: str | None) -> SessionFile:
     check_id(session_id)
     found = next(files_of(session_id, directory), None)
     if found is None:
-        raise missing(session_id, f"the folder '{directory}'" if directory else "any folder")
+        raise session_not_found(session_id, f"the folder '{directory}'" if directory else "any folder")
     return found
 
 
-def missing(session_id: str, where: str) -> FileNotFoundError:
+def session_not_found(session_id: str, where: str) -> FileNotFoundError:
     return FileNotFoundError(
         f"Session '{session_id}' not found in {where}; 'list_sessions()' names those that there are"
     )
@@ -125,13 +125,13 @@ def title_entry(session_id: str, title: str) -> Entry:
 
 
 def tag_entry(session_id: str, tag: str | None) -> Entry:
-    shown = seen(tag).strip() if tag is not None else ""
+    shown = strip_invisible(tag).strip() if tag is not None else ""
     if tag is not None and not shown:
         raise ValueError("tag must be non-empty: it has no character that can be seen (use None to clear)")
     return {"type": "tag", "tag": shown, "sessionId": session_id}
 
 
-def seen(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """Without what cannot be seen. What is taken away may bring the next such character together, hence the rounds."""
     for _ in range(MOST_ROUNDS):
         before, plain = text, unicodedata.normalize("NFKC", text)
@@ -172,14 +172,14 @@ def fork_of(entries: list[Entry], session_id: str, up_to: str | None, title: str
     kept = [entry for entry in said if entry["type"] != "progress"]
     if not kept:
         raise ValueError(f"Session '{session_id}' has no messages to fork")
-    new_id, at = str(uuid4()), now()
-    copy = Copy(said, session_id, new_id)
+    new_id, at = str(uuid4()), timestamp_now()
+    copy = TranscriptCopy(said, session_id, new_id)
     lines = [copy.of(entry) | {"timestamp": entry.get("timestamp", at)} for entry in kept]
     lines[-1]["timestamp"] = at  # so it is the newest, for whoever goes by the time
     if replaced := _replacements(entries, session_id):
-        lines.append(stamped({"type": "content-replacement", "sessionId": new_id, "replacements": replaced}, at))
+        lines.append(stamp_entry({"type": "content-replacement", "sessionId": new_id, "replacements": replaced}, at))
     name = (title or "").strip() or f"{title_of(entries) or 'Forked session'} (fork)"
-    lines.append(stamped({"type": "custom-title", "sessionId": new_id, "customTitle": name}, at))
+    lines.append(stamp_entry({"type": "custom-title", "sessionId": new_id, "customTitle": name}, at))
     return new_id, lines
 
 
@@ -192,7 +192,7 @@ def _up_to(said: list[Entry], message_id: str | None, session_id: str) -> list[E
     return said[: places[0] + 1] if places else said
 
 
-class Copy:
+class TranscriptCopy:
     """Lines under new ids, with links that lead where they led."""
 
     def __init__(self, said: list[Entry], session_id: str, new_id: str) -> None:
@@ -242,11 +242,11 @@ def _replacements(entries: Iterable[Entry], session_id: str) -> list[Any]:
     return found
 
 
-def now() -> str:
+def timestamp_now() -> str:
     return format_timestamp(int(time.time() * 1000))
 
 
-def stamped(entry: Entry, at: str) -> Entry:
+def stamp_entry(entry: Entry, at: str) -> Entry:
     return entry | {"uuid": str(uuid4()), "timestamp": at}
 
 

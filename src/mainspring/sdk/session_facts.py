@@ -36,7 +36,7 @@ class SDKSessionInfo:
 # --- the two ends of a file ---------------------------------------------------------------------------------------
 
 
-class Window(NamedTuple):
+class FileEnds(NamedTuple):
     """64 KiB of each, as text; of a small file, twice the same."""
 
     head: str
@@ -45,7 +45,7 @@ class Window(NamedTuple):
     size: int
 
 
-def window_of(file: Path) -> Window | None:
+def window_of(file: Path) -> FileEnds | None:
     """None for what cannot be read."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
@@ -59,15 +59,15 @@ def window_of(file: Path) -> Window | None:
         return None
     finally:
         os.close(fd)
-    return window(head, tail, milliseconds(about), about.st_size) if head else None
+    return make_file_ends(head, tail, modified_ms(about), about.st_size) if head else None
 
 
-def milliseconds(about: os.stat_result) -> int:
+def modified_ms(about: os.stat_result) -> int:
     return int(about.st_mtime * 1000)  # as the client rounds
 
 
-def window(head: bytes, tail: bytes, changed: int, size: int) -> Window:
-    return Window(head.decode(errors="replace"), tail.decode(errors="replace"), changed, size)
+def make_file_ends(head: bytes, tail: bytes, changed: int, size: int) -> FileEnds:
+    return FileEnds(head.decode(errors="replace"), tail.decode(errors="replace"), changed, size)
 
 
 # --- what they say ------------------------------------------------------------------------------------------------
@@ -81,12 +81,12 @@ _NOT_TYPED = re.compile(  # what programs put in a user's place
 )
 
 
-def facts(window: Window) -> dict[str, Any]:
+def read_facts(window: FileEnds) -> dict[str, Any]:
     """From the text: a line that is cut in half still says something."""
     head, tail = window.head, window.tail
     known: dict[str, Any] = {
         "is_sidechain": _ASIDE.search(head.partition("\n")[0]) is not None,
-        "created_at": moment(_first(head, "timestamp")),
+        "created_at": parse_moment(_first(head, "timestamp")),
         "cwd": _first(head, "cwd"),
         "custom_title": _last(tail, "customTitle") or _last(head, "customTitle"),
         "ai_title": _last(tail, "aiTitle") or _last(head, "aiTitle"),
@@ -125,7 +125,7 @@ def _plain(written: str) -> str:
     return meant if isinstance(meant, str) else written
 
 
-def moment(written: object) -> int | None:
+def parse_moment(written: object) -> int | None:
     try:
         return int(datetime.fromisoformat(written).timestamp() * 1000) if isinstance(written, str) else None
     except (ValueError, OverflowError, OSError):
@@ -177,5 +177,5 @@ def info_of(
     )
 
 
-def info_in(session_id: str, window: Window, project: str | None) -> SDKSessionInfo | None:
-    return info_of(session_id, facts(window), window.changed, window.size, project)
+def info_in(session_id: str, window: FileEnds, project: str | None) -> SDKSessionInfo | None:
+    return info_of(session_id, read_facts(window), window.changed, window.size, project)

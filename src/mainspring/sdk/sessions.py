@@ -17,19 +17,19 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from mainspring.sdk.session_facts import SDKSessionInfo, info_in, milliseconds, window_of
+from mainspring.sdk.session_facts import SDKSessionInfo, info_in, modified_ms, window_of
 from mainspring.sdk.transcripts import (
     SPOKEN,
     Entry,
     SessionMessage,
     agent_conversation,
     as_entry,
-    conversation,
     entry_of,
     is_said,
     is_shown,
     message_of,
-    page,
+    select_conversation,
+    slice_page,
     value_of,
 )
 from mainspring.sessions.agents import meta_file
@@ -51,7 +51,7 @@ def list_sessions(
     """
     first = max(offset, 0)
     end = first + limit if limit is not None and limit > 0 else None
-    own = real(directory) if directory else ""
+    own = normalize_directory(directory) if directory else ""
     folders = _folders(_listed_with(own) if include_worktrees else [own]) if own else _all_folders()
     return list(islice(_described(folders), first, end))
 
@@ -72,8 +72,8 @@ def get_session_messages(
     for found in files_of(session_id, directory):
         said = said_in(found.file)
         if said is not None:
-            shown = [entry for entry in conversation(said) if is_shown(entry)]
-            return [message_of(whole(entry, found.file)) for entry in page(shown, limit, offset)]
+            shown = [entry for entry in select_conversation(said) if is_shown(entry)]
+            return [message_of(load_whole_entry(entry, found.file)) for entry in slice_page(shown, limit, offset)]
     return []
 
 
@@ -91,15 +91,15 @@ def get_subagent_messages(
     said = said_in(file) if file is not None else None
     if file is None or said is None:
         return []
-    call, agent = sender(about_agent(file))
+    call, agent = find_sender(about_agent(file))
     spoken = [entry for entry in agent_conversation(said) if entry["type"] in SPOKEN]
-    return [message_of(whole(entry, file), call, agent) for entry in page(spoken, limit, offset)]
+    return [message_of(load_whole_entry(entry, file), call, agent) for entry in slice_page(spoken, limit, offset)]
 
 
 # --- where they are ---------------------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
+class SessionFile(NamedTuple):
     file: Path
     project: str | None  # the working folder that was asked for; None: any
     changed: int = 0
@@ -109,31 +109,31 @@ def is_id(text: str) -> bool:
     return is_session_id(text.lower())
 
 
-def real(directory: Place) -> str:
+def normalize_directory(directory: Place) -> str:
     return unicodedata.normalize("NFC", os.path.realpath(directory))
 
 
-def projects() -> Path | None:
+def find_projects_folder() -> Path | None:
     """Of the process: these functions have no options. None: there is no home."""
     home = compatible_home(os.environ)
     return Path(home, "projects") if home is not None else None
 
 
-def files_of(session_id: str, directory: str | None) -> Iterator[Found]:
+def files_of(session_id: str, directory: str | None) -> Iterator[SessionFile]:
     """Where a session may be read, the likeliest first. Nothing for what is no id: it could be any path."""
     if not is_id(session_id):
         return
-    folders = _folders(_with_worktrees(real(directory))) if directory else _all_folders()
+    folders = _folders(_with_worktrees(normalize_directory(directory))) if directory else _all_folders()
     found = (_looked_at(folder / f"{session_id}{SUFFIX}", project) for folder, project in folders)
     there = (each for each in found if each is not None)
     yield from there if directory else sorted(there, key=_newest)  # of copies, the one that a list shows
 
 
-def _newest(found: Found) -> int:
+def _newest(found: SessionFile) -> int:
     return -found.changed
 
 
-def _looked_at(file: Path, project: str | None) -> Found | None:
+def _looked_at(file: Path, project: str | None) -> SessionFile | None:
     """None for what is no file, or empty: nobody waits here for the other end of a pipe."""
     try:
         about = file.stat()
@@ -141,11 +141,11 @@ def _looked_at(file: Path, project: str | None) -> Found | None:
         return None
     if not about.st_size or not stat.S_ISREG(about.st_mode):
         return None
-    return Found(file, project, milliseconds(about))
+    return SessionFile(file, project, modified_ms(about))
 
 
 def _all_folders() -> Iterator[tuple[Path, str | None]]:
-    return ((folder, None) for folder in _listed(projects()) if folder.is_dir())
+    return ((folder, None) for folder in _listed(find_projects_folder()) if folder.is_dir())
 
 
 def _folders(paths: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
@@ -161,16 +161,16 @@ def _folders(paths: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
 def _with_worktrees(path: str) -> Iterator[str]:
     """Git is asked only if somebody looks further than at the first."""
     yield path
-    yield from worktrees(path)
+    yield from list_worktrees(path)
 
 
 def _listed_with(path: str) -> list[str]:
     """A single worktree adds nothing: the sessions of a repository are not those of every folder in it."""
-    others = worktrees(path)
+    others = list_worktrees(path)
     return [path, *others] if len(others) > 1 else [path]
 
 
-def worktrees(path: str) -> list[str]:
+def list_worktrees(path: str) -> list[str]:
     """Of the git repository that a folder is in; none if there is no git, or it does not answer."""
     import subprocess
 
@@ -191,7 +191,7 @@ def worktrees(path: str) -> list[str]:
 
 def _folder_for(path: str) -> Path | None:
     """Where the sessions of a working folder are. Programs differ in how they end the name of a long one (14.1)."""
-    above = projects()
+    above = find_projects_folder()
     if above is None:
         return None
     exact = above / project_key(path)
@@ -224,7 +224,7 @@ def _described(folders: Iterable[tuple[Path, str | None]]) -> Iterator[SDKSessio
             yield info
 
 
-def _in_folder(folder: Path, project: str | None) -> Iterator[Found]:
+def _in_folder(folder: Path, project: str | None) -> Iterator[SessionFile]:
     for file in _listed(folder):
         if file.name.endswith(SUFFIX) and is_id(file.name.removesuffix(SUFFIX)):
             found = _looked_at(file, project)
@@ -251,7 +251,7 @@ def said_in(file: Path) -> list[Entry] | None:
         return None
 
 
-def whole(entry: Entry, file: Path) -> Entry:
+def load_whole_entry(entry: Entry, file: Path) -> Entry:
     """With all of its content, where that was too large for a line and only its beginning stands there."""
     message, content = as_entry(entry.get("message")), None
     name = payload_of(entry)
@@ -302,7 +302,7 @@ def about_agent(file: Path) -> Entry | None:
         return None
 
 
-def sender(about: Entry | None) -> tuple[str | None, str | None]:
+def find_sender(about: Entry | None) -> tuple[str | None, str | None]:
     """The call that an agent works for, and the agent that made it."""
     call, agent = (about or {}).get("toolUseId"), (about or {}).get("parentAgentId")
     return call if isinstance(call, str) else None, agent if isinstance(agent, str) else None

@@ -12,14 +12,14 @@ from mainspring.sdk.session_changes import (
     check_message_id,
     fork_of,
     line_of,
-    missing,
-    now,
-    stamped,
+    session_not_found,
+    stamp_entry,
     tag_entry,
+    timestamp_now,
     title_entry,
 )
-from mainspring.sdk.session_facts import SDKSessionInfo, Window, info_in, info_of, moment, window
-from mainspring.sdk.sessions import is_id, real, sender
+from mainspring.sdk.session_facts import FileEnds, SDKSessionInfo, info_in, info_of, make_file_ends, parse_moment
+from mainspring.sdk.sessions import find_sender, is_id, normalize_directory
 from mainspring.sdk.stores import (
     AGENT,
     SessionKey,
@@ -27,19 +27,19 @@ from mainspring.sdk.stores import (
     SessionStoreEntry,
     SessionStoreListEntry,
     SessionSummaryEntry,
-    offers,
+    store_supports,
 )
 from mainspring.sdk.transcripts import (
     SPOKEN,
     Entry,
     SessionMessage,
     agent_conversation,
-    conversation,
     entry_of,
     is_said,
     is_shown,
     message_of,
-    page,
+    select_conversation,
+    slice_page,
 )
 from mainspring.sessions.listing import WINDOW
 from mainspring.sessions.places import project_key
@@ -47,7 +47,7 @@ from mainspring.sessions.places import project_key
 MOST_LOADS = 16  # at a time: a store may have few connections
 
 
-class Shelf(NamedTuple):
+class StoreProject(NamedTuple):
     """The part of a store in which the sessions of one working folder are."""
 
     store: SessionStore
@@ -72,14 +72,14 @@ class Shelf(NamedTuple):
         await self.store.append(self.key(session_id), lines)
 
 
-def _shelf(store: SessionStore, directory: str | None) -> Shelf:
-    return Shelf(store, real(directory if directory is not None else "."))
+def _shelf(store: SessionStore, directory: str | None) -> StoreProject:
+    return StoreProject(store, normalize_directory(directory if directory is not None else "."))
 
 
 # --- lists ----------------------------------------------------------------------------------------------------------
 
 
-class Row(NamedTuple):
+class StoreListing(NamedTuple):
     """A session of a list. Without an `info` it has to be loaded for one."""
 
     session_id: str
@@ -103,45 +103,47 @@ async def list_sessions_from_store(
         return [row.info for row in await _filled(shelf, rows) if row.info is not None]
     if listed is None:
         raise ValueError("'session_store' has neither 'list_sessions()' nor 'list_session_summaries()': it needs one")
-    loaded = await _filled(shelf, [Row(one["session_id"], one["mtime"]) for one in listed])
+    loaded = await _filled(shelf, [StoreListing(one["session_id"], one["mtime"]) for one in listed])
     told = [row.info for row in _newest_first(loaded) if row.info is not None]  # what says nothing is not counted
     return told[first:end]
 
 
-async def _summaries(shelf: Shelf) -> list[SessionSummaryEntry] | None:
+async def _summaries(shelf: StoreProject) -> list[SessionSummaryEntry] | None:
     """None: the store keeps none."""
     try:
-        kept = offers(shelf.store, "list_session_summaries")
+        kept = store_supports(shelf.store, "list_session_summaries")
         return await shelf.store.list_session_summaries(shelf.name) if kept else None
     except NotImplementedError:
         return None
 
 
-async def _listed(shelf: Shelf) -> list[SessionStoreListEntry] | None:
-    return list(await shelf.store.list_sessions(shelf.name)) if offers(shelf.store, "list_sessions") else None
+async def _listed(shelf: StoreProject) -> list[SessionStoreListEntry] | None:
+    return list(await shelf.store.list_sessions(shelf.name)) if store_supports(shelf.store, "list_sessions") else None
 
 
-def _rows(summaries: list[SessionSummaryEntry], listed: list[SessionStoreListEntry] | None, project: str) -> list[Row]:
+def _rows(
+    summaries: list[SessionSummaryEntry], listed: list[SessionStoreListEntry] | None, project: str
+) -> list[StoreListing]:
     """Summaries that are up to date, and a row without an `info` for each session that has none."""
     known = {one["session_id"]: one["mtime"] for one in listed} if listed is not None else None
-    told: dict[str, Row] = {}
+    told: dict[str, StoreListing] = {}
     for summary in summaries:
         name, changed = summary["session_id"], summary["mtime"]
         if known is None or (name in known and changed >= known[name]):
-            told[name] = Row(name, changed, info_of(name, summary["data"], changed, project=project))
-    gaps = [Row(name, changed) for name, changed in (known or {}).items() if name not in told]
+            told[name] = StoreListing(name, changed, info_of(name, summary["data"], changed, project=project))
+    gaps = [StoreListing(name, changed) for name, changed in (known or {}).items() if name not in told]
     return [row for row in told.values() if row.info is not None] + gaps
 
 
-def _newest_first(rows: list[Row]) -> list[Row]:
+def _newest_first(rows: list[StoreListing]) -> list[StoreListing]:
     return sorted(rows, key=lambda row: -row.changed)
 
 
-async def _filled(shelf: Shelf, rows: list[Row]) -> list[Row]:
+async def _filled(shelf: StoreProject, rows: list[StoreListing]) -> list[StoreListing]:
     """Those that have no `info` are loaded, a few at a time."""
     places = asyncio.Semaphore(MOST_LOADS)
 
-    async def fill(row: Row) -> Row:
+    async def fill(row: StoreListing) -> StoreListing:
         if row.info is not None:
             return row
         async with places:
@@ -150,7 +152,7 @@ async def _filled(shelf: Shelf, rows: list[Row]) -> list[Row]:
     return list(await asyncio.gather(*map(fill, rows)))
 
 
-async def _loaded(shelf: Shelf, row: Row) -> SDKSessionInfo | None:
+async def _loaded(shelf: StoreProject, row: StoreListing) -> SDKSessionInfo | None:
     try:
         lines = await shelf.store.load(shelf.key(row.session_id))
     except Exception:  # noqa: BLE001  # a store is the program's: one session that fails does not hide the others
@@ -159,10 +161,10 @@ async def _loaded(shelf: Shelf, row: Row) -> SDKSessionInfo | None:
     return info_in(row.session_id, _window(entries, row.changed), shelf.project) if entries else None
 
 
-def _window(entries: list[Entry], changed: int) -> Window:
+def _window(entries: list[Entry], changed: int) -> FileEnds:
     """As if they stood in a file. A store may turn fields around, and a tag is known by how its line begins."""
     text = b"".join([line_of({name: entry[name] for name in ("type",) if name in entry} | entry) for entry in entries])
-    return window(text[:WINDOW], text[-WINDOW:], changed, len(text))
+    return make_file_ends(text[:WINDOW], text[-WINDOW:], changed, len(text))
 
 
 # --- one session ----------------------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ async def get_session_info_from_store(
     entries = await _shelf(session_store, directory).load(session_id)
     if not entries:
         return None
-    changed = moment(entries[-1].get("timestamp"))
+    changed = parse_moment(entries[-1].get("timestamp"))
     at = changed if changed is not None else int(time.time() * 1000)
     return info_in(session_id, _window(entries, at), _shelf(session_store, directory).project)
 
@@ -189,14 +191,14 @@ async def get_session_messages_from_store(
 ) -> list[SessionMessage]:
     """The conversation as it stands now, without what is hidden from people."""
     said = list(filter(is_said, await _shelf(session_store, directory).load(session_id)))
-    return list(map(message_of, page(list(filter(is_shown, conversation(said))), limit, offset)))
+    return list(map(message_of, slice_page(list(filter(is_shown, select_conversation(said))), limit, offset)))
 
 
 async def list_subagents_from_store(
     session_store: SessionStore, session_id: str, directory: str | None = None
 ) -> list[str]:
     """The ids of the agents that have worked for a session. Raises `ValueError` for a store that cannot list them."""
-    if is_id(session_id) and not offers(session_store, "list_subkeys"):
+    if is_id(session_id) and not store_supports(session_store, "list_subkeys"):
         raise ValueError("'session_store' has no 'list_subkeys()': it cannot list sub-agents")
     return list(await _agents(_shelf(session_store, directory), session_id))
 
@@ -211,15 +213,15 @@ async def get_subagent_messages_from_store(  # noqa: PLR0913, PLR0917  # the cli
 ) -> list[SessionMessage]:
     """The conversation of an agent, and in each message the call that it works for."""
     shelf, place = _shelf(session_store, directory), f"subagents/agent-{agent_id}"
-    if offers(session_store, "list_subkeys"):
+    if store_supports(session_store, "list_subkeys"):
         place = (await _agents(shelf, session_id)).get(agent_id, "")
     entries = await shelf.load(session_id, place) if agent_id and place else []
-    call, agent = sender(next((entry for entry in reversed(entries) if entry.get("type") == AGENT), None))
+    call, agent = find_sender(next((entry for entry in reversed(entries) if entry.get("type") == AGENT), None))
     spoken = [entry for entry in agent_conversation(list(filter(is_said, entries))) if entry["type"] in SPOKEN]
-    return [message_of(entry, call, agent) for entry in page(spoken, limit, offset)]
+    return [message_of(entry, call, agent) for entry in slice_page(spoken, limit, offset)]
 
 
-async def _agents(shelf: Shelf, session_id: str) -> dict[str, str]:
+async def _agents(shelf: StoreProject, session_id: str) -> dict[str, str]:
     """Where each of a session's agents is kept; of two with one id, the first."""
     if not is_id(session_id):
         return {}
@@ -239,7 +241,9 @@ async def rename_session_via_store(
 ) -> None:
     """Raises `ValueError` for what is no id or no title."""
     check_id(session_id)
-    await _shelf(session_store, directory).append(session_id, [stamped(title_entry(session_id, title), now())])
+    await _shelf(session_store, directory).append(
+        session_id, [stamp_entry(title_entry(session_id, title), timestamp_now())]
+    )
 
 
 async def tag_session_via_store(
@@ -247,13 +251,15 @@ async def tag_session_via_store(
 ) -> None:
     """None takes a tag away. Raises as `rename_session_via_store`."""
     check_id(session_id)
-    await _shelf(session_store, directory).append(session_id, [stamped(tag_entry(session_id, tag), now())])
+    await _shelf(session_store, directory).append(
+        session_id, [stamp_entry(tag_entry(session_id, tag), timestamp_now())]
+    )
 
 
 async def delete_session_via_store(session_store: SessionStore, session_id: str, directory: str | None = None) -> None:
     """Nothing happens in a store that deletes nothing. Raises `ValueError` for what is no id."""
     check_id(session_id)
-    if offers(session_store, "delete"):
+    if store_supports(session_store, "delete"):
         await session_store.delete(_shelf(session_store, directory).key(session_id))
 
 
@@ -270,7 +276,7 @@ async def fork_session_via_store(
     shelf = _shelf(session_store, directory)
     entries = await shelf.load(session_id)
     if not entries:
-        raise missing(session_id, "the store")
+        raise session_not_found(session_id, "the store")
     new_id, lines = fork_of(entries, session_id, up_to_message_id, title)
     await shelf.append(new_id, lines)
     return ForkSessionResult(new_id)

@@ -11,9 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, cast
 
-from mainspring.sdk.session_changes import check_id, missing
-from mainspring.sdk.session_facts import moment, note_prompt
-from mainspring.sdk.sessions import SUFFIX, about_agent, files_of, payload_of, real, transcripts_below, whole
+from mainspring.sdk.session_changes import check_id, session_not_found
+from mainspring.sdk.session_facts import note_prompt, parse_moment
+from mainspring.sdk.sessions import (
+    SUFFIX,
+    about_agent,
+    files_of,
+    load_whole_entry,
+    normalize_directory,
+    payload_of,
+    transcripts_below,
+)
 from mainspring.sdk.transcripts import Entry, as_entry, entry_of
 from mainspring.sessions.places import project_key, side_folder
 from mainspring.sessions.reader import LONGEST_LINE
@@ -95,7 +103,7 @@ class SessionStore(Protocol):
         raise left_out("list_subkeys", key)
 
 
-def offers(store: SessionStore, method: str) -> bool:
+def store_supports(store: SessionStore, method: str) -> bool:
     """Whether a store can do it, and does not only inherit the words that it cannot: ours, or those of the client."""
     given: object = getattr(type(store), method, None)
     inherited = getattr(given, "__module__", ""), getattr(given, "__qualname__", "")
@@ -105,7 +113,7 @@ def offers(store: SessionStore, method: str) -> bool:
 
 def project_key_for_directory(directory: str | Path | None = None) -> str:
     """The name of a working folder in a store, as on disk; by default, of the current one."""
-    return project_key(real(directory if directory is not None else "."))
+    return project_key(normalize_directory(directory if directory is not None else "."))
 
 
 # --- summaries ----------------------------------------------------------------------------------------------------
@@ -128,7 +136,7 @@ def fold_session_summary(
     """
     known: dict[str, Any] = dict(prev["data"]) if prev is not None else {}
     for line in entries:
-        note(known, cast("Entry", line))
+        update_summary(known, cast("Entry", line))
     return {
         "session_id": prev["session_id"] if prev is not None else key["session_id"],
         "mtime": prev["mtime"] if prev is not None else 0,
@@ -136,9 +144,9 @@ def fold_session_summary(
     }
 
 
-def note(known: dict[str, Any], entry: Entry) -> None:
+def update_summary(known: dict[str, Any], entry: Entry) -> None:
     known.setdefault("is_sidechain", entry.get("isSidechain") is True)
-    began, folder = moment(entry.get("timestamp")), entry.get("cwd")
+    began, folder = parse_moment(entry.get("timestamp")), entry.get("cwd")
     if began is not None:
         known.setdefault("created_at", began)
     if isinstance(folder, str) and folder:
@@ -234,7 +242,7 @@ async def import_session_to_store(
     check_id(session_id)
     found = next(files_of(session_id, directory), None)
     if found is None:
-        raise missing(session_id, f"the folder '{directory}'" if directory else "any folder")
+        raise session_not_found(session_id, f"the folder '{directory}'" if directory else "any folder")
     most = batch_size if batch_size > 0 else MOST_LINES
     key: SessionKey = {"project_key": found.file.parent.name, "session_id": session_id}
     await _bring(found.file, store, key, most)
@@ -264,14 +272,14 @@ def _lines_of(file: Path) -> Iterator[tuple[Entry, int]]:
         for line in lines:
             entry = entry_of(line)
             if entry is not None:
-                full = complete(entry, file)
+                full = complete_entry(entry, file)
                 yield full, len(line) if full is entry else LONGEST_LINE  # a large one goes alone
 
 
-def complete(entry: Entry, file: Path) -> Entry:
+def complete_entry(entry: Entry, file: Path) -> Entry:
     """With content that is kept beside the file, which no store gets; unless a line that long could not be read."""
     name = payload_of(entry)
-    full = whole(entry, file) if name else entry
+    full = load_whole_entry(entry, file) if name else entry
     if full is entry or Path(side_folder(file), "payloads", name).stat().st_size > LONGEST_LINE // 2:
         return entry
     mark = as_entry(entry["mainspring"]) or {}

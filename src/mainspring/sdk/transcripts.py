@@ -83,7 +83,7 @@ def message_of(entry: Entry, call: str | None = None, agent: str | None = None) 
     return SessionMessage(kind, entry["uuid"], entry.get("sessionId", ""), entry.get("message"), call, agent)
 
 
-def page(found: list[Entry], limit: int | None, offset: int) -> list[Entry]:
+def slice_page(found: list[Entry], limit: int | None, offset: int) -> list[Entry]:
     if limit is not None and limit > 0:
         return found[offset : offset + limit]
     return found[offset:] if offset > 0 else found
@@ -92,7 +92,7 @@ def page(found: list[Entry], limit: int | None, offset: int) -> list[Entry]:
 # --- the way --------------------------------------------------------------------------------------------------
 
 
-def conversation(entries: list[Entry]) -> list[Entry]:
+def select_conversation(entries: list[Entry]) -> list[Entry]:
     """From the root to the newest message; turns with parallel calls are whole."""
     by_id = {entry["uuid"]: entry for entry in entries}
     leaf = _leaf(entries, by_id)
@@ -149,7 +149,7 @@ def _with_siblings(way: list[Entry], by_id: Mapping[str, Entry]) -> list[Entry]:
     last = {name: entry["uuid"] for entry in way if (name := reply_id(entry))}
     if not last:
         return way
-    replies, seen = Replies(by_id), {entry["uuid"] for entry in way}
+    replies, seen = TranscriptReplies(by_id), {entry["uuid"] for entry in way}
     answered = {call for entry in way for call in answers_of(entry)}
     behind: dict[str, list[Entry]] = {}
     for name, uuid in last.items():
@@ -158,7 +158,7 @@ def _with_siblings(way: list[Entry], by_id: Mapping[str, Entry]) -> list[Entry]:
     return [each for entry in way for each in (entry, *behind.get(entry["uuid"], ()))]
 
 
-class Replies:
+class TranscriptReplies:
     """What belongs to each reply of a session, wherever it hangs."""
 
     def __init__(self, by_id: Mapping[str, Entry]) -> None:

@@ -13,7 +13,7 @@ from mainspring.agent.json_options import read_option
 from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log_warning
 from mainspring.agent.world import CHECKPOINTS
 from mainspring.core.errors import UsageError
-from mainspring.sdk.complaints import complain
+from mainspring.sdk.complaints import log_callback_failure
 from mainspring.sdk.options import Options
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def session_options(
     given: Options, hooks: tuple[HostHook, ...] = (), sessions_home: str | None = None
 ) -> SessionOptions:
     """Of options that were checked: see `checks.py`. `sessions_home`: where a stored session was brought to."""
-    rules, sources = with_skills(given)
+    rules, sources = add_skill_rules(given)
     own = tuple([tool.name for tool in own_tools(given)])
-    kind, most, display = thinking(given)
+    kind, most, display = read_thinking_options(given)
     prompt = system_prompt(given)
     flags = given_flags(given.extra_args)
-    tell = hearing(given.stderr)
+    tell = make_listener(given.stderr)
     return SessionOptions(
         in_process=True,
         driven=True,
@@ -49,7 +49,7 @@ def session_options(
         system_prompt_file=prompt.file,
         append_system_prompt=prompt.append,
         exclude_dynamic_sections=prompt.is_alike,
-        output_schema=schema(given),
+        output_schema=read_output_schema(given),
         max_turns=given.max_turns or None,  # 0: as many as it takes
         max_budget_usd=given.max_budget_usd,
         task_budget=given.task_budget["total"] if given.task_budget else None,
@@ -68,11 +68,11 @@ def session_options(
         resume_session_at=given.resume_session_at,
         resume_drops_turn=given.resume_drops_turn,
         require_journal="require-journal" in flags,
-        settings=settings(given),
+        settings=merge_sandbox_settings(given),
         setting_sources=sources,
         skills=None if given.skills is None or given.skills == ALL else tuple(given.skills),
-        agents=agents(given),
-        mcp_servers=servers(given),
+        agents=list_agent_definitions(given),
+        mcp_servers=list_mcp_configs(given),
         strict_mcp_config=given.strict_mcp_config,
         include_partial_messages=given.include_partial_messages,
         include_hook_events=given.include_hook_events,
@@ -80,7 +80,7 @@ def session_options(
         forward_subagent_text=given.forward_subagent_text,
         notice=tell,
         remark=tell,
-        spell=spell,
+        spell=spell_sdk_option,
     )
 
 
@@ -93,11 +93,11 @@ NAMES = {
 }
 
 
-def spell(option: str, value: str = "") -> str:
+def spell_sdk_option(option: str, value: str = "") -> str:
     return by_name(NAMES.get(option, option), value)
 
 
-def hearing(tell: Callable[[str], object] | None) -> Callable[[str], None]:
+def make_listener(tell: Callable[[str], object] | None) -> Callable[[str], None]:
     def hear(words: str) -> None:
         if tell is None:
             log_warning(words)
@@ -105,7 +105,7 @@ def hearing(tell: Callable[[str], object] | None) -> Callable[[str], None]:
         try:
             tell(words)
         except Exception as error:  # noqa: BLE001  # what it raises is no reason to break off
-            complain(tell, error)
+            log_callback_failure(tell, error)
 
     return hear
 
@@ -135,7 +135,7 @@ def own_tools(given: Options) -> tuple[Any, ...]:
     return tuple([one for one in given.tools if not isinstance(one, str)])
 
 
-def with_skills(given: Options) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+def add_skill_rules(given: Options) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
     """Rules and sources of settings, with what the wish for skills brings: they are looked for, and may be loaded."""
     rules = [*given.allowed_tools]
     sources = tuple(given.setting_sources) if given.setting_sources is not None else None
@@ -145,7 +145,7 @@ def with_skills(given: Options) -> tuple[tuple[str, ...], tuple[str, ...] | None
     return tuple(dict.fromkeys(rules)), sources if sources is not None else ("user", "project")
 
 
-def thinking(given: Options) -> tuple[str | None, int | None, str | None]:
+def read_thinking_options(given: Options) -> tuple[str | None, int | None, str | None]:
     """Whether it thinks, how much, and what is shown of it."""
     said = cast("Mapping[str, Any] | None", given.thinking)
     if said is None:
@@ -180,7 +180,7 @@ def system_prompt(given: Options) -> SystemPrompt:
         case "custom" if isinstance(said.get("prompt"), str):
             return SystemPrompt(said["prompt"])
         case "file" if isinstance(said.get("path"), str | os.PathLike):
-            return SystemPrompt(file=from_there(given, said["path"]))
+            return SystemPrompt(file=absolute_from_session(given, said["path"]))
         case other:
             raise UsageError(
                 "'system_prompt' is a text, or of the type preset, custom (with 'prompt') or file (with 'path'), not "
@@ -188,21 +188,21 @@ def system_prompt(given: Options) -> SystemPrompt:
             )
 
 
-def schema(given: Options) -> dict[str, Any] | None:
+def read_output_schema(given: Options) -> dict[str, Any] | None:
     said = given.output_format
     if said is None:
         return None
     if said.get("type") != "json_schema" or not isinstance(said.get("schema"), Mapping):
         raise UsageError("'output_format' is {'type': 'json_schema', 'schema': {...}}")
-    return plain("output_format", said["schema"])
+    return to_plain_json("output_format", said["schema"])
 
 
-def settings(given: Options) -> str | dict[str, Any] | None:
+def merge_sandbox_settings(given: Options) -> str | dict[str, Any] | None:
     """Where a sandbox is wished for, too, both are one."""
     if given.settings is None and given.sandbox is None:
         return None
-    said = read_option("settings", (given.settings or "{}").strip(), spell)
-    path = from_there(given, said) if isinstance(said, str) else ""
+    said = read_option("settings", (given.settings or "{}").strip(), spell_sdk_option)
+    path = absolute_from_session(given, said) if isinstance(said, str) else ""
     if given.sandbox is None:
         return path or said
     if path:
@@ -211,28 +211,28 @@ def settings(given: Options) -> str | dict[str, Any] | None:
                 said = msgspec.json.decode(file.read(), type=dict[str, Any])
         except (OSError, msgspec.MsgspecError) as error:
             raise UsageError(f"'settings' cannot be read: {error}") from None
-    return {**cast("dict[str, Any]", said), "sandbox": plain("sandbox", given.sandbox)}
+    return {**cast("dict[str, Any]", said), "sandbox": to_plain_json("sandbox", given.sandbox)}
 
 
-def servers(given: Options) -> tuple[str | dict[str, Any], ...]:
+def list_mcp_configs(given: Options) -> tuple[str | dict[str, Any], ...]:
     said = given.mcp_servers
     if not isinstance(said, Mapping):
-        read = read_option("mcp_servers", os.fspath(said), spell)
-        return (from_there(given, read) if isinstance(read, str) else read,)
+        read = read_option("mcp_servers", os.fspath(said), spell_sdk_option)
+        return (absolute_from_session(given, read) if isinstance(read, str) else read,)
     if not said:
         return ()
     told = {name: {key: value for key, value in one.items() if key != "instance"} for name, one in said.items()}
-    return ({"mcpServers": plain("mcp_servers", told)},)
+    return ({"mcpServers": to_plain_json("mcp_servers", told)},)
 
 
-def agents(given: Options) -> dict[str, Any] | None:
+def list_agent_definitions(given: Options) -> dict[str, Any] | None:
     if not given.agents:
         return None
     kinds = {name: asdict(one) for name, one in given.agents.items()}
     return {name: {key: value for key, value in kind.items() if value is not None} for name, kind in kinds.items()}
 
 
-def plain(option: str, value: Mapping[Any, Any]) -> dict[str, Any]:
+def to_plain_json(option: str, value: Mapping[Any, Any]) -> dict[str, Any]:
     """As JSON has it: lists for tuples, and nothing that only this program knows."""
 
     def made(value: object) -> Any:
@@ -249,12 +249,12 @@ def plain(option: str, value: Mapping[Any, Any]) -> dict[str, Any]:
     return cast("dict[str, Any]", made(value))
 
 
-def from_there(given: Options, path: str | os.PathLike[str]) -> str:
+def absolute_from_session(given: Options, path: str | os.PathLike[str]) -> str:
     """A path as the session sees it, which works in a folder of its own."""
     return os.path.join(given.cwd or "", path)  # noqa: PTH118
 
 
-def environment(given: Options) -> dict[str, str]:
+def make_environment(given: Options) -> dict[str, str]:
     found = {**os.environ, ENTRYPOINT: "sdk-py", **given.env}
     if "CLAUDECODE" not in given.env:
         found.pop("CLAUDECODE", None)  # of a session that this program itself may be run by
