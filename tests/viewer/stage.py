@@ -25,7 +25,7 @@ from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import AgentRecord
 from mainspring.testing import Pause, ScriptedReply, World, call, says, virtually
-from mainspring.viewer.spans import Kind, Span
+from mainspring.viewer.spans import Span, SpanKind
 from mainspring.viewer.trace import Trace
 
 ID = "11111111-2222-4333-8444-555555555555"
@@ -121,7 +121,7 @@ def looked(file: Path) -> Trace:
     return trace
 
 
-def of(trace: Trace, kind: Kind, place: int = 0) -> list[Span]:
+def of(trace: Trace, kind: SpanKind, place: int = 0) -> list[Span]:
     return [span for span in trace.files[place].tracer.sheet.spans if span.kind is kind]
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from mainspring.testing import Pause, call, says
-from mainspring.viewer.axis import lines
+from mainspring.viewer.axis import render_axis
 from viewer.stage import ID, USAGE, Slow, looked, story, write
 
 
@@ -19,7 +19,7 @@ def test_a_turn_is_a_line_on_a_common_scale(tmp_path: Path) -> None:
         says("Done.", Pause(500)),
     ]
     world = Slow(replies, takes=40, answers=["yes"])
-    text = list(lines(looked(write(tmp_path / f"{ID}.jsonl", world, "Mend it")), 76))
+    text = list(render_axis(looked(write(tmp_path / f"{ID}.jsonl", world, "Mend it")), 76))
     assert text == [
         "1 run, 3 turns, 11.66s, $0.0118",
         "model 3.50s, tools 6.00s, 0 % of it while the model wrote, person 2.00s",
@@ -36,7 +36,7 @@ def test_a_turn_is_a_line_on_a_common_scale(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [40, 53, 80, 120, 300])
 def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
-    text = list(lines(looked(story(tmp_path)), width))
+    text = list(render_axis(looked(story(tmp_path)), width))
     assert max(cell_len(line) for line in text) <= width
     assert all(line.isprintable() for line in text)
 
@@ -44,4 +44,4 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
 def test_a_file_without_turns_has_none(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     file.write_bytes(b"{}\n")
-    assert [line for line in lines(looked(file), 80) if line.startswith("❯")] == []
+    assert [line for line in render_axis(looked(file), 80) if line.startswith("❯")] == []

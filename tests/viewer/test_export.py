@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.viewer.export import harmless_json, html
-from mainspring.viewer.pages import INDEX, SCRIPTS, page
+from mainspring.viewer.export import export_html, harmless_json
+from mainspring.viewer.pages import INDEX, SCRIPTS, read_page_file
 from viewer.stage import HOSTILE, looked, story
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return html(looked(story(tmp_path_factory.mktemp("story"))))
+    return export_html(looked(story(tmp_path_factory.mktemp("story"))))
 
 
 DATA = re.compile(rb'<script type="application/json" id="embedded">(.*?)</script>', re.DOTALL)
@@ -60,10 +60,10 @@ def test_its_policy_allows_its_own_scripts_only(made: bytes) -> None:
 
 
 def test_the_page_has_no_script_of_its_own_and_puts_in_no_html() -> None:
-    index = page(INDEX).decode()
+    index = read_page_file(INDEX).decode()
     assert not re.findall(r"\son\w+=|<script>|style=", index)
     for name in SCRIPTS:
-        script = page(name).decode()
+        script = read_page_file(name).decode()
         assert not re.findall(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script
         ), name

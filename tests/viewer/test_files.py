@@ -22,10 +22,10 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.places import agent_file
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
-from mainspring.viewer.axis import lines
-from mainspring.viewer.details import details
-from mainspring.viewer.replay import Replay
-from mainspring.viewer.spans import How, Kind
+from mainspring.viewer.axis import render_axis
+from mainspring.viewer.details import get_span_details
+from mainspring.viewer.replay import StepReplay
+from mainspring.viewer.spans import SpanKind, SpanOutcome
 from mainspring.viewer.trace import Trace
 from viewer.stage import ENVELOPE, FULL, ID, OPTIONS, looked, of, story, write
 
@@ -89,7 +89,7 @@ def test_a_file_that_is_written_anew_is_read_anew(told: Path, tmp_path: Path) ->
     trace = looked(file)
     write(tmp_path / "other.jsonl", CheckedWorld([says("Hi.")]), "go").replace(file)
     trace.look()
-    assert [span.label for span in of(trace, Kind.MODEL)] == ["Hi."]
+    assert [span.label for span in of(trace, SpanKind.MODEL)] == ["Hi."]
     assert trace.head().epoch == 2
 
 
@@ -99,8 +99,8 @@ def test_a_session_under_way_says_so(told: Path, tmp_path: Path) -> None:
     ends = next(n for n, line in enumerate(lines) if b'"Replied"' in line)
     file.write_bytes(b"".join(lines[:ends]))
     trace = looked(file)
-    (model,) = of(trace, Kind.MODEL)
-    assert (model.how, model.end, trace.head().under_way) == (How.OPEN, None, True)
+    (model,) = of(trace, SpanKind.MODEL)
+    assert (model.how, model.end, trace.head().under_way) == (SpanOutcome.OPEN, None, True)
 
 
 # --- torn and damaged -------------------------------------------------------------------------------------------
@@ -123,11 +123,11 @@ def test_a_file_cut_anywhere_is_read_as_far_as_it_goes(told: Path, tmp_path: Pat
 def test_without_any_one_line_the_rest_is_still_told(told: Path, tmp_path: Path) -> None:
     lines = told.read_bytes().splitlines(keepends=True)
     file = tmp_path / told.name
-    models = len(of(looked(told), Kind.MODEL))
+    models = len(of(looked(told), SpanKind.MODEL))
     for n in range(0, len(lines), 3):
         file.write_bytes(b"".join([*lines[:n], b'{"type":"mainspr', *lines[n + 1 :]]))
         trace = looked(file)
-        assert len(of(trace, Kind.MODEL)) >= models - 1
+        assert len(of(trace, SpanKind.MODEL)) >= models - 1
         assert trace.head().notes
 
 
@@ -137,13 +137,13 @@ def test_where_the_core_cannot_follow_spans_say_so(told: Path, tmp_path: Path) -
     file = tmp_path / told.name
     file.write_bytes(b"".join([*lines[:n], *lines[n + 1 :]]))
     trace = looked(file)
-    whole = of(looked(told), Kind.MODEL)
-    found = of(trace, Kind.MODEL)
+    whole = of(looked(told), SpanKind.MODEL)
+    found = of(trace, SpanKind.MODEL)
     assert [(span.end, span.label) for span in found] == [(span.end, span.label) for span in whole]
     assert found[0].transition == whole[0].transition
     assert all("the core could not follow" in "; ".join(span.missing) for span in found[1:])
     assert any("the core cannot follow from here on: event 5" in note for note in trace.head().notes)
-    assert of(trace, Kind.RUN)[0].stop == "completed, end_turn"  # the checkpoint at its end has it
+    assert of(trace, SpanKind.RUN)[0].stop == "completed, end_turn"  # the checkpoint at its end has it
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=12)), min_size=1, max_size=8))
@@ -159,11 +159,11 @@ def test_any_damage_is_survived(told: Path, damage: list[tuple[float, bytes]]) -
     trace = looked(file)
     assert_sound(trace)
     for span in trace.spans:
-        assert details(trace, span.key) is not None
-    replay = Replay(file)
+        assert get_span_details(trace, span.key) is not None
+    replay = StepReplay(file)
     replay.look()
     assert len(replay.steps(1, 999)) == len(replay)
-    assert list(lines(trace, 80))
+    assert list(render_axis(trace, 80))
 
 
 @given(st.randoms(use_true_random=False))
@@ -208,13 +208,13 @@ def taken_up(file: Path, *, damage: bool = False) -> Trace:
 
 def test_a_session_that_was_taken_up_is_followed_through(tmp_path: Path) -> None:
     trace = taken_up(tmp_path / f"{ID}.jsonl")
-    assert [span.transition for span in of(trace, Kind.MODEL)] == ["", "next_turn", "", "next_turn"]
+    assert [span.transition for span in of(trace, SpanKind.MODEL)] == ["", "next_turn", "", "next_turn"]
     assert trace.head().notes == []
 
 
 def test_what_a_process_went_on_with_finds_the_way_again(tmp_path: Path) -> None:
     trace = taken_up(tmp_path / f"{ID}.jsonl", damage=True)
-    spans = of(trace, Kind.MODEL)
+    spans = of(trace, SpanKind.MODEL)
     assert [span.label for span in spans] == ["First.", "Second.", "Third.", "Fourth."]
     assert [span.transition for span in spans] == ["", "", "", "next_turn"]
     assert not any("cannot follow" in note for note in trace.head().notes)
@@ -236,9 +236,9 @@ def test_a_run_that_broke_off_ends_at_the_last_thing_that_is_known(tmp_path: Pat
 
     virtually(main())
     trace = looked(file)
-    first, second = of(trace, Kind.RUN)
-    (tool,) = of(trace, Kind.TOOL)
-    assert (first.how, tool.how, second.how) == (How.BROKE_OFF, How.BROKE_OFF, How.OK)
+    first, second = of(trace, SpanKind.RUN)
+    (tool,) = of(trace, SpanKind.TOOL)
+    assert (first.how, tool.how, second.how) == (SpanOutcome.BROKE_OFF, SpanOutcome.BROKE_OFF, SpanOutcome.OK)
     assert "when it ended" in tool.missing
 
 
@@ -256,8 +256,8 @@ def test_a_fork_tells_its_own_part(tmp_path: Path) -> None:
 
     virtually(main())
     trace = looked(file)
-    assert [(span.label, span.run) for span in of(trace, Kind.MODEL)] == [("Another way.", 1)]
-    assert "of another session" in of(trace, Kind.NOTE)[0].label
+    assert [(span.label, span.run) for span in of(trace, SpanKind.MODEL)] == [("Another way.", 1)]
+    assert "of another session" in of(trace, SpanKind.NOTE)[0].label
     assert trace.head().notes == []
 
 
@@ -267,9 +267,9 @@ def test_a_fork_tells_its_own_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*/*.jsonl")), ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_a_file_of_an_earlier_version_is_followed(file: Path) -> None:
     trace = looked(file)
-    assert of(trace, Kind.MODEL)
+    assert of(trace, SpanKind.MODEL)
     assert trace.head().notes == []
-    assert all(span.how is not How.OPEN for span in trace.spans if span.kind is not Kind.TYPED)
+    assert all(span.how is not SpanOutcome.OPEN for span in trace.spans if span.kind is not SpanKind.TYPED)
 
 
 def test_a_file_of_another_program_has_the_times_of_its_lines(told: Path, tmp_path: Path) -> None:
@@ -277,12 +277,12 @@ def test_a_file_of_another_program_has_the_times_of_its_lines(told: Path, tmp_pa
     lines = told.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([line for line in lines if not line.startswith(b'{"type":"mainspring"')]))
     trace = looked(file)
-    first = of(trace, Kind.MODEL)[0]
+    first = of(trace, SpanKind.MODEL)[0]
     assert "when the model was asked" in first.missing
-    read = of(trace, Kind.TOOL)[0]
+    read = of(trace, SpanKind.TOOL)[0]
     assert (read.begin, read.end) == (3_120, 4_020)  # written at, answered at
     assert "when it began: it is drawn from the call to its result" in read.missing
-    assert [span.label[:20] for span in of(trace, Kind.RUN)] == ["Why does the parser ", "And now the rest"]
+    assert [span.label[:20] for span in of(trace, SpanKind.RUN)] == ["Why does the parser ", "And now the rest"]
     assert first.listed
     assert first.price is not None
 
@@ -305,7 +305,7 @@ def test_an_agents_name_is_no_path(told: Path, tmp_path: Path) -> None:
     file.write_bytes(record)
     trace = looked(file)
     assert len(trace.files) == 1
-    assert len(of(trace, Kind.AGENT)) == 1
+    assert len(of(trace, SpanKind.AGENT)) == 1
 
 
 # --- how much it takes --------------------------------------------------------------------------------------------
@@ -338,6 +338,6 @@ def test_content_is_not_kept(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert file.stat().st_size > 12_000_000
-    assert len(of(trace, Kind.TOOL)) == 300
+    assert len(of(trace, SpanKind.TOOL)) == 300
     assert kept < 5_000_000
     assert most < 9_000_000

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from programs import lacks
 
-from mainspring.viewer.export import html
+from mainspring.viewer.export import export_html
 from mainspring.viewer.server import ViewServer
-from mainspring.viewer.spans import Kind
+from mainspring.viewer.spans import SpanKind
 from viewer.chromium import PROGRAM, Chromium, Tab
 from viewer.stage import ID, looked, of, story
 
@@ -80,12 +80,12 @@ def texts(tab: Tab, selector: str) -> list[str]:
 
 def test_the_lanes_are_there_with_all_their_spans(tab: Tab, server: ViewServer) -> None:
     lanes = tab.get("[...document.querySelectorAll('#names div')].map((one) => [one.dataset.lane, one.dataset.spans])")
-    count = {kind: str(len(of(server.trace, kind))) for kind in Kind}
+    count = {kind: str(len(of(server.trace, kind))) for kind in SpanKind}
     assert dict(lanes) | {"context": None, "marks": None, "agent-1": None} == {
-        "runs": count[Kind.RUN],
-        "person": count[Kind.QUESTION],
-        "model": str(len(of(server.trace, Kind.MODEL)) + len(of(server.trace, Kind.RETRY))),
-        "tools": count[Kind.TOOL],
+        "runs": count[SpanKind.RUN],
+        "person": count[SpanKind.QUESTION],
+        "model": str(len(of(server.trace, SpanKind.MODEL)) + len(of(server.trace, SpanKind.RETRY))),
+        "tools": count[SpanKind.TOOL],
         "context": None,
         "agents": "1",
         "marks": None,
@@ -106,7 +106,7 @@ def test_the_totals_are_those_of_the_session(tab: Tab) -> None:
 
 
 def test_a_click_shows_what_a_call_was_about(tab: Tab, server: ViewServer) -> None:
-    (edit,) = [span for span in of(server.trace, Kind.TOOL) if span.name == "Edit"]
+    (edit,) = [span for span in of(server.trace, SpanKind.TOOL) if span.name == "Edit"]
     click_on(tab, edit.key)
     tab.until("document.querySelector('#details [data-loaded]')")
     assert texts(tab, "#details h2") == ["Edit /else/src/parser.py"]
@@ -118,8 +118,8 @@ def test_a_click_shows_what_a_call_was_about(tab: Tab, server: ViewServer) -> No
 
 
 def test_hostile_texts_are_texts(tab: Tab, server: ViewServer) -> None:
-    (bash,) = [span for span in of(server.trace, Kind.TOOL) if span.call == "toolu_bash2"]
-    for span in (bash, of(server.trace, Kind.RUN)[0]):
+    (bash,) = [span for span in of(server.trace, SpanKind.TOOL) if span.call == "toolu_bash2"]
+    for span in (bash, of(server.trace, SpanKind.RUN)[0]):
         tab.get(f"choose(spans.byKey.get('{span.key}'))")
         tab.until("document.querySelector('#details [data-loaded]')")
         said = tab.get("document.getElementById('details').textContent")
@@ -159,7 +159,7 @@ def test_the_replay_goes_step_by_step(tab: Tab) -> None:
 
 
 def test_a_chosen_span_is_where_the_replay_begins(tab: Tab, server: ViewServer) -> None:
-    model = of(server.trace, Kind.MODEL)[2]
+    model = of(server.trace, SpanKind.MODEL)[2]
     click_on(tab, model.key)
     tab.press("r")
     tab.until(f"document.getElementById('step').dataset.n === '{model.n}'")
@@ -249,11 +249,11 @@ def test_a_session_that_goes_on_is_followed(
 
 def test_the_file_works_from_the_disk(browser: Chromium, told: Path, tmp_path: Path) -> None:
     file = tmp_path / "trace.html"
-    file.write_bytes(html(trace := looked(told)))
+    file.write_bytes(export_html(trace := looked(told)))
     with browser.tab() as tab:
         tab.open(file.as_uri())
         assert tab.get("spans.byKey.size") == trace.head().spans
-        (edit,) = [span for span in of(trace, Kind.TOOL) if span.name == "Edit"]
+        (edit,) = [span for span in of(trace, SpanKind.TOOL) if span.name == "Edit"]
         click_on(tab, edit.key)
         tab.until("document.querySelector('#details [data-loaded]')")
         assert texts(tab, "#details pre")[1:] == ["file_path: /else/src/parser.py\nask: May I edit?", "yes"]

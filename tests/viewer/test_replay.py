@@ -19,16 +19,16 @@ from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal
 from mainspring.testing import call, says, virtually
 from mainspring.testing.play import Consumer, RandomWorld, random_config
-from mainspring.viewer.replay import Replay, Shown
-from mainspring.viewer.spans import How, Kind
+from mainspring.viewer.replay import ReplayStep, StepReplay
+from mainspring.viewer.spans import SpanKind, SpanOutcome
 from viewer.stage import ENVELOPE, FULL, ID, OPTIONS, Slow, looked, of, story, write
 from viewer.test_files import assert_sound
 
 
-def replayed(file: Path) -> list[Shown]:
-    replay = Replay(file)
+def replayed(file: Path) -> list[ReplayStep]:
+    replay = StepReplay(file)
     replay.look()
-    return [msgspec.json.decode(step, type=Shown) for step in replay.steps(1, 10**9)]
+    return [msgspec.json.decode(step, type=ReplayStep) for step in replay.steps(1, 10**9)]
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +74,13 @@ def test_what_is_decided_again_is_what_was_decided(tmp_path_factory: pytest.Temp
     trace = looked(file)
     if shown is not None:
         asked = [(update.turn, update.transition or "") for update in shown if isinstance(update, RequestStarted)]
-        assert [(span.turn, span.transition) for span in of(trace, Kind.MODEL)] == asked
+        assert [(span.turn, span.transition) for span in of(trace, SpanKind.MODEL)] == asked
         results = [f"{update.terminal}, {update.cause}" for update in shown if isinstance(update, Result)]
-        assert [span.stop for span in of(trace, Kind.RUN)] == results
+        assert [span.stop for span in of(trace, SpanKind.RUN)] == results
     assert trace.head().notes == []
     assert_sound(trace)
     assert trace.head().totals.price == session.shared.ledger.account.spent
-    assert not [span for span in trace.spans if span.how is How.OPEN and span.kind is not Kind.TYPED]
+    assert not [span for span in trace.spans if span.how is SpanOutcome.OPEN and span.kind is not SpanKind.TYPED]
 
 
 def test_a_step_tells_event_change_effect_and_updates(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_step_tells_event_change_effect_and_updates(tmp_path: Path) -> None:
 
 
 def test_steps_are_had_by_their_number(told: Path) -> None:
-    replay = Replay(told)
+    replay = StepReplay(told)
     replay.look()
     every = replay.steps(1, 10**9)
     assert len(every) == len(replay) > 20
@@ -115,12 +115,12 @@ def test_steps_are_had_by_their_number(told: Path) -> None:
 def test_a_replay_goes_on_where_the_file_has_grown(told: Path, tmp_path: Path) -> None:
     data, file = told.read_bytes(), tmp_path / told.name
     file.write_bytes(data[: len(data) // 2])
-    replay = Replay(file)
+    replay = StepReplay(file)
     replay.look()
     half = len(replay)
     file.write_bytes(data)
     replay.look()
-    whole = Replay(told)
+    whole = StepReplay(told)
     whole.look()
     assert (0 < half < len(replay), replay.steps(1, 999)) == (True, whole.steps(1, 999))
 
@@ -186,7 +186,7 @@ def test_a_session_resumed_from_an_earlier_message_is_followed(tmp_path: Path) -
     contexts = [PreparedContext(FULL if n == 3 else 10) for n in range(6)]
     world = CheckedWorld([says(f"{n}", call("Read", f"c{n}")) for n in range(4)] + [says("End.")], contexts=contexts)
     write(file, world, "go")
-    first = of(looked(file), Kind.MODEL)[0].uuid
+    first = of(looked(file), SpanKind.MODEL)[0].uuid
 
     async def main() -> None:
         loaded, journal = FileJournal.resume(file, ENVELOPE, OPTIONS, at=first)
@@ -204,5 +204,5 @@ def test_a_session_resumed_from_an_earlier_message_is_followed(tmp_path: Path) -
     trace = looked(file)
     assert trace.head().notes == []
     assert trace.files[0].lines.epoch == 2
-    assert of(trace, Kind.MODEL)[-1].label == "Another way."
+    assert of(trace, SpanKind.MODEL)[-1].label == "Another way."
     assert {step.mark for step in replayed(file)} <= {"same", "fits"}

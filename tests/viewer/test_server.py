@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.viewer.server import MOST_SPANS, MOST_STEPS, ViewServer
-from mainspring.viewer.spans import Kind
+from mainspring.viewer.spans import SpanKind
 from viewer.client import ask, read, served
 from viewer.stage import of, story
 
@@ -198,7 +198,7 @@ def test_a_bad_question_is_told_what_is_wrong(told: Path, query: str, said: str)
 
 def test_details_are_read_when_they_are_asked_for(told: Path) -> None:
     async def test(server: ViewServer) -> None:
-        (edit,) = [span for span in of(server.trace, Kind.TOOL) if span.name == "Edit"]
+        (edit,) = [span for span in of(server.trace, SpanKind.TOOL) if span.name == "Edit"]
         parts = (await ask(server, f"api/span?key={edit.key}")).json["parts"]
         assert [part["title"] for part in parts] == ["input", "what it came to"]
         assert parts[0]["text"] == "file_path: /else/src/parser.py\nask: May I edit?"
@@ -284,7 +284,7 @@ def test_a_file_that_is_gone_is_told(told: Path, tmp_path: Path) -> None:
     file.write_bytes(told.read_bytes())
 
     async def test(server: ViewServer) -> None:
-        key = of(server.trace, Kind.MODEL)[0].key
+        key = of(server.trace, SpanKind.MODEL)[0].key
         file.unlink()
         got = await ask(server, f"api/span?key={key}")
         assert (got.status, got.body) == (404, b"the file of the session cannot be read: No such file or directory\n")

@@ -79,10 +79,10 @@ def looked_at(file: str) -> Trace:
 
 
 def as_text(made: Trace, _args: Namespace) -> int:
-    from mainspring.viewer.axis import lines
+    from mainspring.viewer.axis import render_axis
 
     width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
-    for line in lines(made, width):
+    for line in render_axis(made, width):
         print(strip_control_characters(line))
     return 0
 
@@ -102,10 +102,10 @@ def json_lines(made: Trace) -> Iterator[str]:
 
 
 def as_html(made: Trace, args: Namespace) -> int:
-    from mainspring.viewer.export import html
+    from mainspring.viewer.export import export_html
 
     file = str(args.html)
-    data = html(made)
+    data = export_html(made)
     write_whole(file, data)
     print(f"'{strip_control_characters(file)}': {plural(len(data) // 1_000 or 1, 'kilobyte')}, everything is in it")
     return 0

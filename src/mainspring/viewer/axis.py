@@ -8,27 +8,27 @@ from msgspec import Struct
 
 from mainspring.agent.words import plural, truncate
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.viewer.spans import CALLS, How, Kind, Span, Totals
+from mainspring.viewer.spans import CALLS, Span, SpanKind, SpanOutcome, TraceTotals
 from mainspring.viewer.trace import Trace
 
 LEAST = 40  # columns
 TIMES = 36  # columns that stand beside the bar, without the words
 
 # What a column of a bar shows, the later ones over the earlier.
-SIGNS: tuple[tuple[Kind, str], ...] = (
-    (Kind.CONTEXT, "-"),
-    (Kind.COMPACTION, "-"),
-    (Kind.HOOKS, "-"),
-    (Kind.MODEL, "="),
-    (Kind.TOOL, "#"),
-    (Kind.QUEUE, "."),
-    (Kind.RETRY, "."),
-    (Kind.QUESTION, "?"),
+SIGNS: tuple[tuple[SpanKind, str], ...] = (
+    (SpanKind.CONTEXT, "-"),
+    (SpanKind.COMPACTION, "-"),
+    (SpanKind.HOOKS, "-"),
+    (SpanKind.MODEL, "="),
+    (SpanKind.TOOL, "#"),
+    (SpanKind.QUEUE, "."),
+    (SpanKind.RETRY, "."),
+    (SpanKind.QUESTION, "?"),
 )
 LEGEND = "= model   # tool   - context, hooks   . retry, queue   ? a person was asked"
 
 
-class Turn(Struct):
+class TurnRow(Struct):
     run: int
     turn: int
     spans: list[Span]
@@ -38,16 +38,16 @@ class Turn(Struct):
         return begin, max((last if span.end is None else span.end) for span in self.spans)
 
 
-def lines(trace: Trace, width: int) -> Iterator[str]:
+def render_axis(trace: Trace, width: int) -> Iterator[str]:
     """No line is wider than `width`, from 40 columns on."""
     width = max(width, LEAST)
     head = trace.head()
     sheet = trace.files[0].tracer.sheet
     turns = turns_of(sheet.spans)
-    runs = {span.run: span for span in sheet.spans if span.kind is Kind.RUN}
+    runs = {span.run: span for span in sheet.spans if span.kind is SpanKind.RUN}
     longest = max([end - begin for begin, end in [turn.ends(sheet.last) for turn in turns]], default=0)
     bar = max(8, min(60, (width - TIMES) // 2))
-    for line in summary(head.totals):
+    for line in format_totals(head.totals):
         yield truncate(line, width)
     yield truncate(LEGEND, width)
     run = -1
@@ -56,84 +56,90 @@ def lines(trace: Trace, width: int) -> Iterator[str]:
             run = turn.run
             yield ""
             yield truncate(f"❯ {runs[run].label}", width)
-        yield truncate(row(turn, head.begin, sheet.last, longest, bar), width)
+        yield truncate(render_turn_row(turn, head.begin, sheet.last, longest, bar), width)
         if is_last(turn, turns) and turn.run in runs:
-            yield truncate(ending(runs[turn.run]), width)
+            yield truncate(describe_run_ending(runs[turn.run]), width)
     for note in head.notes:
         yield truncate(f"! {note}", width)
 
 
-def turns_of(spans: list[Span]) -> list[Turn]:
-    found: dict[tuple[int, int], Turn] = {}
+def turns_of(spans: list[Span]) -> list[TurnRow]:
+    found: dict[tuple[int, int], TurnRow] = {}
     shown = {kind for kind, _ in SIGNS}
     for span in spans:
         if span.kind in shown:
-            found.setdefault((span.run, span.turn), Turn(span.run, span.turn, [])).spans.append(span)
+            found.setdefault((span.run, span.turn), TurnRow(span.run, span.turn, [])).spans.append(span)
     return [found[name] for name in sorted(found)]
 
 
-def is_last(turn: Turn, turns: list[Turn]) -> bool:
+def is_last(turn: TurnRow, turns: list[TurnRow]) -> bool:
     return turn is turns[-1] or turns[turns.index(turn) + 1].run != turn.run
 
 
-def row(turn: Turn, since: int, last: int, longest: int, bar: int) -> str:
+def render_turn_row(turn: TurnRow, since: int, last: int, longest: int, bar: int) -> str:
     begin, end = turn.ends(last)
-    price = sum(span.price or 0 for span in turn.spans if span.kind is Kind.MODEL)
-    failed = "!" if any(span.how in (How.ERROR, How.DENIED, How.INTERRUPTED) for span in turn.spans) else " "
-    times = f"{turn.turn:>4} {seconds(begin - since):>9} {seconds(end - begin):>8}"
-    return f"{times} {drawn(turn, begin, last, longest, bar)} {dollars(price)} {failed} {names(turn)}"
+    price = sum(span.price or 0 for span in turn.spans if span.kind is SpanKind.MODEL)
+    failed = (
+        "!"
+        if any(span.how in (SpanOutcome.ERROR, SpanOutcome.DENIED, SpanOutcome.INTERRUPTED) for span in turn.spans)
+        else " "
+    )
+    times = f"{turn.turn:>4} {format_seconds(begin - since):>9} {format_seconds(end - begin):>8}"
+    return (
+        f"{times} {draw_turn(turn, begin, last, longest, bar)} {format_price(price)} {failed} {list_turn_names(turn)}"
+    )
 
 
-def drawn(turn: Turn, begin: int, last: int, longest: int, bar: int) -> str:
+def draw_turn(turn: TurnRow, begin: int, last: int, longest: int, bar: int) -> str:
     """All turns on one scale, each from its own beginning: the one that took long is the one that is long."""
     columns = [" "] * bar
     scale = bar / max(longest, 1)
     for kind, sign in SIGNS:
         for span in turn.spans:
-            if span.kind is kind and span.how is not How.NEVER_RAN:
+            if span.kind is kind and span.how is not SpanOutcome.NEVER_RAN:
                 left = min(int((span.begin - begin) * scale), bar - 1)
                 right = min(max(round(((last if span.end is None else span.end) - begin) * scale), left + 1), bar)
                 columns[left:right] = [sign] * (right - left)
     return "".join(columns)
 
 
-def names(turn: Turn) -> str:
-    tools = [span.name for span in turn.spans if span.kind is Kind.TOOL]
+def list_turn_names(turn: TurnRow) -> str:
+    tools = [span.name for span in turn.spans if span.kind is SpanKind.TOOL]
     said = [f"{name} x{tools.count(name)}" if tools.count(name) > 1 else name for name in dict.fromkeys(tools)]
-    words = next((span.label for span in turn.spans if span.kind is Kind.MODEL and span.label), "")
+    words = next((span.label for span in turn.spans if span.kind is SpanKind.MODEL and span.label), "")
     if said and words.startswith(f"{CALLS} "):
         return ", ".join(said)
     return f"{', '.join(said)}: {words}" if said else words
 
 
-def ending(run: Span) -> str:
-    price = f", {dollars(run.price)}" if run.price is not None else ""
+def describe_run_ending(run: Span) -> str:
+    price = f", {format_price(run.price)}" if run.price is not None else ""
     why = f": {run.why}" if run.why else ""
-    return f"     {run.stop or run.how} after {seconds(run.length)}{price}{why}"
+    return f"     {run.stop or run.how} after {format_seconds(run.length)}{price}{why}"
 
 
-def summary(totals: Totals) -> list[str]:
+def format_totals(totals: TraceTotals) -> list[str]:
     usage = totals.usage
     overlap = f", {100 * totals.overlap / totals.tools:.0f} % of it while the model wrote" if totals.tools else ""
     cached = f"{100 * usage.cache_read / usage.prompt:.0f}" if usage.prompt else "0"
-    waits = [f", person {seconds(totals.person)}"] * bool(totals.person)
-    waits += [f", retries {seconds(totals.retry)}"] * bool(totals.retry)
+    waits = [f", person {format_seconds(totals.person)}"] * bool(totals.person)
+    waits += [f", retries {format_seconds(totals.retry)}"] * bool(totals.retry)
     return [
         (
-            f"{plural(totals.runs, 'run')}, {plural(totals.turns, 'turn')}, {seconds(totals.wall)}, "
-            f"{dollars(totals.price)}"
+            f"{plural(totals.runs, 'run')}, {plural(totals.turns, 'turn')}, {format_seconds(totals.wall)}, "
+            f"{format_price(totals.price)}"
         ),
-        f"model {seconds(totals.model)}, tools {seconds(totals.tools)}{overlap}{''.join(waits)}",
+        f"model {format_seconds(totals.model)}, tools {format_seconds(totals.tools)}{overlap}{''.join(waits)}",
         f"{usage.prompt:,} tokens in ({cached} % from the cache), {usage.output:,} out",
     ]
 
 
-def seconds(milliseconds: int) -> str:
+def format_seconds(milliseconds: int) -> str:
     if milliseconds < 60_000:
         return f"{milliseconds / 1_000:.2f}s"
     minutes, rest = divmod(milliseconds // 1_000, 60)
     return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
-def dollars(nanos: int) -> str:
+def format_price(nanos: int) -> str:
     return f"${nanos / NANOS_PER_USD:.4f}"

@@ -32,7 +32,7 @@ REASONS = {
 }
 
 
-class Asked(Bundle):
+class HttpRequest(Bundle):
     method: str
     path: str  # without its query
     query: str
@@ -40,13 +40,13 @@ class Asked(Bundle):
     twice: bool  # a header stands twice: who is meant is not clear
 
 
-class Answer(Bundle):
+class ServerResponse(Bundle):
     status: int
     body: bytes
     kind: str = "application/json"
 
 
-Serve = Callable[[Asked], Awaitable[Answer]]
+Serve = Callable[[HttpRequest], Awaitable[ServerResponse]]
 
 # With every answer: nothing is kept, guessed, framed or sent elsewhere.
 HEADERS = {
@@ -62,12 +62,12 @@ HEADERS = {
 }
 
 
-class Connection(asyncio.Protocol):
+class ViewerConnection(asyncio.Protocol):
     """Requests are answered one after the other. When the browser goes away, what is being served is cancelled."""
 
     transport: asyncio.Transport
 
-    def __init__(self, serve: Serve, connected: set[Connection], patience: float = PATIENCE) -> None:
+    def __init__(self, serve: Serve, connected: set[ViewerConnection], patience: float = PATIENCE) -> None:
         """`connected` holds those that are."""
         self._serve = serve
         self._connected = connected
@@ -77,7 +77,9 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        self._waiting: deque[tuple[Asked, bool]] = deque()  # requests, and whether the connection is kept after them
+        self._waiting: deque[tuple[HttpRequest, bool]] = (
+            deque()
+        )  # requests, and whether the connection is kept after them
         self._begin()
 
     def _begin(self) -> None:
@@ -131,7 +133,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         path, _, query = self._url.decode("latin-1").partition("?")
         method = self._parser.get_method().decode("latin-1")
-        asked = Asked(method, path, query, self._headers, self._twice)
+        asked = HttpRequest(method, path, query, self._headers, self._twice)
         self._waiting.append((asked, self._parser.should_keep_alive() and not self._has_body()))
         self._begin()
         if len(self._waiting) > MOST_WAITING:
@@ -150,9 +152,9 @@ class Connection(asyncio.Protocol):
 
     # --- answers ---
 
-    async def _answer(self, asked: Asked, *, keep: bool) -> None:
+    async def _answer(self, asked: HttpRequest, *, keep: bool) -> None:
         if not keep and (asked.headers.get("content-length", "0") != "0" or "transfer-encoding" in asked.headers):
-            answer = problem(413, "requests have no body here")
+            answer = make_problem_response(413, "requests have no body here")
         else:
             answer = await self._serve(asked)
         self._head(answer, keep=keep)
@@ -175,7 +177,7 @@ class Connection(asyncio.Protocol):
         else:
             self._wait()
 
-    def _head(self, answer: Answer, *, keep: bool) -> None:
+    def _head(self, answer: ServerResponse, *, keep: bool) -> None:
         headers = {
             **HEADERS,
             "content-type": f"{answer.kind}; charset=utf-8",
@@ -192,7 +194,7 @@ class Connection(asyncio.Protocol):
         if self._work is not None:  # in the middle of another answer there is no place for words
             self.transport.abort()
             return
-        answer = problem(status, words)
+        answer = make_problem_response(status, words)
         self._head(answer, keep=False)
         self.transport.write(answer.body)
         self.transport.close()
@@ -219,5 +221,5 @@ class Connection(asyncio.Protocol):
             await asyncio.wait([work])
 
 
-def problem(status: int, words: str) -> Answer:
-    return Answer(status, f"{words}\n".encode(), "text/plain")
+def make_problem_response(status: int, words: str) -> ServerResponse:
+    return ServerResponse(status, f"{words}\n".encode(), "text/plain")

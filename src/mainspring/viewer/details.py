@@ -23,42 +23,42 @@ from mainspring.secrets.redaction import redact
 from mainspring.sessions.book import TranscriptDecoder
 from mainspring.sessions.forms import Unreadable, encode_plainly
 from mainspring.sessions.reader import JournalReader
-from mainspring.viewer.spans import Kind, Span
+from mainspring.viewer.spans import Span, SpanKind
 from mainspring.viewer.trace import Trace
 
 LONGEST = 20_000  # characters of one text: more than anybody reads in a panel
 MOST = 60  # texts of one span
 
 
-class Part(Struct):
+class DetailPart(Struct):
     title: str
     text: str
     more: int = 0  # characters that are left out
 
 
-class Details(Struct):
+class SpanDetails(Struct):
     key: str
-    parts: list[Part]
+    parts: list[DetailPart]
 
 
-def details(trace: Trace, key: str, longest: int = LONGEST) -> Details | None:
+def get_span_details(trace: Trace, key: str, longest: int = LONGEST) -> SpanDetails | None:
     """None for a span that there is not. Raises OSError if its file is gone."""
     found = trace.span(key)
     if found is None:
         return None
     traced, span, places = found
     with JournalReader(traced.lines.file) as reader:
-        parts = [shown(title, text, longest) for title, text in texts(reader, span, places[:MOST])]
-    return Details(key, parts)
+        parts = [make_detail_part(title, text, longest) for title, text in iter_span_texts(reader, span, places[:MOST])]
+    return SpanDetails(key, parts)
 
 
-def shown(title: str, text: str, longest: int) -> Part:
+def make_detail_part(title: str, text: str, longest: int) -> DetailPart:
     cut = text[: longest + 200]  # a secret that is cut in two is still seen as one
     clean = strip_control_characters(redact(cut))[:longest]
-    return Part(title, clean, max(0, len(text) - longest))
+    return DetailPart(title, clean, max(0, len(text) - longest))
 
 
-def texts(reader: JournalReader, span: Span, places: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+def iter_span_texts(reader: JournalReader, span: Span, places: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     for offset in places:
         line = reader.line_at(offset)
         if line is None:
@@ -72,29 +72,29 @@ def texts(reader: JournalReader, span: Span, places: tuple[int, ...]) -> Iterato
             continue
         for name in ids:
             if name in book.said:
-                yield from of_message(book.said[name], span)
+                yield from iter_message_texts(book.said[name], span)
             else:
                 for blocks in book.replies.values():
                     for block in blocks.values():
-                        yield from of_block(block, span)
+                        yield from iter_block_texts(block, span)
 
 
-def of_message(message: User | ToolResult, span: Span) -> Iterator[tuple[str, str]]:
+def iter_message_texts(message: User | ToolResult, span: Span) -> Iterator[tuple[str, str]]:
     if isinstance(message, ToolResult):
         if message.call_id == span.call:
-            yield "what it came to", words(message.content)
+            yield "what it came to", join_content_text(message.content)
     else:
-        yield ("the prompt" if message.origin == "prompt" else message.origin), words(message.content)
+        yield ("the prompt" if message.origin == "prompt" else message.origin), join_content_text(message.content)
 
 
-def of_block(block: Block, span: Span) -> Iterator[tuple[str, str]]:
+def iter_block_texts(block: Block, span: Span) -> Iterator[tuple[str, str]]:
     match block:
-        case ToolCall() if span.kind is Kind.TOOL:
+        case ToolCall() if span.kind is SpanKind.TOOL:
             if block.id == span.call:
-                yield "input", pretty(block.input)
+                yield "input", format_input(block.input)
         case ToolCall():
-            yield f"call of {block.name}", pretty(block.input)
-        case _ if span.kind is Kind.TOOL:
+            yield f"call of {block.name}", format_input(block.input)
+        case _ if span.kind is SpanKind.TOOL:
             return
         case Text():
             yield "text", block.text
@@ -106,17 +106,17 @@ def of_block(block: Block, span: Span) -> Iterator[tuple[str, str]]:
             yield block.kind, block.json
 
 
-def words(content: tuple[Content, ...]) -> str:
+def join_content_text(content: tuple[Content, ...]) -> str:
     return "\n".join([part.text if isinstance(part, Text) else f"[{part.media_type}]" for part in content])
 
 
-def pretty(input: dict[str, object]) -> str:
+def format_input(input: dict[str, object]) -> str:
     """Fields under their names; texts as they are, since most of them have lines."""
-    rows = [f"{name}: {value if isinstance(value, str) else as_json(value)}" for name, value in input.items()]
+    rows = [f"{name}: {value if isinstance(value, str) else format_json(value)}" for name, value in input.items()]
     return "\n".join(rows)
 
 
-def as_json(value: object) -> str:
+def format_json(value: object) -> str:
     try:
         return msgspec.json.format(msgspec.json.encode(value)).decode()
     except (UnicodeError, OverflowError, msgspec.MsgspecError):

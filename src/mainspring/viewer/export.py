@@ -10,21 +10,21 @@ from hashlib import sha256
 
 import msgspec
 
-from mainspring.viewer.details import details
-from mainspring.viewer.pages import INDEX, SCRIPTS, STYLE, page
-from mainspring.viewer.replay import Replay
+from mainspring.viewer.details import get_span_details
+from mainspring.viewer.pages import INDEX, SCRIPTS, STYLE, read_page_file
+from mainspring.viewer.replay import StepReplay
 from mainspring.viewer.trace import Trace
 
 LONGEST = 8_000  # characters of one text: a file is sent around, and holds them all
 ALL = 10**9
 
 
-def html(trace: Trace) -> bytes:
+def export_html(trace: Trace) -> bytes:
     """Of a trace that was looked at. Raises OSError if its files are gone."""
-    style = page(STYLE)
-    scripts = [page(name) for name in SCRIPTS]
-    made = page(INDEX).replace(b'<link rel="stylesheet" href="style.css">', b"<style>%b</style>" % style)
-    data = b'<script type="application/json" id="embedded">%b</script>\n' % harmless_json(held(trace))
+    style = read_page_file(STYLE)
+    scripts = [read_page_file(name) for name in SCRIPTS]
+    made = read_page_file(INDEX).replace(b'<link rel="stylesheet" href="style.css">', b"<style>%b</style>" % style)
+    data = b'<script type="application/json" id="embedded">%b</script>\n' % harmless_json(encode_trace(trace))
     first, *others = [b'<script src="%b"></script>' % name.encode() for name in SCRIPTS]
     made = made.replace(first, data + first)
     for tag, script in zip((first, *others), scripts, strict=True):
@@ -34,19 +34,19 @@ def html(trace: Trace) -> bytes:
 
 
 def policy_for(scripts: list[bytes], style: bytes) -> str:
-    known = " ".join([f"'sha256-{digest(script)}'" for script in scripts])
+    known = " ".join([f"'sha256-{base64_digest(script)}'" for script in scripts])
     return (
-        f"default-src 'none'; script-src {known}; style-src 'sha256-{digest(style)}'; img-src data:; "
+        f"default-src 'none'; script-src {known}; style-src 'sha256-{base64_digest(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def digest(data: bytes) -> str:
+def base64_digest(data: bytes) -> str:
     return b64encode(sha256(data).digest()).decode()
 
 
-def held(trace: Trace) -> bytes:
-    parts = {span.key: found.parts for span in trace.spans if (found := details(trace, span.key, LONGEST))}
+def encode_trace(trace: Trace) -> bytes:
+    parts = {span.key: found.parts for span in trace.spans if (found := get_span_details(trace, span.key, LONGEST))}
     return msgspec.json.encode(
         {
             "head": trace.head(),
@@ -58,7 +58,7 @@ def held(trace: Trace) -> bytes:
 
 
 def steps_of(trace: Trace, place: int) -> list[msgspec.Raw]:
-    replay = Replay(trace.files[place].lines.file, aside=place > 0)
+    replay = StepReplay(trace.files[place].lines.file, aside=place > 0)
     replay.look()
     return replay.steps(1, ALL)
 

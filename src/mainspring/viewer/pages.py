@@ -18,5 +18,5 @@ FILES = {
 
 
 @cache
-def page(name: str) -> bytes:
+def read_page_file(name: str) -> bytes:
     return (PAGE / name).read_bytes()

@@ -19,15 +19,15 @@ from mainspring.core.state import Checkpoint, State, Step
 from mainspring.core.updates import Appended, Tombstone, Update
 from mainspring.sessions.places import Place
 from mainspring.sessions.records import WithdrawnRecord
-from mainspring.viewer.shortly import changes, short
-from mainspring.viewer.trace import Lines
-from mainspring.viewer.walk import Happened, Noted, Said, Saved, Told
+from mainspring.viewer.shortly import list_state_changes, shorten_top_value
+from mainspring.viewer.trace import JournalTail
+from mainspring.viewer.walk import Told, WalkedCheckpoint, WalkedEvent, WalkedMessage, WalkedNote
 
 SAME, FITS, DIFFERS, OPEN, UNKNOWN = "same", "fits", "differs", "open", "unknown"
 OF_THE_CORE = frozenset({Origin.RECOVERY, Origin.HOOK, Origin.BUDGET, Origin.ADVICE, Origin.INTERRUPTION})
 
 
-class Shown(Struct, omit_defaults=True):
+class ReplayStep(Struct, omit_defaults=True):
     """One step. `mark` says what the file has to say about the effect and the updates (docs/decisions/0024)."""
 
     n: int
@@ -43,20 +43,20 @@ class Shown(Struct, omit_defaults=True):
     turn: int = 0
 
 
-class Pending(Struct):
+class PendingStep(Struct):
     """A step that the file may still say something about: until the next event."""
 
-    shown: Shown
+    shown: ReplayStep
     effect: Effect
     awaited: set[str]  # ids of messages and replies that the file should tell of, if it was the same core
     state: State
 
 
-class Replay:
+class StepReplay:
     def __init__(self, file: Place, *, aside: bool = False) -> None:
-        self._lines = Lines(file, aside=aside)
+        self._lines = JournalTail(file, aside=aside)
         self._steps: list[bytes] = []
-        self._pending: Pending | None = None
+        self._pending: PendingStep | None = None
 
     @property
     def epoch(self) -> int:
@@ -84,28 +84,28 @@ class Replay:
     def _take(self, _offset: int, told: Told) -> None:
         pending = self._pending
         match told:
-            case Happened():
+            case WalkedEvent():
                 self._settle(told.event)
                 self._step(told)
-            case Said() if pending is not None:
+            case WalkedMessage() if pending is not None:
                 self._heard(pending, told.message)
-            case Noted(record=WithdrawnRecord() as record) if pending is not None:
+            case WalkedNote(record=WithdrawnRecord() as record) if pending is not None:
                 if record.reply_id not in pending.awaited:
-                    differs(pending, f"reply '{record.reply_id}' was withdrawn, and is kept here")
+                    note_difference(pending, f"reply '{record.reply_id}' was withdrawn, and is kept here")
                 self._confirm(pending, record.reply_id)
-            case Saved(checkpoint=Checkpoint() as saved, resumed="") if pending is not None:
-                compare(pending, saved)
+            case WalkedCheckpoint(checkpoint=Checkpoint() as saved, resumed="") if pending is not None:
+                compare_checkpoint(pending, saved)
             case _:
                 pass
 
-    def _heard(self, pending: Pending, message: User | ToolResult) -> None:
+    def _heard(self, pending: PendingStep, message: User | ToolResult) -> None:
         by_core = message.origin in OF_THE_CORE if isinstance(message, User) else message.synthetic
         if message.id in pending.awaited:
             self._confirm(pending, message.id)
         elif by_core and isinstance(message, User):
-            differs(pending, f"a message of kind '{message.origin}' was added, and is not added here")
+            note_difference(pending, f"a message of kind '{message.origin}' was added, and is not added here")
 
-    def _confirm(self, pending: Pending, name: str) -> None:
+    def _confirm(self, pending: PendingStep, name: str) -> None:
         if name in pending.awaited:
             pending.awaited.discard(name)
             if pending.shown.mark == OPEN:
@@ -117,32 +117,32 @@ class Replay:
         if pending is None:
             return
         if pending.awaited:
-            differs(pending, "something is shown here that the file does not hold")
+            note_difference(pending, "something is shown here that the file does not hold")
         if not isinstance(event, (Submitted, *ANSWERS[type(pending.effect)])):
-            differs(pending, f"'{type(event).__name__}' came next, which is no answer")
+            note_difference(pending, f"'{type(event).__name__}' came next, which is no answer")
         elif isinstance(event, Replied) and isinstance(pending.effect, CallModel):
             asked = pending.effect.request.model
             if event.reply.model and not same_model(event.reply.model, asked):
-                differs(pending, f"'{event.reply.model}' answered")
+                note_difference(pending, f"'{event.reply.model}' answered")
         if pending.shown.mark == OPEN:
             pending.shown.mark = FITS
         self._steps.append(encode(pending.shown))
 
-    def _step(self, happened: Happened) -> None:
+    def _step(self, happened: WalkedEvent) -> None:
         event, step = happened.event, happened.step
-        shown = Shown(happened.n, event.stamp.at, type(event).__name__, about=short(event))
+        shown = ReplayStep(happened.n, event.stamp.at, type(event).__name__, about=shorten_top_value(event))
         if step is None or happened.before is None:
             shown.mark, shown.why = UNKNOWN, "the core could not follow"
             self._steps.append(encode(shown))
             return
         shown.turn = step.state.turn
-        shown.changed = changes(happened.before, step.state)
-        shown.effect, shown.wants = type(step.effect).__name__, short(step.effect)
-        shown.updates = [(type(update).__name__, short(update)) for update in step.updates]
-        self._pending = Pending(shown, step.effect, awaited(step), step.state)
+        shown.changed = list_state_changes(happened.before, step.state)
+        shown.effect, shown.wants = type(step.effect).__name__, shorten_top_value(step.effect)
+        shown.updates = [(type(update).__name__, shorten_top_value(update)) for update in step.updates]
+        self._pending = PendingStep(shown, step.effect, awaited_calls(step), step.state)
 
 
-def awaited(step: Step) -> set[str]:
+def awaited_calls(step: Step) -> set[str]:
     return {name for update in step.updates for name in [told_by(update)] if name}
 
 
@@ -157,7 +157,7 @@ def told_by(update: Update) -> str:
             return ""
 
 
-def differs(pending: Pending, why: str) -> None:
+def note_difference(pending: PendingStep, why: str) -> None:
     pending.shown.mark, pending.shown.why = DIFFERS, strip_control_characters(why)
 
 
@@ -166,13 +166,13 @@ def differs(pending: Pending, why: str) -> None:
 COMPARED = tuple([field.name for field in fields(State) if field.name not in ("history", "edits")])
 
 
-def compare(pending: Pending, saved: Checkpoint) -> None:
+def compare_checkpoint(pending: PendingStep, saved: Checkpoint) -> None:
     """A checkpoint tells the whole state, the effect included."""
     if saved.state.now != pending.state.now:
         return  # of another step
     other = [name for name in COMPARED if getattr(saved.state, name) != getattr(pending.state, name)]
     if other:
-        differs(pending, f"the checkpoint has another '{other[0]}'")
+        note_difference(pending, f"the checkpoint has another '{other[0]}'")
     elif pending.shown.mark != DIFFERS:
         pending.shown.mark = SAME
 

@@ -19,10 +19,10 @@ from urllib.parse import parse_qs
 import msgspec
 
 from mainspring.sessions.places import Place, size_of
-from mainspring.viewer.connection import PATIENCE, Answer, Asked, Connection, problem
-from mainspring.viewer.details import details
-from mainspring.viewer.pages import FILES, page
-from mainspring.viewer.replay import Replay
+from mainspring.viewer.connection import PATIENCE, HttpRequest, ServerResponse, ViewerConnection, make_problem_response
+from mainspring.viewer.details import get_span_details
+from mainspring.viewer.pages import FILES, read_page_file
+from mainspring.viewer.replay import StepReplay
 from mainspring.viewer.spans import Span
 from mainspring.viewer.trace import Trace
 
@@ -38,23 +38,23 @@ T = TypeVar("T")
 encode = msgspec.json.Encoder().encode
 
 
-class Wrong(Exception):  # noqa: N818  # it reads as what it says
+class BadRequest(Exception):  # noqa: N818  # it reads as what it says
     """The request cannot be answered, and why."""
 
 
 class ViewServer:
     def __init__(self, file: Place, *, port: int = 0, patience: float = PATIENCE, wait: float = WAIT) -> None:
         self.trace = Trace(file)
-        self.replays: dict[int, Replay] = {}  # by the place of their file; made when somebody asks
+        self.replays: dict[int, StepReplay] = {}  # by the place of their file; made when somebody asks
         self.token = secrets.token_urlsafe(32)
         self.failures: list[BaseException] = []  # of our own; whoever asked was told
         self._port = port
         self._patience, self._wait = patience, wait
         self._size = -1  # of the files, when they were read last
         self._reading = asyncio.Lock()
-        self._open: set[Connection] = set()
+        self._open: set[ViewerConnection] = set()
         self._server: asyncio.Server | None = None
-        self._routes: dict[str, Callable[[Query], Awaitable[Answer]]] = {
+        self._routes: dict[str, Callable[[QueryString], Awaitable[ServerResponse]]] = {
             "head": self._head,
             "spans": self._spans,
             "span": self._span,
@@ -95,49 +95,49 @@ class ViewServer:
             await connection.close()
         await self._server.wait_closed()
 
-    def _connected(self) -> Connection:
+    def _connected(self) -> ViewerConnection:
         crowded = len(self._open) >= MOST_CONNECTIONS
-        return Connection(self._too_many if crowded else self._serve, self._open, self._patience)
+        return ViewerConnection(self._too_many if crowded else self._serve, self._open, self._patience)
 
-    async def _too_many(self, _asked: Asked) -> Answer:
-        return problem(503, f"there are {MOST_CONNECTIONS} connections already")
+    async def _too_many(self, _asked: HttpRequest) -> ServerResponse:
+        return make_problem_response(503, f"there are {MOST_CONNECTIONS} connections already")
 
     # --- who may ask for what ---
 
-    async def _serve(self, asked: Asked) -> Answer:
+    async def _serve(self, asked: HttpRequest) -> ServerResponse:
         refused = self._refusal(asked)
         if refused is not None:
             return refused
         _, _, rest = asked.path.removeprefix("/").partition("/")
         if rest in FILES:
             name, kind = FILES[rest]
-            return Answer(200, await asyncio.to_thread(page, name), kind)
+            return ServerResponse(200, await asyncio.to_thread(read_page_file, name), kind)
         route = self._routes.get(rest.removeprefix("api/")) if rest.startswith("api/") else None
         if route is None:
-            return problem(404, "there is nothing of this name")
+            return make_problem_response(404, "there is nothing of this name")
         try:
-            return await route(Query(asked.query))
-        except Wrong as wrong:
-            return problem(400, str(wrong))
+            return await route(QueryString(asked.query))
+        except BadRequest as wrong:
+            return make_problem_response(400, str(wrong))
         except OSError as error:
-            return problem(404, f"the file of the session cannot be read: {error.strerror}")
+            return make_problem_response(404, f"the file of the session cannot be read: {error.strerror}")
         except Exception as error:  # noqa: BLE001  # a page that hangs tells nobody anything
             self.failures.append(error)
-            return problem(500, f"the viewer failed: {type(error).__name__}")
+            return make_problem_response(500, f"the viewer failed: {type(error).__name__}")
 
-    def _refusal(self, asked: Asked) -> Answer | None:
+    def _refusal(self, asked: HttpRequest) -> ServerResponse | None:
         """Another site in the same browser can send requests here, but not under this name, and it does not know the
         token; a name that was made to point here (DNS rebinding) is not ours."""
         hosts = (f"127.0.0.1:{self._port}", f"localhost:{self._port}")
         if asked.twice or asked.headers.get("host", "") not in hosts:
-            return problem(403, "this server answers to its own address only")
+            return make_problem_response(403, "this server answers to its own address only")
         if "origin" in asked.headers or asked.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return problem(403, "other pages have no access")
+            return make_problem_response(403, "other pages have no access")
         token = asked.path.removeprefix("/").partition("/")[0]
         if not hmac.compare_digest(token.encode("latin-1"), self.token.encode()):
-            return problem(403, "the address is incomplete: copy it with its token from the terminal")
+            return make_problem_response(403, "the address is incomplete: copy it with its token from the terminal")
         if asked.method not in ("GET", "HEAD"):
-            return problem(405, "nothing can be changed here: use GET")
+            return make_problem_response(405, "nothing can be changed here: use GET")
         return None
 
     # --- what there is ---
@@ -160,44 +160,51 @@ class ViewServer:
         async with self._reading:
             return await asyncio.to_thread(work)
 
-    async def _head(self, query: Query) -> Answer:
+    async def _head(self, query: QueryString) -> ServerResponse:
         query.done()
-        return Answer(200, await self._with_trace(lambda: encode(self.trace.head())))
+        return ServerResponse(200, await self._with_trace(lambda: encode(self.trace.head())))
 
-    async def _spans(self, query: Query) -> Answer:
+    async def _spans(self, query: QueryString) -> ServerResponse:
         """Those that changed after `rev` and touch the time from `begin` to `end`; `after`: how many of them are passed
         over, since an answer holds a limited number."""
         rev, after, most = query.number("rev"), query.number("after"), query.number("most", MOST_SPANS)
         begin, end = query.number("begin"), query.number("end", 10**LONGEST_NUMBER)
         query.done()
         if begin > end:
-            raise Wrong("'begin' is after 'end'")
-        return Answer(
-            200, await self._with_trace(lambda: piece(self.trace, rev, begin, end, after, min(most, MOST_SPANS)))
+            raise BadRequest("'begin' is after 'end'")
+        return ServerResponse(
+            200,
+            await self._with_trace(
+                lambda: encode_trace_piece(self.trace, rev, begin, end, after, min(most, MOST_SPANS))
+            ),
         )
 
-    async def _span(self, query: Query) -> Answer:
+    async def _span(self, query: QueryString) -> ServerResponse:
         key = query.text("key")
         query.done()
-        found = await self._with_trace(lambda: details(self.trace, key))
-        return Answer(200, encode(found)) if found is not None else problem(404, "there is no such span")
+        found = await self._with_trace(lambda: get_span_details(self.trace, key))
+        return (
+            ServerResponse(200, encode(found))
+            if found is not None
+            else make_problem_response(404, "there is no such span")
+        )
 
-    async def _steps(self, query: Query) -> Answer:
+    async def _steps(self, query: QueryString) -> ServerResponse:
         place, first = query.number("place"), query.number("first", 1)
         most = min(query.number("most", MOST_STEPS), MOST_STEPS)
         query.done()
-        return Answer(200, await self._with_trace(lambda: self._replayed(place, first, most)))
+        return ServerResponse(200, await self._with_trace(lambda: self._replayed(place, first, most)))
 
     def _replayed(self, place: int, first: int, most: int) -> bytes:
         if place >= len(self.trace.files):
-            raise Wrong(f"there is no file {place}")
+            raise BadRequest(f"there is no file {place}")
         if place not in self.replays:
-            self.replays[place] = Replay(self.trace.files[place].lines.file, aside=place > 0)
+            self.replays[place] = StepReplay(self.trace.files[place].lines.file, aside=place > 0)
         replay = self.replays[place]
         replay.look()
         return encode({"total": len(replay), "epoch": replay.epoch, "steps": replay.steps(first, most)})
 
-    async def _news(self, query: Query) -> Answer:
+    async def _news(self, query: QueryString) -> ServerResponse:
         """Answers when the file has grown since `rev`, or after a while."""
         rev = query.number("rev")
         query.done()
@@ -208,40 +215,40 @@ class ViewServer:
                 await self._look()
             else:
                 await asyncio.sleep(min(GLANCE, max(0.0, until - loop.time())))
-        return Answer(200, encode({"rev": self.trace.rev}))
+        return ServerResponse(200, encode({"rev": self.trace.rev}))
 
 
-def piece(trace: Trace, rev: int, begin: int, end: int, after: int, most: int) -> bytes:  # noqa: PLR0913, PLR0917  # a query
-    chosen = [span for span in trace.spans if span.rev > rev and touches(span, begin, end)]
+def encode_trace_piece(trace: Trace, rev: int, begin: int, end: int, after: int, most: int) -> bytes:  # noqa: PLR0913, PLR0917  # a query
+    chosen = [span for span in trace.spans if span.rev > rev and span_touches(span, begin, end)]
     rest = len(chosen) - after - most
     return encode({"rev": trace.rev, "spans": chosen[after : after + most], "more": max(0, rest)})
 
 
-def touches(span: Span, begin: int, end: int) -> bool:
+def span_touches(span: Span, begin: int, end: int) -> bool:
     return span.begin <= end and (span.end is None or span.end >= begin)
 
 
-class Query:
+class QueryString:
     """The part of an address behind '?'. Every name is known, and stands once."""
 
     def __init__(self, text: str) -> None:
         try:
             self._given = parse_qs(text, keep_blank_values=True, max_num_fields=10)
         except ValueError:
-            raise Wrong("the query has too many fields") from None
+            raise BadRequest("the query has too many fields") from None
 
     def text(self, name: str, usual: str = "") -> str:
         values = self._given.pop(name, [usual])
         if len(values) > 1:
-            raise Wrong(f"'{name}' stands twice")
+            raise BadRequest(f"'{name}' stands twice")
         return values[0]
 
     def number(self, name: str, usual: int = 0) -> int:
         text = self.text(name, str(usual))
         if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER + 1):
-            raise Wrong(f"'{name}' is a whole number")
+            raise BadRequest(f"'{name}' is a whole number")
         return int(text)
 
     def done(self) -> None:
         for name in self._given:
-            raise Wrong(f"'{name[:30]}' is not known here")
+            raise BadRequest(f"'{name[:30]}' is not known here")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mainspring.viewer.spans import How, Kind, Span
+from mainspring.viewer.spans import Span, SpanKind, SpanOutcome
 
 
-class Sheet:
+class SpanIndex:
     def __init__(self, place: int) -> None:
         self.spans: list[Span] = []
         self.places: dict[str, tuple[int, ...]] = {}  # by the key of a span: where the lines with its content begin
@@ -17,19 +17,19 @@ class Sheet:
         self.last = 0  # the last time that the file tells of
         self._place = place
 
-    def new(self, kind: Kind, at: int, **fields: Any) -> Span:
+    def new(self, kind: SpanKind, at: int, **fields: Any) -> Span:
         key = f"{self._place}.{len(self.spans)}"
         span = Span(key, kind, at, run=self.run, turn=self.turn, rev=self.rev, **fields)
         self.spans.append(span)
         self.last = max(self.last, at)
         return span
 
-    def moment(self, kind: Kind, at: int, words: str, n: int = 0) -> Span:
-        span = self.new(kind, at, label=words, how=How.OK, n=n)
+    def moment(self, kind: SpanKind, at: int, words: str, n: int = 0) -> Span:
+        span = self.new(kind, at, label=words, how=SpanOutcome.OK, n=n)
         span.end = at
         return span
 
-    def end(self, span: Span, at: int, how: How) -> None:
+    def end(self, span: Span, at: int, how: SpanOutcome) -> None:
         span.end, span.how = max(at, span.begin), how
         span.rev = self.rev
         self.seen(at)

@@ -15,7 +15,7 @@ from mainspring.core.models import Model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.state import State
 from mainspring.secrets.redaction import redact
-from mainspring.viewer.spans import suspicious
+from mainspring.viewer.spans import may_hold_secret
 
 SHORT = 200  # characters of a value
 PIECE = 60  # of a text within one
@@ -26,7 +26,7 @@ NOT_TOLD = frozenset({"history", "now", "waiting_for"})  # a length, the event's
 MONEY = frozenset({"cost", "funds", "reserve", "agents"})  # fields that are nano-dollars
 
 
-def changes(before: State, after: State) -> list[tuple[str, str, str]]:
+def list_state_changes(before: State, after: State) -> list[tuple[str, str, str]]:
     """The fields that are not what they were, those of values within the state by name."""
     found: list[tuple[str, str, str]] = []
     old_length, new_length = len(before.history), len(after.history)
@@ -35,7 +35,7 @@ def changes(before: State, after: State) -> list[tuple[str, str, str]]:
     for name in STATE_FIELDS:
         old, new = getattr(before, name), getattr(after, name)
         if old is not new and old != new:
-            found += within(name, old, new)
+            found += list_inner_changes(name, old, new)
     return found
 
 
@@ -43,71 +43,71 @@ STATE_FIELDS = tuple([field.name for field in fields(State) if field.name not in
 WHOLE = (Model, Assistant)  # one is not a changed other
 
 
-def within(name: str, old: object, new: object) -> list[tuple[str, str, str]]:
+def list_inner_changes(name: str, old: object, new: object) -> list[tuple[str, str, str]]:
     if not isinstance(old, Struct) or type(old) is not type(new) or isinstance(old, WHOLE):
         part = name.rpartition(".")[2]
-        return [(name, short(old, part), short(new, part))]
+        return [(name, shorten_top_value(old, part), shorten_top_value(new, part))]
     found: list[tuple[str, str, str]] = []
     for part in old.__struct_fields__:
         one, other = getattr(old, part), getattr(new, part)
         if one != other:
-            found += within(f"{name}.{part}", one, other)
+            found += list_inner_changes(f"{name}.{part}", one, other)
     return found
 
 
-def short(value: object, name: str = "") -> str:
-    text = told(value, 0, name)
-    if suspicious(text):
+def shorten_top_value(value: object, name: str = "") -> str:
+    text = shorten_value(value, 0, name)
+    if may_hold_secret(text):
         text = redact(text)
     text = text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
     return text if text.isprintable() else strip_control_characters(text)
 
 
-def told(value: object, depth: int, name: str = "") -> str:
+def shorten_value(value: object, depth: int, name: str = "") -> str:
     for kind, words in WORDS:
         if isinstance(value, kind):
             return words(value, depth, name)
     return str(value)
 
 
-def of_text(value: str, _depth: int, _name: str) -> str:
+def shorten_text(value: str, _depth: int, _name: str) -> str:
     line = " ".join(value[: 2 * PIECE].split())
     return line if len(line) <= PIECE else f"{line[: PIECE - 1]}…"
 
 
-def of_number(value: int, _depth: int, name: str) -> str:
+def shorten_number(value: int, _depth: int, name: str) -> str:
     return f"${value / NANOS_PER_USD:.4f}" if name in MONEY else f"{value:,}"
 
 
-def of_list(value: tuple[object, ...] | list[object], depth: int, _name: str) -> str:
-    items = [told(item, depth + 1) for item in value[:WIDE]] if depth < DEEP else []
+def shorten_list(value: tuple[object, ...] | list[object], depth: int, _name: str) -> str:
+    items = [shorten_value(item, depth + 1) for item in value[:WIDE]] if depth < DEEP else []
     more = f" … {len(value):,} in all" if len(value) > len(items) else ""
     return f"[{', '.join(items)}{more}]"
 
 
-def of_dict(value: dict[str, object], depth: int, _name: str) -> str:
-    items = [f"{name}: {told(value[name], depth + 1)}" for name in list(value)[:WIDE]] if depth < DEEP else []
+def shorten_dict(value: dict[str, object], depth: int, _name: str) -> str:
+    items = [f"{name}: {shorten_value(value[name], depth + 1)}" for name in list(value)[:WIDE]] if depth < DEEP else []
     return "{" + ", ".join(items) + (" …" if len(items) < len(value) else "") + "}"
 
 
-def of_message(value: User | ToolResult | Assistant, depth: int, _name: str) -> str:
-    text = of_text(value.text, depth, "")
+def shorten_message_value(value: User | ToolResult | Assistant, depth: int, _name: str) -> str:
+    text = shorten_text(value.text, depth, "")
     calls = [call.name for call in value.calls] if isinstance(value, Assistant) else []
     made = " ".join([f'"{text}"'] * bool(text) + calls)
     return f"{type(value).__name__} {made}"
 
 
-def of_call(value: ToolCall, depth: int, _name: str) -> str:
-    return f"{value.name} {of_dict(value.input, depth, '')}"
+def shorten_call(value: ToolCall, depth: int, _name: str) -> str:
+    return f"{value.name} {shorten_dict(value.input, depth, '')}"
 
 
-def of_struct(value: Struct, depth: int, _name: str) -> str:
+def shorten_struct(value: Struct, depth: int, _name: str) -> str:
     """The fields that are not as usual."""
     kind = type(value)
     if depth >= DEEP:
         return kind.__name__
     parts = [
-        f"{name}={told(given, depth + 1, name)}"
+        f"{name}={shorten_value(given, depth + 1, name)}"
         for name, usual in usual_values(kind)
         if (given := getattr(value, name)) != usual
     ]
@@ -127,15 +127,15 @@ Say = Callable[[Any, int, str], str]
 
 # The first that fits.
 WORDS: tuple[tuple[type | tuple[type, ...], Say], ...] = (
-    (str, of_text),
+    (str, shorten_text),
     (bool, lambda value, _depth, _name: "yes" if value else "no"),
-    (int, of_number),
+    (int, shorten_number),
     (type(None), lambda _value, _depth, _name: "none"),
-    ((tuple, list), cast("Say", of_list)),
-    (dict, cast("Say", of_dict)),
+    ((tuple, list), cast("Say", shorten_list)),
+    (dict, cast("Say", shorten_dict)),
     (Model, lambda value, _depth, _name: cast("Model", value).name),
-    ((User, ToolResult, Assistant), of_message),
-    (ToolCall, of_call),
+    ((User, ToolResult, Assistant), shorten_message_value),
+    (ToolCall, shorten_call),
     (History, lambda value, _depth, _name: f"{len(value):,} messages"),
-    (Struct, of_struct),
+    (Struct, shorten_struct),
 )

@@ -22,7 +22,7 @@ CALLS = "calls"  # how the label of a reply begins that says nothing and calls s
 WORDS = 300  # characters of a reason or an answer
 
 
-class Kind(StrEnum):
+class SpanKind(StrEnum):
     RUN = "run"
     MODEL = "model"
     TOOL = "tool"
@@ -41,10 +41,10 @@ class Kind(StrEnum):
     NOTE = "note"
 
 
-WAITS = frozenset({Kind.QUESTION, Kind.TYPED, Kind.RETRY, Kind.QUEUE})
+WAITS = frozenset({SpanKind.QUESTION, SpanKind.TYPED, SpanKind.RETRY, SpanKind.QUEUE})
 
 
-class How(StrEnum):
+class SpanOutcome(StrEnum):
     """What became of it."""
 
     OK = "ok"
@@ -59,13 +59,13 @@ class How(StrEnum):
 
 class Span(Struct, omit_defaults=True, gc=False):
     key: str
-    kind: Kind
+    kind: SpanKind
     begin: int
     end: int | None = None
     run: int = 0
     turn: int = 0
     label: str = ""
-    how: How = How.OPEN
+    how: SpanOutcome = SpanOutcome.OPEN
     why: str = ""
     parent: str = ""  # the key of the span that it belongs to
     uuid: str = ""  # the last message of it: a fork may begin there
@@ -98,7 +98,7 @@ class Span(Struct, omit_defaults=True, gc=False):
         return 0 if self.end is None else max(0, self.end - self.begin)
 
 
-class Totals(Struct, omit_defaults=False, frozen=True):
+class TraceTotals(Struct, omit_defaults=False, frozen=True):
     """Sums over a session. `wall` is the time of its runs: between them nobody waited."""
 
     wall: int = 0
@@ -120,10 +120,10 @@ class Totals(Struct, omit_defaults=False, frozen=True):
 # --- words ----------------------------------------------------------------------------------------------------
 
 
-def label(text: str, most: int = LABEL) -> str:
+def make_label(text: str, most: int = LABEL) -> str:
     """The beginning of a text on one line, fit to be shown."""
     line = " ".join(text[: max(BEHIND, most)].split())
-    if suspicious(line):
+    if may_hold_secret(line):
         line = redact(line)
     if not line.isprintable():
         line = strip_control_characters(line)
@@ -133,7 +133,7 @@ def label(text: str, most: int = LABEL) -> str:
 SUSPICIOUS = tuple([word for row in ROWS for word in row.words])
 
 
-def suspicious(line: str) -> bool:
+def may_hold_secret(line: str) -> bool:
     """Whether `redact` may find something: without one of these words it never does. There are two labels a turn, and
     it takes 20 us."""
     small = line.lower()
@@ -147,7 +147,7 @@ def suspicious(line: str) -> bool:
 ABOUT = ("description", "command", "file_path", "notebook_path", "path", "pattern", "query", "url", "prompt", "skill")
 
 
-def of_call(call: ToolCall) -> str:
+def label_call(call: ToolCall) -> str:
     said = [call.input[name] for name in ABOUT if isinstance(call.input.get(name), str)]
     said = said or [value for value in call.input.values() if isinstance(value, str)]
-    return label(f"{call.name} {said[0][:BEHIND]}" if said else call.name)
+    return make_label(f"{call.name} {said[0][:BEHIND]}" if said else call.name)

@@ -15,9 +15,9 @@ from mainspring.core.money import Usage
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.places import Place, agent_file, id_of, size_of
 from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, JournalReader
-from mainspring.viewer.spans import WORDS, How, Kind, Span, Totals, label
+from mainspring.viewer.spans import WORDS, Span, SpanKind, SpanOutcome, TraceTotals, make_label
 from mainspring.viewer.tracer import Tracer
-from mainspring.viewer.walk import Forgotten, Told, Walk
+from mainspring.viewer.walk import JournalWalk, MessagesForgottenError, Told
 
 BEGIN, END = "agent-", ".jsonl"
 AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # it becomes part of a file's name
@@ -26,7 +26,7 @@ LOST = "the core cannot follow from here on"
 TAIL = 1 << 16  # bytes that are looked at for the last whole line
 
 
-class Meta(Struct):
+class TracedSubagentMeta(Struct):
     """What stands beside an agent's file (stream-json 14.4)."""
 
     agentType: str = ""  # noqa: N815  # as it is written
@@ -34,7 +34,7 @@ class Meta(Struct):
     toolUseId: str = ""  # noqa: N815
 
 
-class Agent(Struct, omit_defaults=True):
+class TracedSubagent(Struct, omit_defaults=True):
     place: int
     id: str
     kind: str = ""
@@ -43,7 +43,7 @@ class Agent(Struct, omit_defaults=True):
     parent: str = ""  # and the key of its span
 
 
-class Head(Struct):
+class TraceHead(Struct):
     """What a page begins with: everything but the spans."""
 
     id: str
@@ -52,20 +52,20 @@ class Head(Struct):
     begin: int
     end: int
     under_way: bool
-    totals: Totals
-    agents: list[Agent]
+    totals: TraceTotals
+    agents: list[TracedSubagent]
     notes: list[str]
     spans: int
 
 
-class Lines:
+class JournalTail:
     """One file that may grow: each look tells of the whole lines that have come since the last."""
 
     def __init__(self, file: Place, *, aside: bool = False) -> None:
         self.file = Path(file)
         self.epoch = 0  # how often it was begun with
         self.notes: list[str] = []
-        self.walk: Walk | None = None
+        self.walk: JournalWalk | None = None
         self._aside = aside
         self._forget = True
         self._at = 0  # how far it was read
@@ -76,35 +76,35 @@ class Lines:
         with JournalReader(self.file) as reader:
             try:
                 self._look(reader, take, anew)
-            except Forgotten:
+            except MessagesForgottenError:
                 self.walk, self._forget = None, False
                 self._look(reader, take, anew)
 
     def _look(self, reader: JournalReader, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
         inode = os.fstat(reader.fd).st_ino
         if self.walk is None or self._at > reader.size or inode != self._inode:  # else it was written anew
-            self.walk = Walk(reader, aside=self._aside, forget=self._forget)
+            self.walk = JournalWalk(reader, aside=self._aside, forget=self._forget)
             self._at, self._inode = 0, inode
             self.epoch, self.notes = self.epoch + 1, []
             anew()
         walk = self.walk
         walk.reader = reader
-        end = whole(reader, self._at)
+        end = find_last_line_end(reader, self._at)
         for offset, line in reader.lines(self._at, end):
             for told in walk.take(offset, line):
                 take(offset, told)
         self._at = end
         self._note(reader, walk)
 
-    def _note(self, reader: JournalReader, walk: Walk) -> None:
+    def _note(self, reader: JournalReader, walk: JournalWalk) -> None:
         kept = [note for note in self.notes if not note.startswith((TORN, LOST))]
         kept += reader.warnings
         kept += [TORN] if self._at < reader.size else []
         kept += [f"{LOST}: {walk.lost}"] if walk.lost else []
-        self.notes = [label(note, WORDS) for note in kept[-MOST_WARNINGS:]]
+        self.notes = [make_label(note, WORDS) for note in kept[-MOST_WARNINGS:]]
 
 
-def whole(reader: JournalReader, start: int) -> int:
+def find_last_line_end(reader: JournalReader, start: int) -> int:
     """Where the last line ends that has an end. A longer one than any is passed over as it is."""
     end = reader.size
     while end > start:
@@ -116,11 +116,11 @@ def whole(reader: JournalReader, start: int) -> int:
     return reader.size if reader.size - start > LONGEST_LINE else start
 
 
-class Traced:
+class TracedFile:
     """One file and its spans."""
 
     def __init__(self, file: Place, place: int) -> None:
-        self.lines = Lines(file, aside=place > 0)
+        self.lines = JournalTail(file, aside=place > 0)
         self.tracer = Tracer(place)
         self._place = place
         self._rev = 0
@@ -143,8 +143,8 @@ class Trace:
     def __init__(self, file: Place) -> None:
         self.file = os.fspath(file)
         self.rev = 0
-        self.files = [Traced(file, 0)]
-        self.agents: list[Agent] = []
+        self.files = [TracedFile(file, 0)]
+        self.agents: list[TracedSubagent] = []
 
     def look(self) -> None:
         """Reads what is new. Raises OSError if the session's file cannot be read."""
@@ -161,7 +161,7 @@ class Trace:
         for traced in self.files:
             yield from traced.tracer.sheet.spans
 
-    def span(self, key: str) -> tuple[Traced, Span, tuple[int, ...]] | None:
+    def span(self, key: str) -> tuple[TracedFile, Span, tuple[int, ...]] | None:
         place, _, number = key.partition(".")
         with suppress(ValueError, IndexError):
             if place.isdecimal() and number.isdecimal():
@@ -174,13 +174,17 @@ class Trace:
 
     def _find_agents(self) -> None:
         known = {agent.id for agent in self.agents}
-        told = [span.name for span in self._root.sheet.spans if span.kind is Kind.AGENT]
+        told = [span.name for span in self._root.sheet.spans if span.kind is SpanKind.AGENT]
         for name in dict.fromkeys([*told, *ids_beside(self.file)]):
             if name not in known and AGENT_ID.fullmatch(name) and size_of(agent_file(self.file, name)):
                 file, place = agent_file(self.file, name), len(self.files)
                 meta = meta_of(file)
-                self.agents.append(Agent(place, name, label(meta.agentType), label(meta.description), meta.toolUseId))
-                self.files.append(Traced(file, place))
+                self.agents.append(
+                    TracedSubagent(
+                        place, name, make_label(meta.agentType), make_label(meta.description), meta.toolUseId
+                    )
+                )
+                self.files.append(TracedFile(file, place))
 
     def _name_agents(self) -> None:
         """The journal says when an agent began and ended; what stands beside its file says who it is."""
@@ -189,7 +193,11 @@ class Trace:
             sender = calls.get(agent.call)
             agent.parent = sender.key if sender is not None else ""
         for span in self._root.sheet.spans:
-            if span.kind is Kind.AGENT and (found := by_id.get(span.name)) is not None and span.parent != found.parent:
+            if (
+                span.kind is SpanKind.AGENT
+                and (found := by_id.get(span.name)) is not None
+                and span.parent != found.parent
+            ):
                 span.label = f"{found.kind or 'agent'}: {found.task or found.id}"
                 span.parent = found.parent
                 self._root.sheet.changed(span)
@@ -200,66 +208,68 @@ class Trace:
 
     # --- sums ---
 
-    def head(self) -> Head:
+    def head(self) -> TraceHead:
         spans = list(self.spans)
         begin = min((span.begin for span in spans), default=0)
         notes = [f"{traced.lines.file.name}: {note}" for traced in self.files for note in traced.lines.notes]
-        return Head(
+        return TraceHead(
             id=id_of(self.file),
             epoch=self.files[0].lines.epoch,
             rev=self.rev,
             begin=begin,
             end=max((traced.tracer.sheet.last for traced in self.files), default=begin),
-            under_way=self._root.run is not None and self._root.run.how is How.OPEN,
-            totals=totals(self._root),
+            under_way=self._root.run is not None and self._root.run.how is SpanOutcome.OPEN,
+            totals=compute_totals(self._root),
             agents=self.agents,
             notes=notes[:MOST_WARNINGS],
             spans=len(spans),
         )
 
 
-def totals(tracer: Tracer) -> Totals:
+def compute_totals(tracer: Tracer) -> TraceTotals:
     """Of a session itself; what its agents have spent is in its price, since its events tell of it."""
     spans = tracer.sheet.spans
-    models = {span.key: span for span in spans if span.kind is Kind.MODEL}
+    models = {span.key: span for span in spans if span.kind is SpanKind.MODEL}
     asked: dict[str, int] = {}
     for span in spans:
-        if span.kind is Kind.QUESTION:
+        if span.kind is SpanKind.QUESTION:
             asked[span.parent] = asked.get(span.parent, 0) + span.length
-    tools = [span for span in spans if span.kind is Kind.TOOL and span.how is not How.NEVER_RAN]
-    return Totals(
-        wall=sum_of(spans, Kind.RUN),
-        model=sum(span.length for span in models.values()) - sum_of(spans, Kind.RETRY),
+    tools = [span for span in spans if span.kind is SpanKind.TOOL and span.how is not SpanOutcome.NEVER_RAN]
+    return TraceTotals(
+        wall=sum_of(spans, SpanKind.RUN),
+        model=sum(span.length for span in models.values()) - sum_of(spans, SpanKind.RETRY),
         tools=sum(span.length - asked.get(span.key, 0) for span in tools),
-        overlap=sum(shared(span, models.get(span.parent)) for span in tools if span.early),
-        person=sum_of(spans, Kind.QUESTION),
-        retry=sum_of(spans, Kind.RETRY),
+        overlap=sum(overlap(span, models.get(span.parent)) for span in tools if span.early),
+        person=sum_of(spans, SpanKind.QUESTION),
+        retry=sum_of(spans, SpanKind.RETRY),
         usage=sum((span.usage for span in spans if span.usage is not None), Usage()),
         price=price_of(spans),
         unpriced=sum(span.price is None and span.usage is not None for span in models.values()),
-        agents=sum(span.price or 0 for span in spans if span.kind is Kind.AGENT),
-        runs=sum(span.kind is Kind.RUN for span in spans),
+        agents=sum(span.price or 0 for span in spans if span.kind is SpanKind.AGENT),
+        runs=sum(span.kind is SpanKind.RUN for span in spans),
         turns=len({(span.run, span.turn) for span in models.values()}),
         calls=len(tools),
-        errors=sum(span.how in (How.ERROR, How.DENIED) for span in spans if span.kind is not Kind.RUN),
+        errors=sum(
+            span.how in (SpanOutcome.ERROR, SpanOutcome.DENIED) for span in spans if span.kind is not SpanKind.RUN
+        ),
     )
 
 
-PRICED = frozenset({Kind.MODEL, Kind.COMPACTION, Kind.CONTEXT, Kind.AGENT})
+PRICED = frozenset({SpanKind.MODEL, SpanKind.COMPACTION, SpanKind.CONTEXT, SpanKind.AGENT})
 
 
 def price_of(spans: list[Span]) -> int:
     """As the core has reckoned it for each run; where it could not follow, the sum of what is known."""
-    known = {span.run: span.price for span in spans if span.kind is Kind.RUN and span.price is not None}
+    known = {span.run: span.price for span in spans if span.kind is SpanKind.RUN and span.price is not None}
     others = [span.price or 0 for span in spans if span.kind in PRICED and span.run not in known]
     return sum(known.values()) + sum(others)
 
 
-def sum_of(spans: list[Span], kind: Kind) -> int:
+def sum_of(spans: list[Span], kind: SpanKind) -> int:
     return sum(span.length for span in spans if span.kind is kind)
 
 
-def shared(span: Span, other: Span | None) -> int:
+def overlap(span: Span, other: Span | None) -> int:
     if other is None or span.end is None or other.end is None:
         return 0
     return max(0, min(span.end, other.end) - max(span.begin, other.begin))
@@ -274,8 +284,8 @@ def ids_beside(file: str) -> list[str]:
     return sorted([name[len(BEGIN) : -len(END)] for name in names if name.startswith(BEGIN) and name.endswith(END)])
 
 
-def meta_of(file: str) -> Meta:
+def meta_of(file: str) -> TracedSubagentMeta:
     try:
-        return msgspec.json.decode(Path(meta_file(file)).read_bytes(), type=Meta)
+        return msgspec.json.decode(Path(meta_file(file)).read_bytes(), type=TracedSubagentMeta)
     except (OSError, msgspec.MsgspecError):
-        return Meta()
+        return TracedSubagentMeta()

@@ -25,11 +25,19 @@ from mainspring.core.models import MODELS, Model, model_named, same_model
 from mainspring.core.money import Usage, cost
 from mainspring.core.state import State, Step
 from mainspring.sessions.records import ConfigRecord, Record, RetryRecord, WithdrawnRecord
-from mainspring.viewer.asides import Asides
-from mainspring.viewer.calls import Calls
-from mainspring.viewer.sheet import Sheet
-from mainspring.viewer.spans import CALLS, WORDS, How, Kind, Span, label
-from mainspring.viewer.walk import Cleared, Happened, Noted, Said, Saved, Spoke, Told
+from mainspring.viewer.asides import SideSpans
+from mainspring.viewer.calls import CallSpans
+from mainspring.viewer.sheet import SpanIndex
+from mainspring.viewer.spans import CALLS, WORDS, Span, SpanKind, SpanOutcome, make_label
+from mainspring.viewer.walk import (
+    Told,
+    WalkedBlock,
+    WalkedCheckpoint,
+    WalkedEvent,
+    WalkedMessage,
+    WalkedNote,
+    WalkedReset,
+)
 
 FIRST_TOKEN = "when the first token came"
 ASKED = "when the model was asked"
@@ -41,9 +49,9 @@ WHY_ASKED = "why the model was asked: the core could not follow the file here"
 class Tracer:
     def __init__(self, place: int = 0) -> None:
         """`place`: among the files of a trace; the keys of spans begin with it."""
-        self.sheet = Sheet(place)
-        self.calls = Calls(self.sheet)
-        self.asides = Asides(self.sheet)
+        self.sheet = SpanIndex(place)
+        self.calls = CallSpans(self.sheet)
+        self.asides = SideSpans(self.sheet)
         self.config: Model | None = None  # the model of the configuration, if it is known
         self.run: Span | None = None
         self.ours = False  # lines of our own were seen
@@ -56,28 +64,28 @@ class Tracer:
 
     def take(self, offset: int, told: Told) -> None:
         match told:
-            case Spoke():
+            case WalkedBlock():
                 self._spoke(offset, told)
-            case Said():
+            case WalkedMessage():
                 self._said(offset, told.message)
-            case Happened():
+            case WalkedEvent():
                 self.ours = True
                 self._happened(told)
-            case Noted():
+            case WalkedNote():
                 self.ours = True
                 self._noted(told.record)
-            case Saved():
+            case WalkedCheckpoint():
                 self.ours = True
                 self._saved(told)
-            case Cleared():
+            case WalkedReset():
                 if not self.ours:
-                    self.sheet.moment(Kind.NOTE, told.at, "the conversation was compacted")
+                    self.sheet.moment(SpanKind.NOTE, told.at, "the conversation was compacted")
             case _:
                 assert_never(told)
 
     # --- the conversation ---
 
-    def _spoke(self, offset: int, spoke: Spoke) -> None:
+    def _spoke(self, offset: int, spoke: WalkedBlock) -> None:
         span = self._of_reply(spoke)
         self.sheet.touch(span, spoke.at, offset)
         self.asides.end_retry(spoke.at)
@@ -86,26 +94,26 @@ class Tracer:
         span.blocks = [*span.blocks, (kind, spoke.at)]
         span.uuid = spoke.uuid
         if isinstance(block, Text) and not span.label:
-            span.label = label(block.text)
+            span.label = make_label(block.text)
         if isinstance(block, ToolCall):
             self.calls.offered(offset, block, spoke, span)
         if not self.ours:
             self._foreign(span, spoke)
 
-    def _of_reply(self, spoke: Spoke) -> Span:
+    def _of_reply(self, spoke: WalkedBlock) -> Span:
         if self._reply == spoke.reply and self._reply_span is not None:
             return self._reply_span
-        span = self._open if self._open is not None and self._open.kind is Kind.MODEL else None
+        span = self._open if self._open is not None and self._open.kind is SpanKind.MODEL else None
         if span is None:
             self._turn += not self.ours
-            span = self._new(Kind.MODEL, spoke.at, missing=(ASKED, FIRST_TOKEN))
+            span = self._new(SpanKind.MODEL, spoke.at, missing=(ASKED, FIRST_TOKEN))
         span.model = span.model or spoke.model
         self._reply, self._reply_span = spoke.reply, span
         return span
 
-    def _foreign(self, span: Span, spoke: Spoke) -> None:
+    def _foreign(self, span: Span, spoke: WalkedBlock) -> None:
         """No event will tell of this reply: the line itself says all there is."""
-        self.sheet.end(span, spoke.at, How.OK)
+        self.sheet.end(span, spoke.at, SpanOutcome.OK)
         span.stop = spoke.stop
         self._price(span, spoke.usage, None)
 
@@ -121,7 +129,7 @@ class Tracer:
 
     # --- events ---
 
-    def _happened(self, happened: Happened) -> None:
+    def _happened(self, happened: WalkedEvent) -> None:
         event, at, step = happened.event, happened.event.stamp.at, happened.step
         self.sheet.seen(at)
         before = happened.before
@@ -156,25 +164,25 @@ class Tracer:
         self._turn = step.state.turn
         match effect:
             case CallModel():
-                span = self._open = self._new(Kind.MODEL, at, model=effect.request.model, missing=(FIRST_TOKEN,))
+                span = self._open = self._new(SpanKind.MODEL, at, model=effect.request.model, missing=(FIRST_TOKEN,))
                 span.transition = step.state.transition or ""
             case PrepareContext():
-                self._open = self._new(Kind.CONTEXT, at, label="context")
+                self._open = self._new(SpanKind.CONTEXT, at, label="context")
             case Compact():
-                self._open = self._new(Kind.COMPACTION, at, label=f"{effect.how}, for {effect.trouble}")
+                self._open = self._new(SpanKind.COMPACTION, at, label=f"{effect.how}, for {effect.trouble}")
             case RunStopHooks():
-                self._open = self._new(Kind.HOOKS, at, label="stop hooks")
+                self._open = self._new(SpanKind.HOOKS, at, label="stop hooks")
             case Finish():
                 self._end_run(at, effect)
             case _:
                 pass
 
-    def _ended(self, kind: Kind, happened: Happened, how: How = How.OK) -> Span:
+    def _ended(self, kind: SpanKind, happened: WalkedEvent, how: SpanOutcome = SpanOutcome.OK) -> Span:
         """The span that this event ends; one that nobody saw begin began when the last event came."""
         span, self._open = self._open, None
         if span is None or span.kind is not kind:
-            missing = (WHY_ASKED, FIRST_TOKEN) if kind is Kind.MODEL else ()
-            if kind is Kind.MODEL and self._reply_span is not None and self._reply_span.how is How.OPEN:
+            missing = (WHY_ASKED, FIRST_TOKEN) if kind is SpanKind.MODEL else ()
+            if kind is SpanKind.MODEL and self._reply_span is not None and self._reply_span.how is SpanOutcome.OPEN:
                 span = self._reply_span
                 span.begin, span.missing = self._since or span.begin, missing
             else:
@@ -183,8 +191,8 @@ class Tracer:
         span.n = happened.n
         return span
 
-    def _context_ready(self, event: ContextReady, happened: Happened) -> None:
-        span = self._ended(Kind.CONTEXT, happened)
+    def _context_ready(self, event: ContextReady, happened: WalkedEvent) -> None:
+        span = self._ended(SpanKind.CONTEXT, happened)
         span.tokens = event.tokens
         span.freed = [(part.layer, part.freed) for part in event.shrunk]
         span.price = event.cost or None
@@ -195,12 +203,12 @@ class Tracer:
         for offset, message in self._heard:
             self.sheet.touch(span, message.at, offset)
 
-    def _replied(self, reply: Assistant, happened: Happened) -> None:
-        span = self._ended(Kind.MODEL, happened)
+    def _replied(self, reply: Assistant, happened: WalkedEvent) -> None:
+        span = self._ended(SpanKind.MODEL, happened)
         self._asked(span, reply.at)
         span.model, span.stop = reply.model or span.model, reply.stop
         self._price(span, reply.usage, happened.before)
-        span.label = span.label or wordless(reply, span)
+        span.label = span.label or describe_wordless_reply(reply, span)
         self._reply, self._reply_span = reply.id, span
         self._turn += happened.step is None
 
@@ -210,40 +218,44 @@ class Tracer:
         if not span.begin < at <= (span.end or at):
             return
         if at - span.begin >= LEAST_QUEUE:
-            wait = self._new(Kind.QUEUE, span.begin, label="waits for money that other agents hold", parent=span.key)
-            self.sheet.end(wait, at, How.OK)
+            wait = self._new(
+                SpanKind.QUEUE, span.begin, label="waits for money that other agents hold", parent=span.key
+            )
+            self.sheet.end(wait, at, SpanOutcome.OK)
         span.begin = at
 
-    def _call_failed(self, event: CallFailed, happened: Happened) -> None:
-        span = self._ended(Kind.MODEL, happened, How.ERROR)
+    def _call_failed(self, event: CallFailed, happened: WalkedEvent) -> None:
+        span = self._ended(SpanKind.MODEL, happened, SpanOutcome.ERROR)
         if event.kept is not None:
             self._asked(span, event.kept.at)
-        span.why = label(f"{event.failure.kind}: {event.failure.detail}", WORDS)
+        span.why = make_label(f"{event.failure.kind}: {event.failure.detail}", WORDS)
         self._price(span, event.usage, happened.before)
         self.asides.end_retry(happened.event.stamp.at)
 
-    def _compacted(self, event: Compacted, happened: Happened) -> None:
-        span = self._ended(Kind.COMPACTION, happened, How.ERROR if event.failed else How.OK)
-        span.before, span.after, span.why = event.before, event.after, label(event.failed, WORDS)
+    def _compacted(self, event: Compacted, happened: WalkedEvent) -> None:
+        span = self._ended(SpanKind.COMPACTION, happened, SpanOutcome.ERROR if event.failed else SpanOutcome.OK)
+        span.before, span.after, span.why = event.before, event.after, make_label(event.failed, WORDS)
         span.usage, span.price = event.usage if event.usage.total else None, event.cost
         for offset, message in self._heard:
             self.sheet.touch(span, message.at, offset)
 
-    def _hooks_done(self, event: HooksDone, happened: Happened) -> None:
+    def _hooks_done(self, event: HooksDone, happened: WalkedEvent) -> None:
         verdict = event.verdict
-        span = self._ended(Kind.HOOKS, happened, How.DENIED if verdict.blocks or verdict.prevent else How.OK)
-        span.why = label(verdict.prevent or "; ".join(verdict.blocks), WORDS)
+        span = self._ended(
+            SpanKind.HOOKS, happened, SpanOutcome.DENIED if verdict.blocks or verdict.prevent else SpanOutcome.OK
+        )
+        span.why = make_label(verdict.prevent or "; ".join(verdict.blocks), WORDS)
 
-    def _aborted(self, event: Aborted, happened: Happened) -> None:
+    def _aborted(self, event: Aborted, happened: WalkedEvent) -> None:
         at = event.stamp.at
         if self._open is not None:
-            span = self._ended(self._open.kind, happened, How.INTERRUPTED)
+            span = self._ended(self._open.kind, happened, SpanOutcome.INTERRUPTED)
             span.why = event.reason
-            if span.kind is Kind.MODEL:
+            if span.kind is SpanKind.MODEL:
                 self._asked(span, event.partial.at if event.partial else span.begin)
                 self._price(span, event.usage, happened.before)
         self.calls.interrupted(at)
-        self.sheet.moment(Kind.INTERRUPT, at, f"interrupted: {event.reason}", n=happened.n)
+        self.sheet.moment(SpanKind.INTERRUPT, at, f"interrupted: {event.reason}", n=happened.n)
 
     # --- runs ---
 
@@ -254,7 +266,7 @@ class Tracer:
         self.sheet.run += 1
         self._turn = 1 if self.ours else self._turn
         self.sheet.turn = self._turn
-        self.run = self._new(Kind.RUN, at, label=label(words[-1] if words else "no prompt"))
+        self.run = self._new(SpanKind.RUN, at, label=make_label(words[-1] if words else "no prompt"))
         self.run.missing = () if before is not None or self.ours else ("how it ended",)
         for offset, message in prompts:
             self.sheet.touch(self.run, at, offset)
@@ -265,30 +277,34 @@ class Tracer:
             return
         usual = finish.terminal == "completed" and finish.cause in ("end_turn", "compacted", "token_budget")
         interrupted = finish.terminal.startswith("aborted")
-        self.sheet.end(self.run, at, How.OK if usual else How.INTERRUPTED if interrupted else How.ERROR)
+        self.sheet.end(
+            self.run, at, SpanOutcome.OK if usual else SpanOutcome.INTERRUPTED if interrupted else SpanOutcome.ERROR
+        )
         self.run.stop = f"{finish.terminal}, {finish.cause}"
-        self.run.why = label(finish.detail, WORDS)
+        self.run.why = make_label(finish.detail, WORDS)
 
     def _break_off(self) -> None:
         """A run that has no end ended with its process, at some time after the last thing that is known of it."""
         self.asides.end_retry(self.sheet.last)
-        how = How.BROKE_OFF if self.ours else How.OK
+        how = SpanOutcome.BROKE_OFF if self.ours else SpanOutcome.OK
         for span in (self._open, self.run, *self.calls.under_way()):
-            if span is not None and span.how is How.OPEN:
+            if span is not None and span.how is SpanOutcome.OPEN:
                 self.sheet.end(span, self.sheet.last, how)
                 span.missing = (*span.missing, ENDED) if self.ours else span.missing
         self.calls.forget()
         self._open = self.run = None
 
-    def _saved(self, saved: Saved) -> None:
+    def _saved(self, saved: WalkedCheckpoint) -> None:
         if saved.resumed == "fork":
             taken = self.sheet.restart()
             self.calls.forget()
             self.run = self._open = None
-            self.sheet.moment(Kind.NOTE, self.sheet.last, f"a fork: {taken} spans of another session are left out here")
+            self.sheet.moment(
+                SpanKind.NOTE, self.sheet.last, f"a fork: {taken} spans of another session are left out here"
+            )
         elif saved.resumed:
             self._break_off()
-        elif saved.checkpoint is not None and self.run is not None and self.run.how is How.OPEN:
+        elif saved.checkpoint is not None and self.run is not None and self.run.how is SpanOutcome.OPEN:
             waits = saved.checkpoint.state.waiting_for
             if isinstance(waits, Finish):  # the core could not follow, and this says how it ended
                 self.run.price = saved.checkpoint.state.totals.cost
@@ -302,18 +318,18 @@ class Tracer:
                 self.config = record.config.model
             case WithdrawnRecord():
                 if self._reply == record.reply_id and self._reply_span is not None:
-                    self._reply_span.how = How.WITHDRAWN
+                    self._reply_span.how = SpanOutcome.WITHDRAWN
                     self._reply_span.why = self._reply_span.why or record.why
                     self.sheet.changed(self._reply_span)
             case RetryRecord():
                 self.asides.retrying(record, self._open.key if self._open is not None else "")
             case _:
-                self.calls.noted(record)
-                self.asides.noted(record)
+                self.calls.add_record(record)
+                self.asides.add_record(record)
 
     # --- spans ---
 
-    def _new(self, kind: Kind, at: int, **fields: Any) -> Span:
+    def _new(self, kind: SpanKind, at: int, **fields: Any) -> Span:
         self.sheet.turn = self._turn
         return self.sheet.new(kind, at, **fields)
 
@@ -327,7 +343,9 @@ class Tracer:
         span.price = cost(usage, model.price) if model is not None else None
 
 
-def wordless(reply: Assistant, span: Span) -> str:
+def describe_wordless_reply(reply: Assistant, span: Span) -> str:
     """What a reply without a word came to."""
     names = list(dict.fromkeys([call.name for call in reply.calls]))
-    return label(f"{CALLS} {', '.join(names)}" if names else ", ".join([kind for kind, _ in span.blocks]) or "nothing")
+    return make_label(
+        f"{CALLS} {', '.join(names)}" if names else ", ".join([kind for kind, _ in span.blocks]) or "nothing"
+    )

@@ -38,7 +38,7 @@ from mainspring.sessions.records import ConfigRecord, Record
 UNTOLD = 200  # characters of a reason
 
 
-class Spoke(Bundle):
+class WalkedBlock(Bundle):
     """A block of a reply is finished."""
 
     reply: str
@@ -51,42 +51,42 @@ class Spoke(Bundle):
     stop: str = ""  # why the reply stopped
 
 
-class Said(Bundle):
+class WalkedMessage(Bundle):
     message: User | ToolResult
 
 
-class Happened(Bundle):
+class WalkedEvent(Bundle):
     event: Event
     n: int
     step: Step | None  # None: the core could not follow
     before: State | None = None
 
 
-class Noted(Bundle):
+class WalkedNote(Bundle):
     record: Record
 
 
-class Saved(Bundle):
+class WalkedCheckpoint(Bundle):
     """A checkpoint, as it stands in the file; None: of a version that is not known here."""
 
     checkpoint: Checkpoint | None
     resumed: str
 
 
-class Cleared(Bundle):
+class WalkedReset(Bundle):
     """The conversation begins anew here, with a summary: all that files of other programs tell of it."""
 
     at: int
 
 
-Told = Spoke | Said | Happened | Noted | Saved | Cleared
+Told = WalkedBlock | WalkedMessage | WalkedEvent | WalkedNote | WalkedCheckpoint | WalkedReset
 
 
-class Forgotten(Exception):  # noqa: N818  # it reads as what it says
+class MessagesForgottenError(Exception):
     """A process went on with messages that were let go here: read the file again, and keep everything."""
 
 
-class Walk:
+class JournalWalk:
     def __init__(self, reader: JournalReader, *, aside: bool = False, forget: bool = True) -> None:
         """`aside`: these are the lines of an agent, which are of a side chain in the file of a session."""
         self.reader = reader  # another one, whenever the file is looked at again
@@ -109,7 +109,7 @@ class Walk:
             if line.isSidechain and not self._aside:
                 return []
             if line.type == "system" and line.subtype == "compact_boundary":
-                return [Cleared(parse_timestamp(line.timestamp))]
+                return [WalkedReset(parse_timestamp(line.timestamp))]
             return self._conversation(offset, line)
         except Unreadable as error:
             self.reader.warn(f"the line at byte {offset:,}: {str(error)[:UNTOLD]}, skipped")
@@ -123,7 +123,7 @@ class Walk:
         told: list[Told] = []
         for name in self._book.take(offset, line):
             message = self._book.said[name]
-            told.append(Said(message))
+            told.append(WalkedMessage(message))
             if name in self._made:
                 self._made.discard(name)
                 self._drop(name)
@@ -136,7 +136,7 @@ class Walk:
         block = self._book.replies.get(reply, {}).get(index)
         if block is None:  # a client has given it another id
             return []
-        return [Spoke(reply, index, block, parse_timestamp(line.timestamp), line.uuid)]
+        return [WalkedBlock(reply, index, block, parse_timestamp(line.timestamp), line.uuid)]
 
     def _blocks(self, offset: int, line: JournalLine) -> list[Told]:
         """Others than we may put several blocks into a line, and say all there is to say in it."""
@@ -148,7 +148,7 @@ class Walk:
         at, usage, stop = parse_timestamp(line.timestamp), usage_from_api(spoke.usage), spoke.stop_reason or ""
         model = spoke.model or ""
         return [
-            Spoke(shared, place, blocks[place], at, line.uuid, model, usage, stop)
+            WalkedBlock(shared, place, blocks[place], at, line.uuid, model, usage, stop)
             for place in sorted(blocks.keys() - known)
         ]
 
@@ -171,9 +171,9 @@ class Walk:
         record = record_of(line)
         if isinstance(record, ConfigRecord):
             self._config = record.config
-        return Noted(record)
+        return WalkedNote(record)
 
-    def _event(self, line: JournalLine) -> Happened:
+    def _event(self, line: JournalLine) -> WalkedEvent:
         before = self.state
         if not self.lost:
             try:
@@ -181,9 +181,9 @@ class Walk:
             except (MainspringError, AssertionError, MissingReferenceError, *Unreadable) as error:
                 self.lost = f"event {line.n}: {str(error)[:UNTOLD] or type(error).__name__}"
         self.n = line.n
-        return Happened(event_of(line), line.n, None)
+        return WalkedEvent(event_of(line), line.n, None)
 
-    def _stepped(self, line: JournalLine, before: State) -> Happened:
+    def _stepped(self, line: JournalLine, before: State) -> WalkedEvent:
         if line.n != self.n + 1:
             raise MissingReferenceError(line.cut or f"it follows event {self.n}")
         event = self._book.event(line)
@@ -192,7 +192,7 @@ class Walk:
         self.n = line.n
         self._let_go(line, event)
         self._made = {update.message.id for update in taken.updates if isinstance(update, Appended)}
-        return Happened(event, line.n, taken, before)
+        return WalkedEvent(event, line.n, taken, before)
 
     def _let_go(self, line: JournalLine, event: Event) -> None:
         """What an event has told of is in the state, and the book need not hold it, too."""
@@ -210,7 +210,7 @@ class Walk:
         if reply is not None and self._forget:
             self._book.replies.pop(reply.id, None)
 
-    def _checkpoint(self, line: JournalLine, standing: CheckpointExtras) -> Saved:
+    def _checkpoint(self, line: JournalLine, standing: CheckpointExtras) -> WalkedCheckpoint:
         saved = None
         try:
             saved = decode_checkpoint(bytes(line.checkpoint))
@@ -221,7 +221,7 @@ class Walk:
         elif self._forget and not self.lost:
             history = self.state.history
             self.state = replace(self.state, history=history.forget(out_of_view(history, self.state.edits)))
-        return Saved(saved, standing.resumed)
+        return WalkedCheckpoint(saved, standing.resumed)
 
     def _go_on(self, standing: CheckpointExtras, saved: Checkpoint | None) -> None:
         """A process began with this: the history was what it says, and no more."""
@@ -236,7 +236,7 @@ class Walk:
                 self.state = replace(self.state, history=history, edits=edits)
         except MissingReferenceError as missing:
             if self._forget:
-                raise Forgotten from missing
+                raise MessagesForgottenError from missing
             self.lost = self.lost or f"a checkpoint names {missing}, which is not here"
         self.n = standing.n
         self._config = standing.config or self._config
