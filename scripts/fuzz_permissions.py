@@ -25,7 +25,7 @@ from permissions.shell_lines import PROGRAMS, Lines
 from permissions.spellings import spellings
 from permissions.test_differential import resolvable, unpredicted
 
-from mainspring.cli.flags import split
+from mainspring.cli.flags import split_list
 from mainspring.permissions.decide import decide
 from mainspring.permissions.explain import explain_lines
 from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
@@ -95,7 +95,7 @@ def once(seed: int) -> str:
         ]
         for name in ("deny", "ask", "allow")
     }
-    split(text(random))
+    split_list(text(random))
     policy = PermissionPolicy(
         parse_rules(deny=rules["deny"], ask=rules["ask"], allow=rules["allow"]),
         random.choice(list(Mode)),

@@ -8,7 +8,7 @@ import pytest
 
 from mainspring.agent.option_checks import check_option
 from mainspring.agent.options import CHOICES, IDS, LEAST, OptionError
-from mainspring.cli.flags import FLAGS, parse
+from mainspring.cli.flags import FLAGS, parse_arguments
 from mainspring.core.errors import UsageError
 from mainspring.sdk.checks import check_options
 from mainspring.sdk.options import Options
@@ -33,7 +33,7 @@ def test_the_command_line_spells_it_as_a_flag(option: str, value: Any) -> None:
     _, reason = words_of(option, value)
     [flag] = [one.name for one in FLAGS if one.field == option and one.takes]
     with pytest.raises(OptionError) as refused:
-        parse([flag, str(value)])
+        parse_arguments([flag, str(value)])
     assert (refused.value.option, refused.value.reason) == (option, reason)
     assert str(refused.value).startswith(f"'{flag}")
 

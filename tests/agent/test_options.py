@@ -13,8 +13,8 @@ import mainspring
 from agent.stage import Stage
 from mainspring.agent.options import Fields, OptionError, SessionOptions, StartError, by_name
 from mainspring.agent.sessions import open_journal
-from mainspring.cli.flags import FLAGS, parse
-from mainspring.cli.flags import spell as flag
+from mainspring.cli.flags import FLAGS, parse_arguments
+from mainspring.cli.flags import spell_option as flag
 from mainspring.core.errors import UsageError
 from mainspring.sdk import AgentDefinition, HookMatcher, Options
 from mainspring.sdk.hooks import host_hooks
@@ -145,17 +145,17 @@ def test_notices_name_options_in_the_same_words(spell: Any, name: str, stage: St
 
 @pytest.mark.parametrize("name", ["--settings", "--mcp-config", "--json-schema", "--agents"])
 def test_json_that_cannot_be_read_is_told_when_the_session_is_made(name: str) -> None:
-    arguments = parse([name, '{"a": }'])  # a program that drives us hears of it as a result: `cli/pipe.py`
+    arguments = parse_arguments([name, '{"a": }'])  # a program that drives us hears of it as a result: `cli/pipe.py`
     with pytest.raises(OptionError, match=f"^'{name}' cannot be (read in line 1, column 7|understood): "):
         _ = arguments.session
     if name == "--mcp-config":  # it may be the name of a file, which need not be text
         with pytest.raises(OptionError, match=r"^'--mcp-config' cannot be read in line 1, column 8: it is no UTF-8"):
-            _ = parse([name, '{"a": "\udcff"}']).session
+            _ = parse_arguments([name, '{"a": "\udcff"}']).session
 
 
 def test_an_agent_that_is_described_twice(capsys: pytest.CaptureFixture[str]) -> None:
     one = '{"description": "d", "prompt": "p"}'
-    options = parse(["--agents", f'{{"a": {one}, "b": {one}, "a": {one}}}']).session
+    options = parse_arguments(["--agents", f'{{"a": {one}, "b": {one}, "a": {one}}}']).session
     assert list(options.agents or ()) == ["a", "b"]
     assert capsys.readouterr().err == "mainspring: '--agents' has 'a' twice: the last one counts\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.cli.flags import BY_NAME, FLAGS, Arguments, Flag, Takes, parse, split
+from mainspring.cli.flags import BY_NAME, FLAGS, Arguments, Flag, FlagValueKind, parse_arguments, split_list
 from mainspring.cli.help import WIDTH, flags_table, help_text
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +34,9 @@ DRIVEN = {
 def test_every_flag_of_the_wire_is_accepted_in_both_forms(name: str) -> None:
     value = DRIVEN[name]
     if value is None:
-        assert parse([name]).given == (name,)
+        assert parse_arguments([name]).given == (name,)
     else:
-        apart, joined = parse([name, value]), parse([f"{name}={value}"])
+        apart, joined = parse_arguments([name, value]), parse_arguments([f"{name}={value}"])
         assert vars(apart) == vars(joined) != vars(Arguments(given=(name,)))
         assert vars(apart.session) == vars(joined.session)
         assert apart.given == (name,)
@@ -56,23 +56,23 @@ def test_the_table_and_the_options_are_one() -> None:
 
 def test_a_value_may_look_like_a_flag_or_be_empty() -> None:
     """As a driving SDK hands them over: one argument each, whatever is in it."""
-    options = parse(["--system-prompt", "- be brief", "--append-system-prompt", "", "-p", "--", "--loud"])
+    options = parse_arguments(["--system-prompt", "- be brief", "--append-system-prompt", "", "-p", "--", "--loud"])
     assert (options.session.system_prompt, options.session.append_system_prompt) == ("- be brief", "")
     assert (options.print, options.words) == (True, ("--loud",))
 
 
 def test_lists_add_up_and_the_last_of_the_others_counts() -> None:
-    options = parse(
+    options = parse_arguments(
         ["--allowedTools=Read,Edit", "--allowed-tools", "Bash(git log, -1) Write", "--model=a", "--model=b"]
     ).session
     assert options.allowed_tools == ("Read", "Edit", "Bash(git log, -1)", "Write")
     assert options.model == "b"
-    assert parse(["--add-dir", "a,b", "--add-dir", "c"]).session.add_dirs == ("a,b", "c")
+    assert parse_arguments(["--add-dir", "a,b", "--add-dir", "c"]).session.add_dirs == ("a,b", "c")
 
 
 def test_no_tools_is_not_the_same_as_not_saying() -> None:
-    assert parse(["--tools", ""]).session.tools == ()
-    assert parse([]).session.tools is None
+    assert parse_arguments(["--tools", ""]).session.tools == ()
+    assert parse_arguments([]).session.tools is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_no_tools_is_not_the_same_as_not_saying() -> None:
     ],
 )
 def test_lists_are_split_outside_of_parentheses(text: str, parts: tuple[str, ...]) -> None:
-    assert split(text) == parts
+    assert split_list(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,15 @@ def test_lists_are_split_outside_of_parentheses(text: str, parts: tuple[str, ...
 )
 def test_what_is_wrong_is_named_with_the_way_out(arguments: list[str], words: str) -> None:
     with pytest.raises(StartError) as told:
-        parse(arguments)
+        parse_arguments(arguments)
     assert str(told.value).startswith(words) or words in str(told.value)
 
 
 def test_a_session_id_is_in_lower_case() -> None:
-    assert parse(["--session-id", "1B9D6BCD-BBFD-4B2D-9B5D-AB8DFBBD4BED"]).session.session_id == DRIVEN["--session-id"]
+    assert (
+        parse_arguments(["--session-id", "1B9D6BCD-BBFD-4B2D-9B5D-AB8DFBBD4BED"]).session.session_id
+        == DRIVEN["--session-id"]
+    )
 
 
 # --- the help and the page --------------------------------------------------------------------------
@@ -146,4 +149,4 @@ def test_the_page_has_the_table_as_it_is() -> None:
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
 def test_every_flag_has_words_and_choices_where_it_must(flag: Flag) -> None:
     assert flag.help
-    assert bool(flag.choices) == (flag.takes == Takes.CHOICE)
+    assert bool(flag.choices) == (flag.takes == FlagValueKind.CHOICE)

@@ -12,7 +12,7 @@ import pytest
 
 from cli.stage import Serve
 from mainspring.agent.options import StartError
-from mainspring.cli.offers import listed, window_of
+from mainspring.cli.offers import parse_model_list, window_of
 from mainspring.cli.subcommands import main
 from mainspring.core.models import AS_OF, MODELS
 
@@ -252,4 +252,4 @@ def test_windows_in_the_fields_that_servers_have_for_them() -> None:
 
 
 def test_names_of_models_cannot_move_the_cursor() -> None:
-    assert listed({"data": [{"id": "evil\x1b[2Jname", "max_model_len": 7}]}) == (("evil[2Jname", 7),)
+    assert parse_model_list({"data": [{"id": "evil\x1b[2Jname", "max_model_len": 7}]}) == (("evil[2Jname", 7),)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.output import Output, Style
+from mainspring.cli.output import TerminalOutput, TextStyle
 
 
 def test_a_line_waits_for_the_end_of_the_text(capsys: pytest.CaptureFixture[str]) -> None:
-    output = Output(colour=False)
+    output = TerminalOutput(colour=False)
     output.piece("Some words, ")
     output.line("a line")
     output.line("and another")
@@ -21,7 +21,7 @@ def test_a_line_waits_for_the_end_of_the_text(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(("colour", "shown"), [(True, "\x1b[31mred\x1b[0m\n\n"), (False, "red\n\n")])
 def test_colour_is_a_choice(colour: bool, shown: str, capsys: pytest.CaptureFixture[str]) -> None:
-    output = Output(colour=colour)
-    output.line("red", Style.RED)
-    output.line("", Style.RED)
+    output = TerminalOutput(colour=colour)
+    output.line("red", TextStyle.RED)
+    output.line("", TextStyle.RED)
     assert capsys.readouterr().out == shown

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mainspring.cli.output import Output
-from mainspring.cli.screen import Screen
-from mainspring.cli.wrap import AsItIs
+from mainspring.cli.output import TerminalOutput
+from mainspring.cli.screen import PlainScreen
+from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage
@@ -17,7 +17,7 @@ from mainspring.core.updates import CallDone, CallProgress, CallStarted, Result
 
 def test_a_long_call_is_heard_of_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     time = 0.0
-    screen = Screen(Output(colour=False, wrap=AsItIs()), DEFAULT_MODEL, now=lambda: time)
+    screen = PlainScreen(TerminalOutput(colour=False, wrap=NoWrap()), DEFAULT_MODEL, now=lambda: time)
     screen.show(CallStarted(ToolCall("1", "Bash", {"command": "make"})))
     for time in (0.5, 1.9, 2.1, 2.5, 4.0, 4.2):  # the clock
         screen.show(CallProgress("1", f"step one\nat {time}\x1b[2J\n\n"))
@@ -30,7 +30,7 @@ def test_a_long_call_is_heard_of_now_and_then(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("estimated", [False, True])
 def test_figures_that_were_guessed_are_shown_as_such(estimated: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(Output(colour=False, wrap=AsItIs()), DEFAULT_MODEL)
+    screen = PlainScreen(TerminalOutput(colour=False, wrap=NoWrap()), DEFAULT_MODEL)
     spent = Usage(input=1_200, output=30, estimated=estimated)
     ended = Result(Terminal.COMPLETED, Cause.END_TURN, Subtype.SUCCESS, turns=1, usage=spent, cost=5_000_000)
     screen.show(replace(ended, estimated=estimated))
@@ -40,13 +40,13 @@ def test_figures_that_were_guessed_are_shown_as_such(estimated: bool, capsys: py
 
 @pytest.mark.parametrize(("lines", "more"), [(1, ""), (2, " (and 1 line)"), (3, " (and 2 lines)")])
 def test_one_line_is_not_many(lines: int, more: str, capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(Output(colour=False, wrap=AsItIs()), DEFAULT_MODEL)
+    screen = PlainScreen(TerminalOutput(colour=False, wrap=NoWrap()), DEFAULT_MODEL)
     screen.show(CallDone(ToolResult("1", (Text("\n".join(["hello"] * lines)),))))
     assert capsys.readouterr().out == f"  hello{more}\n"
 
 
 @pytest.mark.parametrize(("turns", "told"), [(0, "0 turns"), (1, "1 turn"), (2, "2 turns")])
 def test_one_turn_is_not_many(turns: int, told: str, capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(Output(colour=False, wrap=AsItIs()), DEFAULT_MODEL)
+    screen = PlainScreen(TerminalOutput(colour=False, wrap=NoWrap()), DEFAULT_MODEL)
     screen.show(Result(Terminal.COMPLETED, Cause.END_TURN, Subtype.SUCCESS, turns=turns))
     assert capsys.readouterr().out.startswith(f"[{told}, ")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage
-from mainspring.cli.sessions_command import age, unique
+from mainspring.cli.sessions_command import format_age, unique_id_length
 from mainspring.simulator.replies import Say
 
 A, B, C = (f"{begin}-1111-4111-8111-111111111111" for begin in ("abcd1234", "abcd5678", "ef001234"))
@@ -124,13 +124,13 @@ def test_a_line_fits_the_terminal(columns: int, serve: Serve) -> None:
 
 
 def test_ids_are_as_long_as_they_must_be() -> None:
-    assert unique([A]) == unique([A, B, C]) == 8
-    assert unique([A, A[:8] + "-2" + A[10:]]) == 10
-    assert unique([A, A]) == 36
+    assert unique_id_length([A]) == unique_id_length([A, B, C]) == 8
+    assert unique_id_length([A, A[:8] + "-2" + A[10:]]) == 10
+    assert unique_id_length([A, A]) == 36
 
 
 def test_ages() -> None:
-    assert [age(seconds) for seconds in (-5, 0, 1.9, 2, 119, 120, 7_199, 7_200, 86_400 * 2)] == [
+    assert [format_age(seconds) for seconds in (-5, 0, 1.9, 2, 119, 120, 7_199, 7_200, 86_400 * 2)] == [
         "now",
         "now",
         "now",

@@ -12,7 +12,7 @@ import pytest
 from cli.stage import Serve, Stage, frames
 from cli.terminal import SitAt, Terminal, sit_at, without_notes
 from mainspring.agent.own_words import ONCE, PIPE, TERMINAL, WORDS, names_at
-from mainspring.cli.slash_words import DOES, does
+from mainspring.cli.slash_words import DOES, load_slash_command
 from mainspring.simulator.replies import Say
 
 __all__ = ["sit_at"]  # a fixture
@@ -84,7 +84,7 @@ def test_every_word_is_done_somewhere() -> None:
     assert {*names_at(TERMINAL)} - DOES.keys() == {"compact", "exit", "quit"}
     assert DOES.keys() <= {*names_at(TERMINAL)}
     for word in DOES:
-        assert inspect.iscoroutinefunction(does(word)), word
+        assert inspect.iscoroutinefunction(load_slash_command(word)), word
 
 
 def test_a_slip_is_told_and_costs_nothing(serve: Serve, sit_at: SitAt) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.cli.stdout import Pipe
+from mainspring.cli.stdout import StdoutWriter
 
 DATA = bytes(range(256)) * 4_000  # a megabyte: more than any pipe holds
 
@@ -34,7 +34,7 @@ def test_a_slow_reader_gets_all_of_it_and_holds_up_nobody(ends: tuple[int, int])
     reading, writing = ends
 
     async def main() -> tuple[bytes, int]:
-        task = asyncio.create_task(Pipe(writing).write(DATA))
+        task = asyncio.create_task(StdoutWriter(writing).write(DATA))
         rounds, got = 0, b""
         while not task.done() or len(got) < len(DATA):
             await asyncio.sleep(0)
@@ -53,7 +53,7 @@ def test_nobody_reads() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with pytest.raises(BrokenPipeError):
-        asyncio.run(Pipe(writing).write(b"x"))
+        asyncio.run(StdoutWriter(writing).write(b"x"))
     os.close(writing)
 
 
@@ -61,7 +61,7 @@ def test_a_reader_that_leaves_while_we_wait() -> None:
     reading, writing = os.pipe()
 
     async def main() -> None:
-        task = asyncio.create_task(Pipe(writing).write(DATA))
+        task = asyncio.create_task(StdoutWriter(writing).write(DATA))
         await asyncio.sleep(0)
         os.close(reading)
         await task
@@ -73,5 +73,5 @@ def test_a_reader_that_leaves_while_we_wait() -> None:
 
 def test_a_file_is_always_ready(tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as file:
-        asyncio.run(Pipe(file.fileno()).write(DATA))
+        asyncio.run(StdoutWriter(file.fileno()).write(DATA))
     assert (tmp_path / "out").read_bytes() == DATA

@@ -163,7 +163,7 @@ def test_a_traceback(tmp_path: Path) -> None:
     script = (
         "import sys; from mainspring.cli import main\n"
         f"def fail(argv): raise RuntimeError({EVIL!r})\n"
-        "main.to_the_end = fail\n"
+        "main.run_to_exit = fail\n"
         "main.main([])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=tmp_path, check=False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.wrap import Wrap
+from mainspring.cli.wrap import LineWrap
 
 
 def wrapped(text: str, size: int, width: int = 10) -> str:
-    wrap = Wrap(width)
+    wrap = LineWrap(width)
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     return "".join([*map(wrap.add, pieces), wrap.end()])
 
@@ -33,7 +33,7 @@ def test_the_pieces_make_no_difference(text: str, shown: str, size: int) -> None
 
 
 def test_a_word_is_shown_when_it_is_complete() -> None:
-    wrap = Wrap(10)
+    wrap = LineWrap(10)
     assert [wrap.add("on"), wrap.add("e tw"), wrap.add("o "), wrap.add("thr"), wrap.end()] == [
         "",
         "one",
@@ -44,6 +44,6 @@ def test_a_word_is_shown_when_it_is_complete() -> None:
 
 
 def test_it_begins_anew_after_the_end() -> None:
-    wrap = Wrap(10)
+    wrap = LineWrap(10)
     first = wrap.add("one two ") + wrap.end()
     assert (first, wrap.add("three four ") + wrap.end()) == ("one two\n", "three four\n")

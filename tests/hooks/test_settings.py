@@ -12,7 +12,7 @@ import pytest
 from mainspring.agent.hooks import HookListeners, hooks_of
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.sessions import OpenedSession
-from mainspring.cli.telling import say, tell
+from mainspring.cli.telling import print_hook_message, print_stderr
 from mainspring.hooks.points import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
@@ -24,7 +24,7 @@ ORIGIN = SettingOrigin(SettingsSource.USER, "settings.json")
 ID = "11111111-1111-4111-8111-111111111111"
 ENV = {"PATH": "/usr/bin:/bin"}
 
-TOLD = SessionOptions(notice=tell, remark=say)
+TOLD = SessionOptions(notice=print_stderr, remark=print_hook_message)
 
 
 def ask(folder: Path, point: HookPoint, *entries: tuple[str, str, dict[str, object]]) -> HookResult:

@@ -11,7 +11,7 @@ from settings.stage import Stage
 
 from mainspring.agent.mcp import McpConfig, McpConfigInput, load_mcp_config, read_seconds, without_host_servers
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import parse
+from mainspring.cli.flags import parse_arguments
 from mainspring.secrets import held
 from mainspring.secrets.named import secrets_in
 
@@ -19,7 +19,7 @@ SHOP = {"command": "shop", "args": ["--big"], "env": {"A": "b"}}
 
 
 def found(stage: Stage, *arguments: str, **environ: str) -> McpConfig:
-    options = parse(list(arguments)).session
+    options = parse_arguments(list(arguments)).session
     settings = stage.load()
     place = McpConfigInput(
         options=options,

@@ -317,7 +317,7 @@ class Hidden:
 if "hide" in sys.argv:
     sys.meta_path.insert(0, Hidden())
 
-from mainspring.cli.flags import parse
+from mainspring.cli.flags import parse_arguments
 from mainspring.agent.mcp import McpConfigInput, SessionMcpServers, load_mcp_config, new_servers
 from mainspring.settings.values import Settings
 from mainspring.tools.base import Workspace as Site
@@ -331,7 +331,7 @@ async def send(name, message):
 
 async def main():
     cwd = sys.argv[1]
-    found = load_mcp_config(McpConfigInput(parse(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd,
+    found = load_mcp_config(McpConfigInput(parse_arguments(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd,
         lambda: True))
     kit = BuiltinTools(Site(cwd), {"PATH": "/usr/bin:/bin"})
     servers = new_servers(found, kit, {}, window=200_000, is_away=lambda _: False, warn=lambda _: None, relay=send)

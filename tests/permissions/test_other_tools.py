@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.cli.flags import split
+from mainspring.cli.flags import split_list
 from mainspring.permissions.policy import PermissionDecision
 from permissions.deciding import CWD, call
 
@@ -160,5 +160,5 @@ def test_a_redirect_is_covered_by_rules_for_files_and_names_them() -> None:
 
 
 def test_lists_of_rules_are_split_outside_parentheses() -> None:
-    assert list(split("Bash(a (b), c),Read")) == ["Bash(a (b), c)", "Read"]
-    assert list(split("Bash(f(g(x), y) z) Edit")) == ["Bash(f(g(x), y) z)", "Edit"]
+    assert list(split_list("Bash(a (b), c),Read")) == ["Bash(a (b), c)", "Read"]
+    assert list(split_list("Bash(f(g(x), y) z) Edit")) == ["Bash(f(g(x), y) z)", "Edit"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.flags import split
+from mainspring.cli.flags import split_list
 from mainspring.permissions.rules import (
     LONGEST,
     PermissionRules,
@@ -111,13 +111,13 @@ def test_what_is_no_text_is_broken() -> None:
     ],
 )
 def test_lists_are_split_outside_parentheses(text: str, rules: list[str]) -> None:
-    assert list(split(text)) == rules
+    assert list(split_list(text)) == rules
 
 
 @given(st.lists(st.from_regex(r"[A-Za-z]{1,5}(\([a-z ,.*:]{1,8}\))?", fullmatch=True), max_size=5))
 def test_a_list_that_was_joined_is_split_again(rules: list[str]) -> None:
-    assert list(split(", ".join(rules))) == rules
-    assert list(split(" ".join(rules))) == rules
+    assert list(split_list(", ".join(rules))) == rules
+    assert list(split_list(" ".join(rules))) == rules
 
 
 @pytest.mark.parametrize(

@@ -187,9 +187,9 @@ def test_a_line_is_whole_whoever_gives_up() -> None:
     os.set_blocking(ours, False)
 
     async def main() -> None:
-        from mainspring.cli.stdout import Pipe
+        from mainspring.cli.stdout import StdoutWriter
 
-        out = PipeFrameSink(Pipe(theirs).write)
+        out = PipeFrameSink(StdoutWriter(theirs).write)
         frame = {"type": "control_request", "text": "x" * 300_000}
         writer = asyncio.ensure_future(out.put(frame))
         await asyncio.sleep(0)

@@ -17,7 +17,7 @@ from peers import PYTHON, is_made
 
 from mainspring.agent.endpoints import endpoint_from_settings
 from mainspring.agent.routes import ways_out
-from mainspring.cli.offers import asked, server_at
+from mainspring.cli.offers import ask_model_servers, server_at
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
@@ -121,7 +121,7 @@ def test_openai_s_own_client_asks_in_the_same_way() -> None:
             endpoint = endpoint_from_settings(
                 ModelEntry(entry.name, base_url=server.url, key_env="KEY", api_version=VERSION)
             )
-            (offer,) = await asked([server_at(endpoint, {"KEY": "key"})])
+            (offer,) = await ask_model_servers([server_at(endpoint, {"KEY": "key"})])
             return [*json.loads(told), offer.models]
 
     assert asyncio.run(main()) == ["Hello.", "Hello.", ["gpt-5"], (("gpt-5", 0),)]

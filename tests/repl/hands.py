@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.repl.drawing import KEYS, Drawn
+from mainspring.cli.repl.drawing import KEYS, Drawable
 
 few = settings(max_examples=(settings.default or settings()).max_examples // 4)  # each of them presses many keys
 
@@ -55,7 +55,7 @@ def plain(lines: Sequence[Text]) -> list[str]:
     return [line.plain for line in lines]
 
 
-def read(asked: Drawn, clock: Clock, width: int = 80, height: int = 24) -> list[str]:
+def read(asked: Drawable, clock: Clock, width: int = 80, height: int = 24) -> list[str]:
     """It is drawn, and stands there long enough to be read."""
     lines = plain(asked.draw(width, height))
     clock.now += 1

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import RenderableType
 
 from mainspring.cli.repl.paint import Painter
-from mainspring.cli.repl.shown import Shown
+from mainspring.cli.repl.shown import RunView
 from mainspring.core.messages import Text, ToolCall, ToolResult, result
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage
@@ -63,7 +63,7 @@ class Watching:
     def __init__(self, width: int = WIDTH, root: str = ROOT) -> None:
         self.paper = ReadPaper(width)
         self.time = 0.0
-        self.shown = Shown(self.paper, DEFAULT_MODEL, lambda: self.time, root=root)
+        self.shown = RunView(self.paper, DEFAULT_MODEL, lambda: self.time, root=root)
 
     def see(self, *updates: Update) -> Watching:
         for update in updates:

@@ -17,12 +17,14 @@ from prompt_toolkit.document import Document
 
 from mainspring.agent.own_words import SlashCommand
 from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
-from mainspring.cli.repl.completing import Known
-from mainspring.cli.repl.files_index import Paths, prepared
-from mainspring.cli.repl.history import Past
+from mainspring.cli.repl.completing import CompletionSources
+from mainspring.cli.repl.files_index import PathIndex, build_path_index
+from mainspring.cli.repl.history import StoredHistory
 
-PATHS = prepared(["src/main.py"])
-KNOWN = Known(lambda: (SlashCommand("clear", "Begin anew"),), lambda: PATHS, lambda path: True, {}, "/nowhere")
+PATHS = build_path_index(["src/main.py"])
+KNOWN = CompletionSources(
+    lambda: (SlashCommand("clear", "Begin anew"),), lambda: PATHS, lambda path: True, {}, "/nowhere"
+)
 
 
 @pytest.fixture
@@ -50,28 +52,28 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_an_input_line_finds_them_and_adds_to_them(home: Path, folder: Path) -> None:
-    Past(str(home), str(folder)).add("one")
-    history = PromptHistory(Past(str(home), str(folder)))
+    StoredHistory(str(home), str(folder)).add("one")
+    history = PromptHistory(StoredHistory(str(home), str(folder)))
     assert loaded(history) == ["one"]
     for text in ("two", "two", " not this"):
         history.append_string(text)
     assert loaded(history) == ["two", "one"]
     assert history.get_strings() == ["one", "two"]
-    until(lambda: loaded(PromptHistory(Past(str(home), str(folder)))) == ["two", "one"])  # a thread writes it
+    until(lambda: loaded(PromptHistory(StoredHistory(str(home), str(folder)))) == ["two", "one"])  # a thread writes it
 
 
 def test_what_was_sent_before_they_were_read_stands_there_once(home: Path, folder: Path) -> None:
-    Past(str(home), str(folder)).add("one")
-    history = PromptHistory(Past(str(home), str(folder)))
+    StoredHistory(str(home), str(folder)).add("one")
+    history = PromptHistory(StoredHistory(str(home), str(folder)))
     history.append_string("two")
     assert loaded(history) == ["two", "one"]
 
 
 def test_others_find_what_a_prompt_stood_for(home: Path, folder: Path) -> None:
-    history = PromptHistory(Past(str(home), str(folder)), expand=lambda text: text.replace("[1]", "all of it"))
+    history = PromptHistory(StoredHistory(str(home), str(folder)), expand=lambda text: text.replace("[1]", "all of it"))
     history.append_string("see [1]")
     assert loaded(history) == ["see [1]"]
-    until(lambda: list(Past(str(home), str(folder)).newest()) == ["see all of it"])
+    until(lambda: list(StoredHistory(str(home), str(folder)).newest()) == ["see all of it"])
 
 
 def test_they_are_read_in_a_thread(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +85,9 @@ def test_they_are_read_in_a_thread(home: Path, folder: Path, monkeypatch: pytest
         return pread(fd, size, at)
 
     monkeypatch.setattr(os, "pread", watched)
-    Past(str(home), str(folder)).add("one")
+    StoredHistory(str(home), str(folder)).add("one")
     seen.clear()
-    assert loaded(PromptHistory(Past(str(home), str(folder)))) == ["one"]
+    assert loaded(PromptHistory(StoredHistory(str(home), str(folder)))) == ["one"]
     assert seen
     assert threading.main_thread() not in seen
 
@@ -93,7 +95,7 @@ def test_they_are_read_in_a_thread(home: Path, folder: Path, monkeypatch: pytest
 def test_an_input_line_is_offered_the_same_from_a_thread() -> None:
     threads: list[threading.Thread] = []
 
-    def paths() -> Paths:
+    def paths() -> PathIndex:
         threads.append(threading.current_thread())
         return KNOWN.paths()
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mainspring.cli.granting import refused
-from mainspring.cli.repl.calls import refusal, titled
+from mainspring.cli.granting import deny_approval
+from mainspring.cli.repl.calls import make_call_title, summarize_refusal
 from mainspring.core.messages import ToolCall
 from mainspring.tools.approval import DENIED
 from repl.seeing import ROOT
@@ -29,11 +29,11 @@ from repl.seeing import ROOT
     ],
 )
 def test_a_call_is_titled_by_its_name_and_its_line(name: str, line: str, given: dict[str, Any], words: str) -> None:
-    assert titled(ToolCall("1", name, given), line).draw("call.done", 80).plain == f"● {words}"
+    assert make_call_title(ToolCall("1", name, given), line).draw("call.done", 80).plain == f"● {words}"
 
 
 def test_a_title_is_one_line_and_keeps_its_bracket() -> None:
-    title = titled(ToolCall("1", "Bash", {}), "日本" * 1_000)
+    title = make_call_title(ToolCall("1", "Bash", {}), "日本" * 1_000)
     assert title.draw("call.done", 20).plain == "● Bash(日本日本日 …)"
     assert title.draw("call.done", 30, " 12 s").plain == "● Bash(日本日本日本日本…) 12 s"
 
@@ -53,22 +53,22 @@ def test_a_title_is_one_line_and_keeps_its_bracket() -> None:
     ],
 )
 def test_paths_are_seen_from_the_working_folder_and_commands_stay_as_they_are(name: str, line: str, words: str) -> None:
-    assert titled(ToolCall("1", name, {}), line, ROOT).draw("call.done", 80).plain == f"● {words}"
+    assert make_call_title(ToolCall("1", name, {}), line, ROOT).draw("call.done", 80).plain == f"● {words}"
 
 
 @pytest.mark.parametrize("root", ["", "/"])
 def test_without_a_folder_paths_stay_whole(root: str) -> None:
-    assert titled(ToolCall("1", "Read", {}), "Read /a/b", root) == ("Read", "/a/b")
+    assert make_call_title(ToolCall("1", "Read", {}), "Read /a/b", root) == ("Read", "/a/b")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         (DENIED, "you said no"),
-        (refused("use 'cp'").message, "you said no: use 'cp'"),
+        (deny_approval("use 'cp'").message, "you said no: use 'cp'"),
         ("Not allowed: deny rule of source 'user': Bash(rm:*).", "deny rule of source 'user': Bash(rm:*)."),
         ("Never on Fridays.", "Never on Fridays."),
     ],
 )
 def test_a_refusal_is_told_to_the_person_and_not_to_the_model(text: str, words: str) -> None:
-    assert refusal(text) == f"Not done: {words}"
+    assert summarize_refusal(text) == f"Not done: {words}"

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mainspring.agent.own_words import SlashCommand
-from mainspring.cli.repl.completing import MOST, Candidate, Choice, Known, best, candidates, mention
-from mainspring.cli.repl.files_index import prepared, typable
+from mainspring.cli.repl.completing import (
+    MOST,
+    Candidate,
+    CompletionOption,
+    CompletionSources,
+    find_candidates,
+    format_mention,
+    rank_matches,
+)
+from mainspring.cli.repl.files_index import build_path_index, is_typable
 from mainspring.context.includes import find_mentions
 from mainspring.context.slash import SlashEntry
 
@@ -26,19 +34,22 @@ WORDS = (
     SlashEntry("mcp__files__comb", "A prompt of a server"),
     SlashEntry("bad\x1bname", "Nobody can type it"),
 )
-BEHIND: dict[str, Callable[[], list[Choice]]] = {
-    "model": lambda: [Choice("claude-opus"), Choice("claude-haiku"), Choice("gpt-5")],
-    "resume": lambda: [Choice("0a1b2c3d", "Fix the parser\x1b"), Choice("99aa0000", "Write a test")],
+BEHIND: dict[str, Callable[[], list[CompletionOption]]] = {
+    "model": lambda: [CompletionOption("claude-opus"), CompletionOption("claude-haiku"), CompletionOption("gpt-5")],
+    "resume": lambda: [
+        CompletionOption("0a1b2c3d", "Fix the parser\x1b"),
+        CompletionOption("99aa0000", "Write a test"),
+    ],
 }
 
 
-def known_of(*files: str, cwd: str = "/nowhere", home: str = "", denied: str = "\0") -> Known:
-    paths = prepared(files)
-    return Known(lambda: WORDS, lambda: paths, lambda path: denied not in path, BEHIND, cwd, home)
+def known_of(*files: str, cwd: str = "/nowhere", home: str = "", denied: str = "\0") -> CompletionSources:
+    paths = build_path_index(files)
+    return CompletionSources(lambda: WORDS, lambda: paths, lambda path: denied not in path, BEHIND, cwd, home)
 
 
-def texts(before: str, known: Known | None = None) -> list[str]:
-    return [one.text for one in candidates(before, known or known_of())]
+def texts(before: str, known: CompletionSources | None = None) -> list[str]:
+    return [one.text for one in find_candidates(before, known or known_of())]
 
 
 # --- words with a slash -----------------------------------------------------------------------------------------------
@@ -65,7 +76,7 @@ def test_what_begins_with_it_comes_before_what_only_has_its_letters() -> None:
 
 
 def test_a_word_is_shown_with_what_may_follow_and_on_one_harmless_line() -> None:
-    assert candidates("/git", known_of()) == (Candidate("/git:review ", 0, "/git:review <what>", "Review [31mit"),)
+    assert find_candidates("/git", known_of()) == (Candidate("/git:review ", 0, "/git:review <what>", "Review [31mit"),)
 
 
 @pytest.mark.parametrize("before", ["say /com", "\n/com", " /com", "/com then", "x/com"])
@@ -75,12 +86,12 @@ def test_a_slash_anywhere_else_is_no_word(before: str) -> None:
 
 def test_behind_a_word_stands_what_it_takes() -> None:
     assert texts("/model ") == ["claude-opus", "claude-haiku", "gpt-5"]
-    assert candidates("/model  hai", known_of()) == (Candidate("claude-haiku", 8, "claude-haiku"),)
+    assert find_candidates("/model  hai", known_of()) == (Candidate("claude-haiku", 8, "claude-haiku"),)
     assert texts("/context ") == []
 
 
 def test_a_session_is_found_by_its_title_too() -> None:
-    assert candidates("/resume pars", known_of()) == (Candidate("0a1b2c3d", 8, "0a1b2c3d", "Fix the parser"),)
+    assert find_candidates("/resume pars", known_of()) == (Candidate("0a1b2c3d", 8, "0a1b2c3d", "Fix the parser"),)
     assert texts("/resume 99") == ["99aa0000"]
 
 
@@ -94,7 +105,7 @@ def test_what_fits_is_ranked_and_nothing_else_is_there(query: str, among: list[s
         rest = iter(text.lower())
         return all(letter in rest for letter in query)
 
-    found = best(query, among, lambda text: (text,))
+    found = rank_matches(query, among, lambda text: (text,))
     assert sorted(found) == sorted(filter(fits, among))
     begins = [text.lower().startswith(query) for text in found]
     assert begins == sorted(begins, reverse=True)
@@ -102,7 +113,7 @@ def test_what_fits_is_ranked_and_nothing_else_is_there(query: str, among: list[s
 
 def test_long_words_of_one_letter_are_ranked_at_once() -> None:
     """A search that tries again at each letter would not end."""
-    assert best("a" * 200 + "b", ["a" * 5_000] * 10, lambda text: (text,)) == []
+    assert rank_matches("a" * 200 + "b", ["a" * 5_000] * 10, lambda text: (text,)) == []
 
 
 # --- paths of the project ---------------------------------------------------------------------------------------------
@@ -112,7 +123,7 @@ def test_long_words_of_one_letter_are_ranked_at_once() -> None:
 def test_a_path_is_offered_behind_an_at_that_begins_a_word() -> None:
     known = known_of("src/main.py", "README.md")
     assert texts("@", known) == ["@src/", "@README.md ", "@src/main.py "]
-    assert candidates("see (@mai", known) == (Candidate("@src/main.py ", 5, "src/main.py"),)
+    assert find_candidates("see (@mai", known) == (Candidate("@src/main.py ", 5, "src/main.py"),)
     assert texts("first\n@mai", known) == ["@src/main.py "]
 
 
@@ -164,12 +175,12 @@ parts = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=8)
 )
 any_path = st.builds(
     lambda names, folder: "/".join(names) + "/" * folder, st.lists(parts, min_size=1, max_size=3), st.booleans()
-).filter(typable)
+).filter(is_typable)
 
 
 @given(any_path)
 def test_whatever_is_offered_is_read_as_this_path(path: str) -> None:
-    text = mention(path)
+    text = format_mention(path)
     assert find_mentions(text) == ((path,) if text else ())
     assert find_mentions(f"see {text} now") == ((path,) if text else ())
 
@@ -177,12 +188,12 @@ def test_whatever_is_offered_is_read_as_this_path(path: str) -> None:
 @given(st.text('ab ."\\()[]#,é', min_size=1, max_size=8), st.booleans())
 def test_every_usual_name_can_be_spelled_unless_it_has_quotes_and_blanks(name: str, folder: bool) -> None:
     path = name + "/" * folder
-    assert mention(path) or '"' in path or "\\" in path
+    assert format_mention(path) or '"' in path or "\\" in path
 
 
 @given(st.text(' ab@"/~.!\\`\n(', max_size=20))
 def test_whatever_is_typed_what_is_offered_takes_the_place_of_its_end(before: str) -> None:
-    for one in candidates(before, known_of("a b/b a.py", "ab", 'a"b')):
+    for one in find_candidates(before, known_of("a b/b a.py", "ab", 'a"b')):
         assert 0 <= one.start <= len(before)
         assert one.text.startswith(("@", "/")) or before.startswith(("!", "/"))
         assert one.start == len(before) or before[one.start] == one.text[0] or before.startswith("!")
@@ -192,7 +203,7 @@ def test_whatever_is_typed_what_is_offered_takes_the_place_of_its_end(before: st
 
 
 @pytest.fixture
-def known(tmp_path: Path) -> Known:
+def known(tmp_path: Path) -> CompletionSources:
     for name in ("home/notes.md", "home/.hidden", "home/Deep er/x", "work/ignored.log", "work/a file.txt", "work/$odd"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -200,7 +211,7 @@ def known(tmp_path: Path) -> Known:
     return known_of(cwd=str(tmp_path / "work"), home=str(tmp_path / "home"))
 
 
-def test_what_is_elsewhere_is_listed_folder_by_folder(known: Known, tmp_path: Path) -> None:
+def test_what_is_elsewhere_is_listed_folder_by_folder(known: CompletionSources, tmp_path: Path) -> None:
     assert texts("@~/", known) == ["@~/Deep\\ er/", "@~/notes.md "]
     assert texts("@../home/no", known) == ["@../home/notes.md "]
     assert texts("@./", known) == ["@./$odd ", '@"./a file.txt" ', "@./ignored.log ", "@./link/"]
@@ -208,30 +219,30 @@ def test_what_is_elsewhere_is_listed_folder_by_folder(known: Known, tmp_path: Pa
     assert texts("@~/.h", known) == ["@~/.hidden "]
 
 
-def test_the_two_short_names_of_folders_lead_there(known: Known) -> None:
+def test_the_two_short_names_of_folders_lead_there(known: CompletionSources) -> None:
     assert (texts("@..", known), texts("@~", known)) == (["@../"], ["@~/"])
 
 
-def test_a_folder_that_is_not_there_has_nothing(known: Known) -> None:
+def test_a_folder_that_is_not_there_has_nothing(known: CompletionSources) -> None:
     assert [texts(text, known) for text in ("@/no/such/", "@~x/", "@./ignored.log/", "@./\0/")] == [[]] * 4
 
 
-def test_rules_hold_for_them_as_well(known: Known) -> None:
+def test_rules_hold_for_them_as_well(known: CompletionSources) -> None:
     assert texts("@~/", replace(known, may_read=lambda path: not path.endswith("/notes.md"))) == ["@~/Deep\\ er/"]
 
 
 # --- for a shell ------------------------------------------------------------------------------------------------------
 
 
-def test_a_command_gets_paths_spelled_for_a_shell(known: Known) -> None:
-    assert candidates("!cat a", known)[0] == Candidate("a\\ file.txt", 5, "a file.txt")
+def test_a_command_gets_paths_spelled_for_a_shell(known: CompletionSources) -> None:
+    assert find_candidates("!cat a", known)[0] == Candidate("a\\ file.txt", 5, "a file.txt")
     assert texts("!cat -n ../home/D", known) == ["../home/Deep\\ er/"]
     assert texts("!cat ../home/Deep\\ er/", known) == ["../home/Deep\\ er/x"]
     assert texts("!cat ./\\$", known) == ["./\\$odd"]
     assert texts("!cat ~/no", known) == ["~/notes.md"]
 
 
-def test_a_program_is_not_guessed_unless_it_is_a_path(known: Known) -> None:
+def test_a_program_is_not_guessed_unless_it_is_a_path(known: CompletionSources) -> None:
     assert texts("!ign", known) == []
     assert texts("!./ign", known) == ["./ignored.log"]
     assert texts("!cat ", known) == []

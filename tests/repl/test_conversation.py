@@ -15,12 +15,12 @@ import pytest
 from mainspring.agent.config import resolve_config
 from mainspring.agent.host import NoHost, Reach
 from mainspring.agent.open_session import open_session
-from mainspring.cli.flags import parse
-from mainspring.cli.repl.conversation import Conversation
-from mainspring.cli.repl.lines import PaperLines
-from mainspring.cli.repl.shown import Shown
-from mainspring.cli.repl.status import Status
-from mainspring.cli.talk import Talk
+from mainspring.cli.flags import parse_arguments
+from mainspring.cli.repl.conversation import SessionController
+from mainspring.cli.repl.lines import ScrollbackLines
+from mainspring.cli.repl.shown import RunView
+from mainspring.cli.repl.status import StatusLine
+from mainspring.cli.talk import TerminalSession
 from mainspring.core.messages import Origin, User
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
@@ -79,13 +79,13 @@ class Silent(NoHost):
 class Sitting:
     def __init__(self) -> None:
         paper = ReadPaper(200)
-        lines = PaperLines(lambda: paper)
-        options = parse(["--permission-mode", "bypassPermissions"]).session
+        lines = ScrollbackLines(lambda: paper)
+        options = parse_arguments(["--permission-mode", "bypassPermissions"]).session
         options = options.replace(in_process=True)  # nothing of the process of the tests is ours to change
         config = resolve_config(options, dict(os.environ))
-        self.talk = Talk(open_session(config, Silent()), lines)
+        self.talk = TerminalSession(open_session(config, Silent()), lines)
         self.place = Place()
-        self.conversation = Conversation(self.talk, Shown(paper, self.talk.model), Status(), self.place)
+        self.conversation = SessionController(self.talk, RunView(paper, self.talk.model), StatusLine(), self.place)
         self.work = asyncio.ensure_future(self.conversation.work())
         self.taken_back: list[str] = []
 

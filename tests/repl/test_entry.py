@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.repl.entry import MOST_DRAWN, Entry
+from mainspring.cli.repl.entry import MOST_DRAWN, TextField
 from repl.hands import Key, few, fits, keys, press, widths
 
 
-def typed(*pressed: str) -> Entry:
-    entry = Entry()
+def typed(*pressed: str) -> TextField:
+    entry = TextField()
     press(entry, *pressed)
     return entry
 
@@ -69,7 +69,7 @@ def test_the_cursor_is_reversed() -> None:
 
 
 def test_a_hint_stands_dimly_where_nothing_is() -> None:
-    line = Entry().draw(20, hint="say why, or nothing at all")
+    line = TextField().draw(20, hint="say why, or nothing at all")
     assert line.plain == " say why, or nothin…"
     assert [(span.start, span.end, span.style) for span in line.spans] == [(0, 1, "reverse"), (1, 19, "detail")]
     assert typed("x").draw(20, hint="say why").plain == "x "
@@ -89,7 +89,7 @@ def test_a_long_text_shows_what_is_around_the_cursor() -> None:
 @few
 @given(st.lists(keys, max_size=30), widths)
 def test_no_key_fails_and_nothing_is_wider_than_its_place(pressed: list[Key], width: int) -> None:
-    entry = Entry()
+    entry = TextField()
     for key in pressed:
         entry.press(*key)
         line = entry.draw(width)
@@ -102,7 +102,7 @@ def test_no_key_fails_and_nothing_is_wider_than_its_place(pressed: list[Key], wi
 @given(st.lists(keys.filter(lambda key: key[0] in ("text", "left", "right", "home", "end")), max_size=20))
 def test_moving_changes_nothing(pressed: list[Key]) -> None:
     """What is typed is all there; only where it stands depends on the cursor."""
-    entry = Entry()
+    entry = TextField()
     for key in pressed:
         before = sorted(entry.text)
         entry.press(*key)

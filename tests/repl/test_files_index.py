@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools.searching import without_ripgrep
 
-from mainspring.cli.repl.files_index import FRESH, FilesIndex, Paths, prepared, typable
+from mainspring.cli.repl.files_index import FRESH, FilesIndex, PathIndex, build_path_index, is_typable
 from mainspring.tools.base import Workspace
 from mainspring.tools.search_child import find_ripgrep
 
@@ -29,15 +29,15 @@ PROJECT = (
 )
 
 
-def first(paths: Paths, query: str, count: int = 20) -> list[str]:
-    return list(islice(paths.ranked(query), count))
+def first(paths: PathIndex, query: str, count: int = 20) -> list[str]:
+    return list(islice(paths.rank(query), count))
 
 
 # --- searching --------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_typed_offers_what_is_at_the_top_with_the_folders_that_files_are_in() -> None:
-    assert first(prepared(PROJECT), "") == [
+    assert first(build_path_index(PROJECT), "") == [
         "src/",
         "docs/",
         "tests/",
@@ -54,7 +54,7 @@ def test_nothing_typed_offers_what_is_at_the_top_with_the_folders_that_files_are
 
 
 def test_names_that_begin_with_it_come_first_then_those_that_hold_it_then_its_letters() -> None:
-    assert first(prepared(PROJECT), "his") == [
+    assert first(build_path_index(PROJECT), "his") == [
         "src/app/his/",  # the name begins with it
         "src/app/history.py",
         "tests/test_history.py",  # the name holds it
@@ -64,21 +64,21 @@ def test_names_that_begin_with_it_come_first_then_those_that_hold_it_then_its_le
 
 
 def test_letters_in_their_order_are_enough_those_of_the_name_first() -> None:
-    paths = prepared(["f/i/d/x.py", "src/app/files_index.py", "xdif.py"])
+    paths = build_path_index(["f/i/d/x.py", "src/app/files_index.py", "xdif.py"])
     assert first(paths, "fidx") == ["src/app/files_index.py", "f/i/d/x.py"]
 
 
 def test_it_does_not_matter_how_letters_are_written() -> None:
-    assert first(prepared(PROJECT), "readme") == ["README.md"]
-    assert first(prepared(PROJECT), "HI.MD") == ["docs/Hi.md"]
+    assert first(build_path_index(PROJECT), "readme") == ["README.md"]
+    assert first(build_path_index(PROJECT), "HI.MD") == ["docs/Hi.md"]
 
 
 def test_a_folder_with_its_slash_offers_what_is_in_it() -> None:
-    assert first(prepared(PROJECT), "src/app/", 3) == ["src/app/", "src/app/his/", "src/app/history.py"]
+    assert first(build_path_index(PROJECT), "src/app/", 3) == ["src/app/", "src/app/his/", "src/app/history.py"]
 
 
 def test_signs_that_mean_something_in_expressions_are_signs() -> None:
-    paths = prepared(["a[1].py", "a1.py", "c++.md", "c.md", "^x", "b\\n", "a-b"])
+    paths = build_path_index(["a[1].py", "a1.py", "c++.md", "c.md", "^x", "b\\n", "a-b"])
     assert first(paths, "[1]") == ["a[1].py"]
     assert first(paths, "++") == ["c++.md"]
     assert first(paths, "^x") == ["^x"]
@@ -100,7 +100,7 @@ some_paths = st.lists(st.lists(names, min_size=1, max_size=4).map("/".join), max
 @given(some_paths, st.lists(st.text("abAB./-^]\\[é", max_size=5), max_size=6))
 def test_all_that_hold_the_letters_are_found_and_each_once(files: list[str], queries: list[str]) -> None:
     """Whatever was asked before: what one query left narrows only those that begin with it."""
-    paths = prepared(files)
+    paths = build_path_index(files)
     for query in queries:
         found = first(paths, query, 1_000)
         assert len(found) == len(set(found))
@@ -109,29 +109,29 @@ def test_all_that_hold_the_letters_are_found_and_each_once(files: list[str], que
 
 @given(some_paths, st.text("ab./", min_size=1, max_size=6))
 def test_somebody_who_types_on_sees_what_somebody_sees_who_begins_there(files: list[str], query: str) -> None:
-    typed = prepared(files)
+    typed = build_path_index(files)
     for size in range(len(query)):
         first(typed, query[:size], 1_000)
-    assert first(typed, query, 1_000) == first(prepared(files), query, 1_000)
+    assert first(typed, query, 1_000) == first(build_path_index(files), query, 1_000)
 
 
 @given(some_paths, st.text("ab./", min_size=2, max_size=6), st.lists(st.integers(0, 9), min_size=6, max_size=6))
 def test_it_does_not_matter_how_much_of_each_answer_was_looked_at(
     files: list[str], query: str, counts: list[int]
 ) -> None:
-    typed = prepared(files)
+    typed = build_path_index(files)
     for size, count in zip(range(1, len(query)), counts, strict=False):
         first(typed, query[:size], count)
-    assert first(typed, query, 1_000) == first(prepared(files), query, 1_000)
+    assert first(typed, query, 1_000) == first(build_path_index(files), query, 1_000)
 
 
 def test_a_query_that_is_no_name_finds_nothing() -> None:
-    assert first(prepared(PROJECT), "a\nb") == []
-    assert first(prepared(PROJECT), "s" * 201) == []
-    assert first(prepared([]), "s") == []
+    assert first(build_path_index(PROJECT), "a\nb") == []
+    assert first(build_path_index(PROJECT), "s" * 201) == []
+    assert first(build_path_index([]), "s") == []
 
 
-def large() -> Paths:
+def large() -> PathIndex:
     words = [
         "core",
         "engine",
@@ -146,7 +146,7 @@ def large() -> Paths:
         "layout",
         "query",
     ]
-    return prepared(
+    return build_path_index(
         [
             f"{words[n % 12]}{n % 7}/{words[n // 12 % 12]}/{words[n // 144 % 12]}{n % 5}/{words[n % 11]}_{n}.py"
             for n in range(50_000)
@@ -167,8 +167,8 @@ def test_one_key_press_among_50_000_paths_takes_milliseconds() -> None:
 
 
 def test_names_that_nobody_can_type_are_left_out() -> None:
-    assert [typable(name) for name in ("a b", "漢\u3000字", "a\u00a0b", "👩\u200d💻")] == [True] * 4
-    assert [typable(name) for name in ("a\nb", "a\tb", "a\x1bb", "a\udc80", "a\u202eb", "a\u2028b")] == [False] * 6
+    assert [is_typable(name) for name in ("a b", "漢\u3000字", "a\u00a0b", "👩\u200d💻")] == [True] * 4
+    assert [is_typable(name) for name in ("a\nb", "a\tb", "a\x1bb", "a\udc80", "a\u202eb", "a\u2028b")] == [False] * 6
 
 
 # --- finding ----------------------------------------------------------------------------------------------------------

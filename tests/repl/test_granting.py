@@ -10,29 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.cli.granting import READ
-from mainspring.cli.repl.asked_texts import PlanSaid, of_plan
-from mainspring.cli.repl.choosing import trust
-from mainspring.cli.repl.permission import Said, Scope, permission
-from mainspring.cli.repl.sheet import BURST, Sheet
+from mainspring.cli.repl.asked_texts import PlanAnswer, make_plan_dialog
+from mainspring.cli.repl.choosing import make_trust_dialog
+from mainspring.cli.repl.permission import ApprovalScope, PermissionChoice, make_permission_dialog
+from mainspring.cli.repl.sheet import BURST, PageDialog
 from mainspring.permissions.policy import Mode
 from mainspring.tools.plan import format_plan_question
 from repl.hands import Clock, few, plain, press, read
 from repl.test_permission import EDIT
 
-Made = Callable[[Clock], Sheet[Any]]
+Made = Callable[[Clock], PageDialog[Any]]
 
 
-def of_folder(clock: Clock) -> Sheet[Any]:
-    return trust(["hooks", "commands (/review)"], "/work", now=clock)
+def of_folder(clock: Clock) -> PageDialog[Any]:
+    return make_trust_dialog(["hooks", "commands (/review)"], "/work", now=clock)
 
 
-def of_call(clock: Clock) -> Sheet[Any]:
-    return permission(EDIT, now=clock, mode=Mode.DEFAULT)
+def of_call(clock: Clock) -> PageDialog[Any]:
+    return make_permission_dialog(EDIT, now=clock, mode=Mode.DEFAULT)
 
 
 def plan_in(mode: str) -> Made:
-    def made(clock: Clock) -> Sheet[Any]:
-        sheet = of_plan(format_plan_question("# Do it", mode), clock)
+    def made(clock: Clock) -> PageDialog[Any]:
+        sheet = make_plan_dialog(format_plan_question("# Do it", mode), clock)
         assert sheet is not None
         return sheet
 
@@ -41,17 +41,17 @@ def plan_in(mode: str) -> Made:
 
 def wide(said: object) -> bool:
     """More than one call."""
-    if isinstance(said, Said):
-        return said.scope not in (Scope.NEVER, Scope.ONCE)
-    if isinstance(said, PlanSaid):
+    if isinstance(said, PermissionChoice):
+        return said.scope not in (ApprovalScope.NEVER, ApprovalScope.ONCE)
+    if isinstance(said, PlanAnswer):
         return bool(said.mode)
     return said == "yes"
 
 
 def grants(said: object) -> bool:
-    if isinstance(said, Said):
-        return said.scope is not Scope.NEVER
-    if isinstance(said, PlanSaid):
+    if isinstance(said, PermissionChoice):
+        return said.scope is not ApprovalScope.NEVER
+    if isinstance(said, PlanAnswer):
         return said.words == "yes"
     return said == "yes"
 
@@ -66,7 +66,7 @@ every = pytest.mark.parametrize("made", ALL.values(), ids=ALL)
 settled = pytest.mark.parametrize("made", [of_folder, plan_in("bypassPermissions")], ids=["folder", "plan, bypass"])
 
 
-def settle(sheet: Sheet[Any], clock: Clock) -> None:
+def settle(sheet: PageDialog[Any], clock: Clock) -> None:
     clock.now += 2 * BURST
     sheet.settle()
 

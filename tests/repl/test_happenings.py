@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.repl.happenings import LAYERS, TRANSITIONS, TROUBLES, WAITED, Retries, left_view, went_on, withdrawn
+from mainspring.cli.repl.happenings import (
+    LAYERS,
+    TRANSITIONS,
+    TROUBLES,
+    WAITED,
+    RetryNotice,
+    describe_withdrawn,
+    left_view,
+    went_on,
+)
 from mainspring.context.context import Compactor
 from mainspring.core.config import Config
 from mainspring.core.effects import CompactionKind
@@ -47,8 +56,10 @@ def test_lines_are_short_and_plain() -> None:
         "(the conversation was summed up to make room, from 100,000 to 20,000 tokens)"
     )
     assert left_view(Boundary("own", freed=7)) == "(own to make room, 7 tokens less)"
-    assert withdrawn(Trouble.STREAM_CUT, was_seen=True) == "(the text above does not count: the connection broke)"
-    assert withdrawn(Trouble.STREAM_CUT, was_seen=False) == "(a reply was dropped: the connection broke)"
+    assert (
+        describe_withdrawn(Trouble.STREAM_CUT, was_seen=True) == "(the text above does not count: the connection broke)"
+    )
+    assert describe_withdrawn(Trouble.STREAM_CUT, was_seen=False) == "(a reply was dropped: the connection broke)"
 
 
 # --- tries ----------------------------------------------------------------------------------------------------------
@@ -59,8 +70,8 @@ GAVE_UP = Result(Terminal.MODEL_ERROR, Cause.OVERLOADED, Subtype.SUCCESS)
 
 
 def test_how_many_tries_there_are_is_told_if_it_is_known() -> None:
-    assert Retries().see(Retrying(BUSY, 2, 4_000, most=10), 0.0) == "The server is overloaded: try 3 of 10"
-    assert Retries().see(Retrying(AWAY, 1, 4_000), 0.0) == "The server cannot be reached: try 2"
+    assert RetryNotice().see(Retrying(BUSY, 2, 4_000, most=10), 0.0) == "The server is overloaded: try 3 of 10"
+    assert RetryNotice().see(Retrying(AWAY, 1, 4_000), 0.0) == "The server cannot be reached: try 2"
 
 
 @pytest.mark.parametrize("over", [STARTED, RequestStarted(1, "m", Transition.MODEL_FALLBACK), GAVE_UP])

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.cli.repl.history import KEPT, LARGEST, LONGEST, NAME, Past
+from mainspring.cli.repl.history import KEPT, LARGEST, LONGEST, NAME, StoredHistory
 from mainspring.secrets.held import SecretScope, hold_secrets
 
 KEY = "sk-" + "a1b2" * 8  # as keys look; put together, so that no scanner takes it for one
@@ -38,8 +38,8 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def past_of(home: Path, folder: Path) -> Past:
-    return Past(str(home), str(folder), now=lambda: 1_700_000_000.5)
+def past_of(home: Path, folder: Path) -> StoredHistory:
+    return StoredHistory(str(home), str(folder), now=lambda: 1_700_000_000.5)
 
 
 def fill(file: Path, folder: Path, count: int, size: int = 100) -> None:
@@ -119,7 +119,7 @@ def test_a_very_long_prompt_is_remembered_by_this_session_only(home: Path, folde
 
 
 def test_without_a_home_the_session_remembers(folder: Path) -> None:
-    past = Past(None, str(folder))
+    past = StoredHistory(None, str(folder))
     past.trim()
     past.add("one")
     past.add("two")
@@ -248,9 +248,9 @@ def test_the_newest_hundred_of_a_folder_are_there_within_milliseconds(home: Path
 
 WRITER = """
 import sys
-from mainspring.cli.repl.history import Past
+from mainspring.cli.repl.history import StoredHistory
 home, folder, name, count = sys.argv[1:]
-past = Past(home, folder)
+past = StoredHistory(home, folder)
 past.trim()
 for number in range(int(count)):
     past.add(f"{name} {number} " + "x" * 3000)

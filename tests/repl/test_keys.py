@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mainspring.cli.repl.keys import TABLE, Bindings, help_rows
+from mainspring.cli.repl.keys import TABLE, TerminalKeyBindings, help_rows
 
 PAGE = Path(__file__).parents[2] / "docs/terminal.md"
 
@@ -18,6 +18,6 @@ def test_the_page_has_the_table() -> None:
 
 def test_each_key_has_what_it_does() -> None:
     named = [key.does for key in TABLE if key.does]
-    assert all(callable(getattr(Bindings, name)) for name in named)
+    assert all(callable(getattr(TerminalKeyBindings, name)) for name in named)
     pressed = [keys for key in TABLE for keys in key.keys]
     assert len(pressed) == len(set(pressed)), "one key, one meaning"

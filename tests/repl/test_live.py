@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.repl.live import THINKING, Live, seconds, thousands
+from mainspring.cli.repl.live import THINKING, ProgressLine, format_elapsed, format_thousands
 
 
 def test_it_says_what_how_long_how_much_and_the_way_out() -> None:
-    live = Live(100.0)
+    live = ProgressLine(100.0)
     live.does(THINKING)
     live.reply_is_done(1_200)
     live.hears(80)
@@ -18,12 +18,12 @@ def test_it_says_what_how_long_how_much_and_the_way_out() -> None:
 
 
 def test_the_glyph_turns_with_the_time() -> None:
-    live = Live(0.0)
+    live = ProgressLine(0.0)
     assert "".join([live.line(at / 10 + 0.05, 80).plain[0] for at in range(10)]) == "··**✻✻**··"
 
 
 def test_a_wait_is_counted_down_until_something_else_is_done() -> None:
-    live = Live(0.0)
+    live = ProgressLine(0.0)
     live.tries_again(4.0, "Overloaded: try 2")
     assert [live.line(at, 80).plain[2:].partition("…")[0] for at in (0.0, 0.9, 3.5, 9.0)] == [
         *[f"Overloaded: try 2, again in {left} s" for left in (4, 4, 1)], "Overloaded: try 2, now",
@@ -33,20 +33,20 @@ def test_a_wait_is_counted_down_until_something_else_is_done() -> None:
 
 
 def test_calls_that_run_are_told_in_the_place_of_all_else() -> None:
-    assert Live(0.0).line(0.0, 80, "Running Bash").plain == "· Running Bash… (0 s · esc to interrupt)"
+    assert ProgressLine(0.0).line(0.0, 80, "Running Bash").plain == "· Running Bash… (0 s · esc to interrupt)"
 
 
 def test_esc_is_no_way_out_while_it_answers_a_question() -> None:
-    assert Live(0.0).line(0.0, 80, "Waiting", asks=True).plain == "· Waiting… (0 s)"
+    assert ProgressLine(0.0).line(0.0, 80, "Waiting", asks=True).plain == "· Waiting… (0 s)"
 
 
 @pytest.mark.parametrize(
     ("took", "words"), [(0.4, "0 s"), (59.9, "59 s"), (65, "1 min 5 s"), (3_600, "1 h 0 min"), (-1, "0 s")]
 )
 def test_times_are_told_in_words(took: float, words: str) -> None:
-    assert seconds(took) == words
+    assert format_elapsed(took) == words
 
 
 @pytest.mark.parametrize(("number", "words"), [(0, "0"), (999, "999"), (1_234, "1.2k"), (100_000, "100.0k")])
 def test_many_tokens_are_told_in_thousands(number: int, words: str) -> None:
-    assert thousands(number) == words
+    assert format_thousands(number) == words

@@ -8,15 +8,22 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.repl.page import Page, clean, clipped, clusters, folded, markdown
+from mainspring.cli.repl.page import (
+    ScrollPage,
+    clean_for_drawing,
+    clip_text,
+    make_markdown_page,
+    split_clusters,
+    wrap_text,
+)
 from repl.hands import few, fits, plain, widths, words
 
 
 @few
 @given(words, widths)
 def test_folding_loses_no_character_and_no_line_is_too_wide(text: str, width: int) -> None:
-    safe = clean(text)
-    lines = folded(Text(safe), width)
+    safe = clean_for_drawing(text)
+    lines = wrap_text(Text(safe), width)
     fits(lines, width, len(lines))
     assert "".join(plain(lines)) == safe.replace("\n", "")
 
@@ -24,18 +31,18 @@ def test_folding_loses_no_character_and_no_line_is_too_wide(text: str, width: in
 @few
 @given(st.text() | words)
 def test_clusters_are_all_of_the_text(text: str) -> None:
-    assert "".join(clusters(text)) == text
+    assert "".join(split_clusters(text)) == text
 
 
 def test_what_the_eye_takes_for_one_is_one() -> None:
     families = ["👨\u200d👩\u200d👧", "🇩🇪", "🇫🇷", "e\u0301", "漢", "👍🏽", "\n", "a"]
-    assert list(clusters("".join(families))) == families
-    assert list(clusters("🇩🇪🇫x")) == ["🇩🇪", "🇫", "x"]
+    assert list(split_clusters("".join(families))) == families
+    assert list(split_clusters("🇩🇪🇫x")) == ["🇩🇪", "🇫", "x"]
 
 
 def test_lines_break_behind_a_blank_where_one_is_near() -> None:
-    assert plain(folded(Text("a word and another one"), 12)) == ["a word and ", "another one"]
-    assert plain(folded(Text("a " + "x" * 20), 12)) == ["a xxxxxxxxxx", "xxxxxxxxxx"]
+    assert plain(wrap_text(Text("a word and another one"), 12)) == ["a word and ", "another one"]
+    assert plain(wrap_text(Text("a " + "x" * 20), 12)) == ["a xxxxxxxxxx", "xxxxxxxxxx"]
 
 
 JOINED, WIDE, MARKS = "\u200d\u200d  now · 0 turns · 0 bytes", "漢字" * 20, "a" + "\u0301" * 900 + "b" * 40
@@ -44,19 +51,19 @@ JOINED, WIDE, MARKS = "\u200d\u200d  now · 0 turns · 0 bytes", "漢字" * 20, 
 @pytest.mark.parametrize("width", [0, 1, 5, 18])
 @pytest.mark.parametrize("text", [JOINED, WIDE, MARKS], ids=["joined", "wide", "marks"])
 def test_what_is_clipped_fits_and_says_so(text: str, width: int) -> None:
-    line = clipped(Text(text), width)
+    line = clip_text(Text(text), width)
     assert cell_len(line.plain) <= width
     assert line.plain.endswith("…") == (width > 0)
-    assert clipped(Text(text[:3]), 18).plain == text[:3]
+    assert clip_text(Text(text[:3]), 18).plain == text[:3]
 
 
 def test_a_fold_keeps_the_styles() -> None:
     text = Text.assemble("plain ", ("red " * 6, "red"))
-    assert all(any(span.style == "red" for span in line.spans) for line in folded(text, 20))
+    assert all(any(span.style == "red" for span in line.spans) for line in wrap_text(text, 20))
 
 
-def numbers(count: int) -> Page:
-    return Page.of(*[Text(f"line {number}") for number in range(count)])
+def numbers(count: int) -> ScrollPage:
+    return ScrollPage.of(*[Text(f"line {number}") for number in range(count)])
 
 
 def test_a_page_that_fits_is_shown_whole() -> None:
@@ -96,14 +103,16 @@ def test_the_text_is_folded_once_for_a_width() -> None:
         asked.append(width)
         return [Text("a")]
 
-    page = Page(make)
+    page = ScrollPage(make)
     for width in (20, 20, 20, 30, 30):
         page.draw(width, 5)
     assert asked == [20, 30]
 
 
 def test_markdown_is_drawn_and_links_show_where_they_lead() -> None:
-    page = markdown("# Plan\n\n1. see [this](http://there)\n\n```python\nx = '" + "y" * 60 + "'\n```\n\x1b[2J")
+    page = make_markdown_page(
+        "# Plan\n\n1. see [this](http://there)\n\n```python\nx = '" + "y" * 60 + "'\n```\n\x1b[2J"
+    )
     lines = page.draw(30, 40)
     fits(lines, 30, 40)
     text = "".join(plain(lines))
@@ -116,5 +125,5 @@ def test_markdown_is_drawn_and_links_show_where_they_lead() -> None:
 @few
 @given(words, widths)
 def test_markdown_never_exceeds_the_width(text: str, width: int) -> None:
-    lines = markdown(f"# {text}\n\n- {text}\n\n| a | b |\n|---|---|\n| {text} | x |\n").draw(width, 400)
+    lines = make_markdown_page(f"# {text}\n\n- {text}\n\n| a | b |\n|---|---|\n| {text} | x |\n").draw(width, 400)
     assert all(cell_len(line.plain) <= width for line in lines)

@@ -12,7 +12,7 @@ from cli.words.sitting import here, seated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.repl.past import MOST_LINES, past, put_past
+from mainspring.cli.repl.past import MOST_LINES, put_past, render_past
 from mainspring.core.messages import Assistant, Message, Origin, Stop, Text, ToolCall, result, user
 from mainspring.simulator.replies import Say
 from repl.hands import few, widths, words
@@ -31,7 +31,7 @@ def shown(
     messages: Sequence[Message], cut_off: Assistant | None = None, width: int = 60, *, forgotten: bool = False
 ) -> list[str]:
     paper = ReadPaper(width)
-    found = past(reversed(messages), cut_off, forgotten=forgotten)
+    found = render_past(reversed(messages), cut_off, forgotten=forgotten)
     if found is None:
         return []
     paper.put(found)
@@ -94,8 +94,8 @@ def test_a_reply_that_somebody_interrupted_says_so() -> None:
 
 
 def test_nothing_that_was_said_is_nothing_on_paper() -> None:
-    assert past([]) is None
-    assert past([user("x", Origin.SUMMARY)]) is None
+    assert render_past([]) is None
+    assert render_past([user("x", Origin.SUMMARY)]) is None
 
 
 def test_what_was_summed_up_is_told() -> None:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.repl.pasted import MOST_CHARACTERS, MOST_KEPT, Pastes, cleaned
+from mainspring.cli.repl.pasted import MOST_CHARACTERS, MOST_KEPT, PastedTexts, clean_paste
 from mainspring.context.includes import find_mentions
 
 LONG = "\n".join(f"line {number}" for number in range(42))
 
 
-def new() -> Pastes:
-    return Pastes("/nowhere")
+def new() -> PastedTexts:
+    return PastedTexts("/nowhere")
 
 
 def shown(text: str) -> str:
@@ -76,7 +76,7 @@ def test_the_prompt_is_what_was_pasted_in_all(pieces: list[str]) -> None:
     pastes, text = new(), ""
     for piece in pieces:
         text += pastes.put(piece, before=text)
-    assert pastes.expand(text) == "".join(map(cleaned, pieces))
+    assert pastes.expand(text) == "".join(map(clean_paste, pieces))
 
 
 def test_old_ones_are_forgotten_but_never_those_in_the_input() -> None:
@@ -114,13 +114,13 @@ def test_a_key_takes_one_character_of_any_other_text(text: str, cursor: int) -> 
 
 
 def test_ends_of_lines_are_line_feeds_and_control_characters_are_gone() -> None:
-    assert cleaned("a\r\nb\rc\n\td\0e\x1b[31mf\x7f\x9bg\udc80h") == "a\nb\nc\n\tde[31mfgh"
+    assert clean_paste("a\r\nb\rc\n\td\0e\x1b[31mf\x7f\x9bg\udc80h") == "a\nb\nc\n\tde[31mfgh"
 
 
 @given(st.text())
 def test_a_cleaned_text_has_nothing_that_a_terminal_obeys(text: str) -> None:
-    clean = cleaned(text)
-    assert cleaned(clean) == clean
+    clean = clean_paste(text)
+    assert clean_paste(clean) == clean
     assert all(char in "\n\t" or (char >= " " and not "\x7f" <= char < "\xa0") for char in clean)
 
 
@@ -137,7 +137,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.covers("O-05")
 def test_the_path_of_an_image_goes_along(folder: Path) -> None:
-    pastes = Pastes(str(folder), home=str(folder))
+    pastes = PastedTexts(str(folder), home=str(folder))
     blank = str(folder / "my shot.PNG")
     address = f"file://{folder}/my%20shot.PNG"
     dropped = {
@@ -154,7 +154,7 @@ def test_the_path_of_an_image_goes_along(folder: Path) -> None:
 
 
 def test_other_paths_and_images_that_are_not_there_are_text(folder: Path) -> None:
-    pastes = Pastes(str(folder))
+    pastes = PastedTexts(str(folder))
     texts = [
         "notes.md",
         "b.png",
@@ -166,11 +166,11 @@ def test_other_paths_and_images_that_are_not_there_are_text(folder: Path) -> Non
         "a\0.md",
         "/" * 5_000 + "a.png",
     ]
-    assert [pastes.put(text) for text in texts[:-1]] == [cleaned(text) for text in texts[:-1]]
+    assert [pastes.put(text) for text in texts[:-1]] == [clean_paste(text) for text in texts[:-1]]
     assert pastes.expand(pastes.put(texts[-1])) == texts[-1]
 
 
 def test_an_image_stands_apart_from_what_is_there(folder: Path) -> None:
-    pastes = Pastes(str(folder))
+    pastes = PastedTexts(str(folder))
     assert pastes.put("a.png", before="see", after=" and") == " @a.png"
     assert pastes.put("a.png", before="see ", after="") == "@a.png "

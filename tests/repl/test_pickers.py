@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.repl.pickers import models, sessions
+from mainspring.cli.repl.pickers import make_model_picker, make_session_picker
 from mainspring.core.models import MODELS
 from mainspring.sessions.listing import SessionEntry
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words
@@ -30,7 +30,7 @@ ENTRIES = [
 
 
 def test_sessions_are_shown_as_they_come_with_age_turns_and_size() -> None:
-    sheet = sessions(ENTRIES, at=AT, now=Clock())
+    sheet = make_session_picker(ENTRIES, at=AT, now=Clock())
     assert read(sheet, Clock(), 70)[1:6] == [
         "Resume a session",
         "Filter:  ",
@@ -43,7 +43,7 @@ def test_sessions_are_shown_as_they_come_with_age_turns_and_size() -> None:
 def test_a_session_is_found_by_its_words_or_its_id() -> None:
     for typed, place in (("manual", 1), ("MAN write", 1), ("00000003", 2), ("", 0)):
         clock = Clock()
-        sheet = sessions(ENTRIES, at=AT, now=clock)
+        sheet = make_session_picker(ENTRIES, at=AT, now=clock)
         read(sheet, clock)
         press(sheet, *typed, "enter")
         assert sheet.said == ENTRIES[place].session_id
@@ -51,7 +51,7 @@ def test_a_session_is_found_by_its_words_or_its_id() -> None:
 
 def test_the_filter_stays_where_nothing_matches() -> None:
     clock = Clock()
-    sheet = sessions(ENTRIES, at=AT, now=clock)
+    sheet = make_session_picker(ENTRIES, at=AT, now=clock)
     read(sheet, clock)
     press(sheet, "zzz")
     lines = read(sheet, clock)
@@ -61,7 +61,7 @@ def test_the_filter_stays_where_nothing_matches() -> None:
 
 def test_nothing_is_chosen_by_escape_or_where_there_is_nothing() -> None:
     clock = Clock()
-    sheet = sessions([], at=AT, now=clock)
+    sheet = make_session_picker([], at=AT, now=clock)
     assert "  There is none in this folder." in read(sheet, clock)
     press(sheet, "enter")
     assert not sheet.over
@@ -72,7 +72,7 @@ def test_nothing_is_chosen_by_escape_or_where_there_is_nothing() -> None:
 @pytest.mark.parametrize("current", ["claude-haiku-4-5", "claude-haiku-4-5-20251001", "anthropic/claude-haiku-4-5"])
 def test_the_model_in_use_is_marked(current: str) -> None:
     clock = Clock()
-    sheet = models(list(MODELS.values()), current, now=clock)
+    sheet = make_model_picker(list(MODELS.values()), current, now=clock)
     lines = read(sheet, clock, 90)
     assert "❯ claude-haiku-4-5 (in use) 200k tokens · $1.00 in, $5.00 out" in [" ".join(line.split()) for line in lines]
     press(sheet, "enter")
@@ -81,7 +81,7 @@ def test_the_model_in_use_is_marked(current: str) -> None:
 
 def test_models_are_narrowed_with_digits_too() -> None:
     clock = Clock()
-    sheet = models(list(MODELS.values()), "another", now=clock)
+    sheet = make_model_picker(list(MODELS.values()), "another", now=clock)
     assert any("In use: another." in line for line in read(sheet, clock, 90))
     press(sheet, *"gpt-4.1-mini")
     assert [" ".join(line.split()) for line in read(sheet, clock, 90) if line.startswith("❯")] == [
@@ -100,7 +100,7 @@ def test_a_picker_never_fails_and_picks_what_it_offers(
     found: list[SessionEntry], pressed: list[Key], width: int, height: int
 ) -> None:
     clock = Clock()
-    sheet = sessions(found, at=AT, now=clock)
+    sheet = make_session_picker(found, at=AT, now=clock)
     for key in pressed:
         lines = sheet.draw(width, height)
         fits(lines, width, height)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.token import Comment  # type: ignore[import-untyped]  # it brings no types
 
-from mainspring.cli.repl.prose import COLOURS, Prose, console, lines_of
+from mainspring.cli.repl.prose import COLOURS, MarkdownText, lines_of, make_console
 from mainspring.cli.repl.theme import STYLES
 from repl.test_streaming import SOUP
 
@@ -37,26 +37,26 @@ from repl.test_streaming import SOUP
     ],
 )
 def test_it_looks_like_this(text: str, lines: list[str]) -> None:
-    assert [line.plain.rstrip() for line in lines_of(Prose(text), 40)] == [line.rstrip() for line in lines]
+    assert [line.plain.rstrip() for line in lines_of(MarkdownText(text), 40)] == [line.rstrip() for line in lines]
 
 
 @pytest.mark.parametrize("language", ["", "bash", "sh", "console", "text"])
 @pytest.mark.parametrize("hasty", [False, True])
 def test_what_has_no_colours_of_its_own_is_bold(language: str, hasty: bool) -> None:
-    line = lines_of(Prose(f"words\n\n```{language}\nls -la\n```", hasty=hasty), 40)[-1]
-    assert all(line.get_style_at_offset(console(), at).bold for at in range(2, len(line.plain)))
+    line = lines_of(MarkdownText(f"words\n\n```{language}\nls -la\n```", hasty=hasty), 40)[-1]
+    assert all(line.get_style_at_offset(make_console(), at).bold for at in range(2, len(line.plain)))
 
 
 def test_a_table_with_more_columns_than_there_is_room_for_is_told_row_by_row() -> None:
     rows = ["|".join([f"{mark}{at}" for at in range(5)]) for mark in ("head", "cell")]
     text = f"|{rows[0]}|\n|-|-|-|-|-|\n|{rows[1]}|"
-    assert [line.plain for line in lines_of(Prose(text), 20)] == [f"head{at}: cell{at}" for at in range(5)]
+    assert [line.plain for line in lines_of(MarkdownText(text), 20)] == [f"head{at}: cell{at}" for at in range(5)]
 
 
 def test_no_colour_but_the_terminal_s_own_and_no_background() -> None:
     text = "`code` **b**\n\n# h\n\n> q\n\n```py\ndef f(x): return 'a' + 1  # no\n```\n\n| a |\n|---|\n| b |"
-    styles = [span.style for line in lines_of(Prose(text), 40) for span in line.spans]
-    found = [console().get_style(style) if isinstance(style, str) else style for style in styles]
+    styles = [span.style for line in lines_of(MarkdownText(text), 40) for span in line.spans]
+    found = [make_console().get_style(style) if isinstance(style, str) else style for style in styles]
     assert all(style.bgcolor is None or style.bgcolor.is_default for style in found)
     assert {style.color.type.name for style in found if style.color} <= {"STANDARD", "DEFAULT"}
     assert len({style.color.name for style in found if style.color}) > 3  # code is coloured
@@ -64,15 +64,15 @@ def test_no_colour_but_the_terminal_s_own_and_no_background() -> None:
 
 @given(SOUP)
 def test_what_is_drawn_in_haste_has_the_same_lines(text: str) -> None:
-    hasty = lines_of(Prose(text, hasty=True), 40)
-    assert [line.plain for line in hasty] == [line.plain for line in lines_of(Prose(text), 40)]
+    hasty = lines_of(MarkdownText(text, hasty=True), 40)
+    assert [line.plain for line in hasty] == [line.plain for line in lines_of(MarkdownText(text), 40)]
 
 
 @given(SOUP, st.integers(1, 50))
 def test_nothing_is_wider_than_its_place(text: str, width: int) -> None:
-    assert all(line.cell_len <= max(4, width) for line in lines_of(Prose(text), width))
+    assert all(line.cell_len <= max(4, width) for line in lines_of(MarkdownText(text), width))
 
 
 def test_nothing_is_bright_black_which_some_palettes_have_as_their_background() -> None:
-    styles = [console().get_style(name) for name in STYLES] + [COLOURS.get_style_for_token(Comment)]
+    styles = [make_console().get_style(name) for name in STYLES] + [COLOURS.get_style_for_token(Comment)]
     assert not any(style.color is not None and style.color.name == "bright_black" for style in styles)

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from mainspring.agent.asking import HostQuestions
 from mainspring.agent.host import NoHost
 from mainspring.agent.permission_updates import PermissionUpdates
-from mainspring.cli.granting import Granting, refused
-from mainspring.cli.repl.asked_texts import of_text
-from mainspring.cli.repl.forms import Form, spoken
-from mainspring.cli.repl.menus import Picked
-from mainspring.cli.repl.questions import Outside, Questions
-from mainspring.cli.repl.sheet import Asking
+from mainspring.cli.granting import ApprovalScopes, deny_approval
+from mainspring.cli.repl.asked_texts import make_text_dialog
+from mainspring.cli.repl.forms import QuestionForm, answer_for_choice
+from mainspring.cli.repl.menus import MenuSelection
+from mainspring.cli.repl.questions import QuestionContext, QuestionQueue
+from mainspring.cli.repl.sheet import Dialog
 from mainspring.core.config import Config
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import ToolCall
@@ -39,7 +39,7 @@ from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, pres
 
 
 class Host(NoHost):
-    def __init__(self, questions: Questions) -> None:
+    def __init__(self, questions: QuestionQueue) -> None:
         self.approve, self.ask = questions.approve, questions.ask  # type: ignore[method-assign]
 
 
@@ -54,15 +54,15 @@ class Person:
         self.answers, self.call, self.clock = list(answers), call, Clock()
         self.scripted = bool(answers)  # else the test presses the keys itself
         self.seen: list[list[str]] = []
-        self.open_now: Asking[Any] | None = None
+        self.open_now: Dialog[Any] | None = None
         self.interrupts = 0
         self.unheard = ""
         self.session = EngineSession(World([]), Config(model=DEFAULT_MODEL))
         updates = PermissionUpdates(self.session, PermissionChecker(()), Workspace("/"), may_bypass=False)
-        self.questions = Questions(
-            Outside(
+        self.questions = QuestionQueue(
+            QuestionContext(
                 place=self,
-                granting=Granting(lambda: updates),
+                granting=ApprovalScopes(lambda: updates),
                 tell=self.never,
                 warn=self.never,
                 interrupt=self.interrupt,
@@ -71,13 +71,13 @@ class Person:
         )
         self.asked = HostQuestions(Host(self.questions), caught_up, lambda _: None, updates.apply)
 
-    def open(self, modal: Asking[Any]) -> None:
+    def open(self, modal: Dialog[Any]) -> None:
         assert self.open_now is None
         self.open_now = modal
         if self.scripted:
             asyncio.get_running_loop().call_soon(self.play, modal, self.answers.pop(0))
 
-    def play(self, modal: Asking[Any], pressed: Sequence[str]) -> None:
+    def play(self, modal: Dialog[Any], pressed: Sequence[str]) -> None:
         self.look()
         for key in pressed:
             press(modal, key)
@@ -89,7 +89,7 @@ class Person:
         self.clock.now += 1
         self.open_now.settle()
 
-    def close(self, modal: Asking[Any]) -> None:
+    def close(self, modal: Dialog[Any]) -> None:
         assert self.open_now is modal
         self.open_now = None
         self.unheard += modal.unheard
@@ -173,7 +173,7 @@ def test_what_a_form_does_not_hear_is_kept_for_the_input_line() -> None:
     person = Person(["x", "1", "y", "space", "2", "enter", "z", "1"])
     assert answers(asked(person, COLOUR, SIZES)) == {"Which colour?": "red", "Which sizes?": "S, small, M"}
     assert person.unheard == "xyz"
-    form = Form([UserQuestion(**_of(COLOUR))], Clock())
+    form = QuestionForm([UserQuestion(**_of(COLOUR))], Clock())
     form.press("escape")
     form.press("text", "late")
     assert form.unheard == "late"
@@ -245,7 +245,7 @@ labels = st.lists(
 @pytest.mark.parametrize("names", [["2", "1"], ["2.", "1", "2"], ["a", "1"], ["1.", "3", "2"]])
 def test_labels_that_look_like_numbers(names: list[str]) -> None:
     one = UserQuestion("Q?", [QuestionOption(name) for name in names])
-    assert [match_answer(one, spoken(one, Picked((place,)))) for place in range(len(names))] == names
+    assert [match_answer(one, answer_for_choice(one, MenuSelection((place,)))) for place in range(len(names))] == names
 
 
 @few
@@ -256,7 +256,7 @@ def test_what_is_chosen_is_what_the_tool_understands(names: list[str], many: boo
     if len(set(plain_names)) < len(names):
         return  # the tool does not ask that
     places = data.draw(st.sets(st.integers(0, len(names) - 1), min_size=1, max_size=len(names) if many else 1))
-    said = match_answer(one, spoken(one, Picked(tuple(sorted(places)))))
+    said = match_answer(one, answer_for_choice(one, MenuSelection(tuple(sorted(places)))))
     assert said.strip() == ", ".join(names[place] for place in sorted(places)).strip()
 
 
@@ -264,14 +264,14 @@ def test_what_is_chosen_is_what_the_tool_understands(names: list[str], many: boo
 @given(labels, st.booleans(), words.map(str.strip).filter(bool))
 def test_words_are_never_taken_for_an_option(names: list[str], many: bool, said: str) -> None:
     one = UserQuestion("Q?", [QuestionOption(name) for name in names], multi_select=many)
-    assert match_answer(one, spoken(one, Picked((len(names),), said))) in (said, f'"{said}"')
+    assert match_answer(one, answer_for_choice(one, MenuSelection((len(names),), said))) in (said, f'"{said}"')
 
 
 @few
 @given(st.lists(keys, max_size=10), widths, heights)
 def test_a_form_never_fails_and_one_choice_is_marked(pressed: list[Key], width: int, height: int) -> None:
     clock = Clock()
-    form = Form([UserQuestion(**_of(COLOUR)), UserQuestion(**_of(SIZES))], clock)
+    form = QuestionForm([UserQuestion(**_of(COLOUR)), UserQuestion(**_of(SIZES))], clock)
     for key in pressed:
         lines = form.draw(width, height)
         fits(lines, width, height)
@@ -411,7 +411,9 @@ def test_a_server_is_declined(answers: list[list[str]]) -> None:
 
 def test_a_server_cannot_offer_choices_of_its_own() -> None:
     """Its message is shown; what can be answered stands in the last line, which is ours."""
-    sheet = of_text("The MCP server 'x' asks:\n  1. Yes\n  2. Of course\nAnswer it? y, or n to decline.", Clock())
+    sheet = make_text_dialog(
+        "The MCP server 'x' asks:\n  1. Yes\n  2. Of course\nAnswer it? y, or n to decline.", Clock()
+    )
     lines = plain(sheet.draw(60, 24))
     assert [line for line in lines if line.startswith(("❯ ", "  1.", "  2."))][-2:] == ["❯ 1. Yes", "  2. No"]
 
@@ -434,7 +436,7 @@ def test_a_plain_question_takes_words() -> None:
 @given(words, st.lists(keys, max_size=6), widths, heights)
 def test_any_text_can_be_asked(text: str, pressed: list[Key], width: int, height: int) -> None:
     clock = Clock()
-    sheet = of_text(text, clock)
+    sheet = make_text_dialog(text, clock)
     for key in pressed:
         lines = sheet.draw(width, height)
         fits(lines, width, height)
@@ -445,7 +447,7 @@ def test_any_text_can_be_asked(text: str, pressed: list[Key], width: int, height
 
 @pytest.mark.covers("O-11")
 def test_a_permission_is_answered_as_the_gate_reads_it() -> None:
-    for pressed, said in ((["1"], Approval("allow")), (["escape"], refused())):
+    for pressed, said in ((["1"], Approval("allow")), (["escape"], deny_approval())):
         assert parse_approval(asyncio.run(Person(pressed).ask("Bash: r", permit("Bash", command="ls")))) == said
 
 

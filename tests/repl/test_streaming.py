@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.cli.repl.prose import Prose, lines_of
-from mainspring.cli.repl.streaming import LONGEST, MOST_LINES, Piece, Streaming
+from mainspring.cli.repl.prose import MarkdownText, lines_of
+from mainspring.cli.repl.streaming import LONGEST, MOST_LINES, MarkdownStream, SettledText
 
 EXAMPLES = min(100, settings().max_examples) if settings().derandomize else settings().max_examples  # each takes 10 ms
 
@@ -54,8 +54,8 @@ DOCUMENT = st.lists(st.tuples(BLOCKS, st.sampled_from(["\n\n", "\n\n", "\n", "\n
 )
 
 
-def pieces_of(text: str, sizes: list[int] | None = None) -> list[Piece]:
-    stream, settled, at = Streaming(), [], 0
+def pieces_of(text: str, sizes: list[int] | None = None) -> list[SettledText]:
+    stream, settled, at = MarkdownStream(), [], 0
     for size in sizes or []:
         settled += stream.add(text[at : at + size])
         at += size
@@ -64,8 +64,8 @@ def pieces_of(text: str, sizes: list[int] | None = None) -> list[Piece]:
     return settled + stream.end()
 
 
-def looks(pieces: list[Piece]) -> list[str]:
-    lines = [line for piece in pieces for line in lines_of(Prose(piece.markdown, piece.number), 60)]
+def looks(pieces: list[SettledText]) -> list[str]:
+    lines = [line for piece in pieces for line in lines_of(MarkdownText(piece.markdown, piece.number), 60)]
     return [line.plain for line in lines if line.plain.strip()]
 
 
@@ -79,13 +79,13 @@ def test_pieces_and_the_rest_are_the_text_and_do_not_depend_on_how_it_came(text:
 @settings(max_examples=EXAMPLES)
 @given(DOCUMENT)
 def test_a_document_looks_the_same_in_pieces(text: str) -> None:
-    assert looks(pieces_of(text)) == looks([Piece(text)])
+    assert looks(pieces_of(text)) == looks([SettledText(text)])
 
 
 @settings(max_examples=EXAMPLES)
 @given(SOUP)
 def test_the_worst_of_markdown_looks_the_same_in_pieces(text: str) -> None:
-    assert looks(pieces_of(text)) == looks([Piece(text)])
+    assert looks(pieces_of(text)) == looks([SettledText(text)])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_worst_of_markdown_looks_the_same_in_pieces(text: str) -> None:
     ],
 )
 def test_a_block_is_settled_as_soon_as_it_has_ended(text: str, settled: list[str]) -> None:
-    assert [piece.text for piece in Streaming().add(text)] == settled
+    assert [piece.text for piece in MarkdownStream().add(text)] == settled
 
 
 def test_items_go_on_with_the_numbers_of_their_list() -> None:
@@ -117,7 +117,7 @@ def test_a_long_fence_is_settled_in_parts_that_keep_their_language() -> None:
     pieces = pieces_of(text)
     assert "".join([piece.text for piece in pieces]) == text
     assert [piece.opened for piece in pieces] == ["", "```py\n", "```py\n", ""]
-    assert looks(pieces) == looks([Piece(text)])
+    assert looks(pieces) == looks([SettledText(text)])
 
 
 def test_no_blank_line_of_code_is_lost_between_parts() -> None:
@@ -127,16 +127,18 @@ def test_no_blank_line_of_code_is_lost_between_parts() -> None:
         drawn = [
             line.plain.rstrip()
             for piece in pieces_of(text)
-            for line in lines_of(Prose(piece.markdown, piece.number), 60, goes_on=bool(piece.opened))
+            for line in lines_of(MarkdownText(piece.markdown, piece.number), 60, goes_on=bool(piece.opened))
         ]
-        assert drawn == [line.plain.rstrip() for line in lines_of(Prose(text), 60)]
+        assert drawn == [line.plain.rstrip() for line in lines_of(MarkdownText(text), 60)]
 
 
 def test_a_long_table_keeps_its_head() -> None:
     text = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 900
     pieces = pieces_of(text)
     assert {piece.opened for piece in pieces[1:]} == {"| a | b |\n|---|---|\n"}
-    assert [line for line in looks(pieces) if "1" in line] == [line for line in looks([Piece(text)]) if "1" in line]
+    assert [line for line in looks(pieces) if "1" in line] == [
+        line for line in looks([SettledText(text)]) if "1" in line
+    ]
 
 
 @settings(max_examples=examples(20))
@@ -152,7 +154,7 @@ def test_a_paragraph_without_end_is_settled_in_parts(word: str, sizes: list[int]
 @pytest.mark.parametrize("repeated", ["word ", "code\n", "- a\n", "\n", "> a\n", "1\n=\n"])
 @pytest.mark.parametrize("begun", ["", "```\n"])
 def test_what_is_kept_back_stays_small_however_much_comes(begun: str, repeated: str) -> None:
-    stream = Streaming()
+    stream = MarkdownStream()
     stream.add(begun)
     for _ in range(30):
         stream.add(repeated * (1_000 // len(repeated)))
@@ -160,14 +162,14 @@ def test_what_is_kept_back_stays_small_however_much_comes(begun: str, repeated: 
 
 
 def test_the_tail_of_code_is_as_long_as_what_is_shown_of_it() -> None:
-    stream = Streaming()
+    stream = MarkdownStream()
     stream.add("```py\n" + "x = 1\n" * 50 + "y")
-    assert stream.tail(3) == Piece("x = 1\n" * 3 + "y", "```py\n", glued=True)
+    assert stream.tail(3) == SettledText("x = 1\n" * 3 + "y", "```py\n", glued=True)
     assert len(stream.tail(80).text.splitlines()) == 52
 
 
 def test_ten_thousand_deltas_are_cheap() -> None:
-    stream, began = Streaming(), time.process_time()
+    stream, began = MarkdownStream(), time.process_time()
     for at in range(10_000):
         stream.add("some text " if at % 50 else "the end.\n\n")
     assert time.process_time() - began < 1.0  # measured: 0.02 s; the rest is for machines that are busy

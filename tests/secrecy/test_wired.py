@@ -123,7 +123,7 @@ def test_our_process_is_closed_while_it_runs(serve: Serve) -> None:
 def test_a_crash_shows_no_key(tmp_path: Path) -> None:
     code = (
         "import sys, mainspring.cli.main as m; from mainspring.secrets.held import hold_secrets; "
-        f"hold_secrets({KEY!r}); m.run = lambda options: 1 / int({KEY!r}); m.main([])"
+        f"hold_secrets({KEY!r}); m.run_session = lambda options: 1 / int({KEY!r}); m.main([])"
     )
     env = {**os.environ, "MAINSPRING_HOME": str(tmp_path)}
     import sys

@@ -9,7 +9,7 @@ import pytest
 
 from mainspring.agent import rights
 from mainspring.agent.model import new_config
-from mainspring.cli.flags import parse
+from mainspring.cli.flags import parse_arguments
 from mainspring.engine.shared import EnginePolicy
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.settings.mcp_rules import explain_server_refusal as server_refusal
@@ -102,9 +102,9 @@ def test_a_denied_small_model_is_not_asked_for_side_calls() -> None:
 
 @pytest.mark.setting("autoCompactEnabled")
 def test_compaction(stage: Stage) -> None:
-    assert new_config(parse([]).session, stage.load()).auto_compact
+    assert new_config(parse_arguments([]).session, stage.load()).auto_compact
     stage.say("user", {"autoCompactEnabled": False})
-    assert not new_config(parse([]).session, stage.load()).auto_compact
+    assert not new_config(parse_arguments([]).session, stage.load()).auto_compact
 
 
 # --- MCP servers ----------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_project_only_hides_more_skills(stage: Stage) -> None:
 def test_the_administrators_allow_rules_alone(stage: Stage) -> None:
     stage.say("user", {"permissions": {"allow": ["Bash(ls)"], "deny": ["Bash(rm)"]}})
     stage.say("administrator", {"permissions": {"allow": ["Read"]}, "allowManagedPermissionRulesOnly": True})
-    options = parse(["--allowedTools", "Bash(pwd)", "--disallowedTools", "Bash(mv)"]).session
+    options = parse_arguments(["--allowedTools", "Bash(pwd)", "--disallowedTools", "Bash(mv)"]).session
     written = rights.collect_rules(options, stage.load(), "/")
     assert [(rule.behavior, rule.text) for rule in written] == [
         ("deny", "Bash(rm)"),
@@ -242,7 +242,7 @@ def test_the_administrators_allow_rules_alone(stage: Stage) -> None:
 def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> None:
     """Such as one that a client adds with its answer, or one that a resumed session had."""
     stage.say("administrator", {"allowManagedPermissionRulesOnly": True, "permissions": {"allow": ["Bash(ls)"]}})
-    gate = rights.new_gate(parse([]).session, stage.load(), str(stage.project), str(stage.base), ())
+    gate = rights.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
     standing = EnginePolicy("default", rules=("allow Bash(touch x)", "deny Read"))
     found = gate.policy(standing).rules
     assert ([str(rule.text) for rule in found.allow], len(found.deny)) == (["Bash(ls)"], 1)
@@ -252,7 +252,7 @@ def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> 
 
 def test_a_host_that_the_session_allows_is_none_of_the_administrators(stage: Stage) -> None:
     stage.say("administrator", {"sandbox": {"network": {"allowManagedDomainsOnly": True}}})
-    gate = rights.new_gate(parse([]).session, stage.load(), str(stage.project), str(stage.base), ())
+    gate = rights.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
     standing = EnginePolicy("default", rules=("allow WebFetch(domain:x.test)", "allow Bash(ls)"))
     assert [str(rule.text) for rule in gate.policy(standing).rules.allow] == ["Bash(ls)"]
 
@@ -271,7 +271,7 @@ def test_the_administrators_domains_alone(stage: Stage) -> None:
     assert settings.sandbox.domains == ("corp.test",)
     assert [one.shown for one in settings.effective if one.name.endswith("allowedDomains")] == ["corp.test"]
     assert texts(settings.sandbox.denied_domains) == ["x"]
-    options = parse(["--allowedTools", "WebFetch"]).session
+    options = parse_arguments(["--allowedTools", "WebFetch"]).session
     assert [rule.text for rule in rights.collect_rules(options, settings, "/")] == [
         "WebFetch(domain:corp.test)",
         "WebFetch(domain:x)",

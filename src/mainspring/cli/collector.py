@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 
-def begun() -> None:
+def freeze_garbage_collector() -> None:
     """All is loaded, and stays: the collector need not look at it again."""
     gc.freeze()
     gc.enable()

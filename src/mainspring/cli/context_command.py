@@ -58,9 +58,9 @@ def context(args: Namespace) -> int:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
-    loaded = taken(args.session_name, place) if args.session_name else latest(place)
-    made = reckoned(loaded, place, args.session)
-    lines = as_json_lines(made, loaded) if args.json else as_text(made, loaded)
+    loaded = load_named_session(args.session_name, place) if args.session_name else load_latest_session(place)
+    made = compute_context_report(loaded, place, args.session)
+    lines = report_to_json(made, loaded) if args.json else format_report(made, loaded)
     for line in lines:
         print(line)
     return 0
@@ -71,11 +71,11 @@ def lines_of(session_id: str) -> Iterator[str]:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
-    loaded = taken(session_id, place)
-    return as_text(reckoned(loaded, place, SessionOptions()), loaded)
+    loaded = load_named_session(session_id, place)
+    return format_report(compute_context_report(loaded, place, SessionOptions()), loaded)
 
 
-def reckoned(loaded: LoadedSession, place: SessionLocation, options: SessionOptions) -> ContextReport:
+def compute_context_report(loaded: LoadedSession, place: SessionLocation, options: SessionOptions) -> ContextReport:
     config = loaded.config or Config()
     return build_context_report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
 
@@ -83,21 +83,21 @@ def reckoned(loaded: LoadedSession, place: SessionLocation, options: SessionOpti
 # --- finding and reading it -------------------------------------------------------------------------------
 
 
-def taken(name: str, place: SessionLocation) -> LoadedSession:
+def load_named_session(name: str, place: SessionLocation) -> LoadedSession:
     file = find_session_by_name(name, place)
     if file is None:
         raise StartError(f"{format_no_session(name)}. {HOW}")
-    return read(Path(file))
+    return load_session_file(Path(file))
 
 
-def latest(place: SessionLocation) -> LoadedSession:
+def load_latest_session(place: SessionLocation) -> LoadedSession:
     file = find_newest_session(place.folder)
     if file is None:
         raise StartError(f"there is no session in '{place.folder}'. {HOW}")
-    return read(file)
+    return load_session_file(file)
 
 
-def read(file: Path) -> LoadedSession:
+def load_session_file(file: Path) -> LoadedSession:
     try:
         return load_session(file)
     except OSError as error:
@@ -109,7 +109,7 @@ def read(file: Path) -> LoadedSession:
 def told_by(loaded: LoadedSession) -> list[ReportEvent]:
     """All events. Which kind of compaction one answers, only a replay knows; where the file is not whole, none does."""
     with JournalReader(loaded.file) as reader:
-        replay = Listening(reader, TranscriptDecoder(reader.payload), loaded.config)
+        replay = RecordingReplay(reader, TranscriptDecoder(reader.payload), loaded.config)
         replay.begin(State(History()), CheckpointExtras())
         try:
             replay.run(0)
@@ -118,7 +118,7 @@ def told_by(loaded: LoadedSession) -> list[ReportEvent]:
         return replay.told
 
 
-class Listening(JournalReplay):
+class RecordingReplay(JournalReplay):
     """A replay that keeps the events, and what each was the answer to."""
 
     def __init__(self, reader: JournalReader, book: TranscriptDecoder, config: Config | None) -> None:
@@ -170,46 +170,52 @@ def style_in(place: SessionLocation, options: SessionOptions) -> PromptStyle | N
 # --- for people -------------------------------------------------------------------------------------------
 
 
-def as_text(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
-    yield from head(made, loaded)
+def format_report(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
+    yield from format_report_head(made, loaded)
     yield ""
     yield f"{'':<28}{'blocks':>7}{'tokens':>10}{'share':>8}{'cached':>11}{'fresh':>11}"
     for part in made.parts:
-        yield share(part, made.tokens)
-    yield f"{'in all':<35}{made.tokens:>10,}{'':>8}{dollars(made.cached):>11}{dollars(made.fresh):>11}"
+        yield format_share(part, made.tokens)
+    yield (
+        f"{'in all':<35}{made.tokens:>10,}{'':>8}{format_report_dollars(made.cached):>11}"
+        f"{format_report_dollars(made.fresh):>11}"
+    )
     yield PRICES
     if made.largest:
         yield "\nThe largest blocks:"
         yield f"{'turn':>6}{'tokens':>9}  what"
-        yield from map(large, made.largest)
+        yield from map(format_large_item, made.largest)
     yield from taken_out(made.removed)
 
 
-def head(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
+def format_report_head(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     yield f"Session {loaded.session_id}, {strip_control_characters(made.model)}"
     how = "as the API counted them" if made.counted else "an estimate, nobody counted"
     yield f"{made.tokens:,} of {made.window:,} tokens ({made.tokens / made.window:.1%}): {how}"
     if made.compact_at is None:
         yield "nothing is summed up by itself: automatic compaction is off"
     else:
-        yield f"summed up at {made.compact_at:,}: {away(made.compact_at - made.tokens)}"
-    yield f"blocked at {made.blocked_at:,}: {away(made.blocked_at - made.tokens)}"
+        yield f"summed up at {made.compact_at:,}: {format_tokens_away(made.compact_at - made.tokens)}"
+    yield f"blocked at {made.blocked_at:,}: {format_tokens_away(made.blocked_at - made.tokens)}"
 
 
-def away(tokens: int) -> str:
+def format_tokens_away(tokens: int) -> str:
     return f"{tokens:,} tokens away" if tokens > 0 else f"reached, {-tokens:,} tokens over"
 
 
-def share(part: ReportShare, whole: int) -> str:
+def format_share(part: ReportShare, whole: int) -> str:
     figures = f"{part.blocks:>7,}{part.tokens:>10,}{part.tokens / max(1, whole):>8.1%}"
-    return f"{clean(part.part)[:28]:<28}{figures}{dollars(part.cached):>11}{dollars(part.fresh):>11}"
+    return (
+        f"{sanitize_line(part.part)[:28]:<28}{figures}{format_report_dollars(part.cached):>11}"
+        f"{format_report_dollars(part.fresh):>11}"
+    )
 
 
-def large(block: LargeItem) -> str:
+def format_large_item(block: LargeItem) -> str:
     turn = f"{block.turn:,}" if block.turn else "-"
     tool = f" ({block.tool})" if block.tool and block.tool not in block.part else ""
     about = f": {block.about}" if block.about else ""
-    return f"{turn:>6}{block.tokens:>9,}  {clean(block.part + tool + about)}"[:80]
+    return f"{turn:>6}{block.tokens:>9,}  {sanitize_line(block.part + tool + about)}"[:80]
 
 
 def taken_out(removed: tuple[LayerTotals, ...]) -> Iterator[str]:
@@ -219,26 +225,26 @@ def taken_out(removed: tuple[LayerTotals, ...]) -> Iterator[str]:
     yield "\nTaken out, in the whole session:"
     yield f"{'layer':<16}{'times':>7}{'in vain':>9}{'tokens':>12}{'paid for it':>14}"
     for one in removed:
-        paid = dollars(one.cost) if one.cost else "-"
-        yield f"{clean(one.layer)[:16]:<16}{one.times:>7,}{one.failed:>9,}{one.freed:>12,}{paid:>14}"
+        paid = format_report_dollars(one.cost) if one.cost else "-"
+        yield f"{sanitize_line(one.layer)[:16]:<16}{one.times:>7,}{one.failed:>9,}{one.freed:>12,}{paid:>14}"
 
 
-def clean(text: str) -> str:
+def sanitize_line(text: str) -> str:
     """On one line, and without anything that a terminal obeys or nobody should see."""
     return " ".join(strip_control_characters(redact(text)).split())
 
 
-def dollars(nanos: int) -> str:
+def format_report_dollars(nanos: int) -> str:
     return f"${nanos / NANOS_PER_USD:.5f}"
 
 
 # --- for programs -----------------------------------------------------------------------------------------
 
 
-def as_json_lines(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
+def report_to_json(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     """One object. Prices and costs are nano-dollars, so that they can be added."""
     parts = [{**msgspec.to_builtins(part), "share": part.tokens / max(1, made.tokens)} for part in made.parts]
-    largest = [{**msgspec.to_builtins(block), "about": clean(block.about)} for block in made.largest]
+    largest = [{**msgspec.to_builtins(block), "about": sanitize_line(block.about)} for block in made.largest]
     figures = {
         **msgspec.to_builtins(made),
         "session_id": loaded.session_id,

@@ -25,15 +25,15 @@ from mainspring.agent.updates import (
 )
 from mainspring.agent.words import truncate
 from mainspring.agent.world import SessionParts
-from mainspring.cli.asking import Keyboard
-from mainspring.cli.collector import begun
-from mainspring.cli.flags import Arguments, readable
-from mainspring.cli.output import Output, Style, wants_colour
-from mainspring.cli.screen import Screen
-from mainspring.cli.signals import Signals, nothing
-from mainspring.cli.talk import Lines, Talk
-from mainspring.cli.typed import TypedAhead, ask, load_line_editing
-from mainspring.cli.wrap import AsItIs
+from mainspring.cli.asking import PlainHost
+from mainspring.cli.collector import freeze_garbage_collector
+from mainspring.cli.flags import Arguments, show_argument
+from mainspring.cli.output import TerminalOutput, TextStyle, wants_colour
+from mainspring.cli.screen import PlainScreen
+from mainspring.cli.signals import Signals, do_nothing
+from mainspring.cli.talk import LineWriter, TerminalSession
+from mainspring.cli.typed import TypedAhead, load_line_editing, read_typed_line
+from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Assistant, Message
 from mainspring.engine.wishes import parse_compact_command
 
@@ -41,10 +41,10 @@ MOST_ABSENT = 5  # names that are told
 LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again
 
 
-def converse(arguments: Arguments) -> int:
-    output = Output(colour=wants_colour(), wrap=AsItIs())
+def run_plain_conversation(arguments: Arguments) -> int:
+    output = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
     with Signals() as signals, asyncio.Runner() as runner:
-        keyboard = Keyboard(output, lambda: talk.session.permissions)
+        keyboard = PlainHost(output, lambda: talk.session.permissions)
         config = resolve_config(arguments.session, dict(os.environ))
         signals.check()
         ahead = TypedAhead()
@@ -55,28 +55,28 @@ def converse(arguments: Arguments) -> int:
             ahead.put_back()
 
         signals.kill = kill
-        begun()
-        greet(output, talk.world)
+        freeze_garbage_collector()
+        print_greeting(output, talk.world)
         load_line_editing()
         try:
             runner.run(talk.open())
-            said = readable(arguments.words[0]) if arguments.words else ask(signals, output)
+            said = show_argument(arguments.words[0]) if arguments.words else read_typed_line(signals, output)
             while said is not None:
-                if said.strip() and (meant := runner.run(understood(said, talk, output))):
+                if said.strip() and (meant := runner.run(expand_typed_line(said, talk, output))):
                     with ahead:
-                        runner.run(Turn(talk, output, signals).follow(meant))
-                said = ask(signals, output, keyboard.take_early())
+                        runner.run(PlainRun(talk, output, signals).follow(meant))
+                said = read_typed_line(signals, output, keyboard.take_early())
         finally:
             runner.run(talk.close())
     return 0
 
 
-async def new_talk(config: ResolvedConfig, output: Output, keyboard: Keyboard) -> Talk:
+async def new_talk(config: ResolvedConfig, output: TerminalOutput, keyboard: PlainHost) -> TerminalSession:
     """Raises `StartError`."""
-    return Talk(open_session(config, keyboard), output)
+    return TerminalSession(open_session(config, keyboard), output)
 
 
-async def understood(said: str, talk: Talk, output: Output) -> str:
+async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOutput) -> str:
     """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
     if said.startswith("!") and "\n" not in said:  # a paste is never run
         from mainspring.cli.own_commands import run_own
@@ -88,32 +88,32 @@ async def understood(said: str, talk: Talk, output: Output) -> str:
         return said
     from mainspring.cli import slash_words
 
-    return await slash_words.understood(word[1:], words.strip(), talk)
+    return await slash_words.run_slash_command(word[1:], words.strip(), talk)
 
 
-def tell_of_mentions(update: PromptExpanded, output: Lines) -> None:
+def tell_of_mentions(update: PromptExpanded, output: LineWriter) -> None:
     """A file that is not there, the model looks for in vain, and somebody pays for it."""
     for name in update.missing[:MOST_ABSENT]:
         shown = strip_control_characters(name)
-        output.line(f"There is no file '{shown}' here: '@{shown}' is sent as it stands.", Style.YELLOW)
+        output.line(f"There is no file '{shown}' here: '@{shown}' is sent as it stands.", TextStyle.YELLOW)
     for line in lines_of_attached(update.attached):
-        output.line(line, Style.DIM)
+        output.line(line, TextStyle.DIM)
 
 
-def greet(output: Lines, world: SessionParts) -> None:
+def print_greeting(output: LineWriter, world: SessionParts) -> None:
     about = world.about
-    output.line(f"mainspring, {about.model.name}. '/help' says more. Ctrl-D leaves.", Style.BOLD)
-    output.line(f"{len(about.tools)} tools. Mode: {about.mode}. {about.sandbox().capitalize()}.", Style.DIM)
+    output.line(f"mainspring, {about.model.name}. '/help' says more. Ctrl-D leaves.", TextStyle.BOLD)
+    output.line(f"{len(about.tools)} tools. Mode: {about.mode}. {about.sandbox().capitalize()}.", TextStyle.DIM)
     tell_of_last(output, world)
 
 
-def tell_of_last(output: Lines, world: SessionParts) -> None:
+def tell_of_last(output: LineWriter, world: SessionParts) -> None:
     """Who goes on with a session should know where."""
     last = next((m.text for m in world.session.state.history.newest_first() if is_said(m)), "")
     if last:
         words = truncate(" ".join(strip_control_characters(last).split()), LONGEST_LAST)
         output.line(
-            f"Going on with session '{world.about.session_id[:8]}', where this was said last: {words}", Style.DIM
+            f"Going on with session '{world.about.session_id[:8]}', where this was said last: {words}", TextStyle.DIM
         )
 
 
@@ -122,10 +122,10 @@ def is_said(message: Message) -> bool:
     return isinstance(message, Assistant) and bool(message.text.strip())
 
 
-class Turn:
-    def __init__(self, talk: Talk, output: Output, signals: Signals) -> None:
+class PlainRun:
+    def __init__(self, talk: TerminalSession, output: TerminalOutput, signals: Signals) -> None:
         self._talk, self._signals = talk, signals
-        self._screen = Screen(output, talk.model)
+        self._screen = PlainScreen(output, talk.model)
 
     async def follow(self, text: str) -> None:
         """To the end of all that comes of it."""
@@ -144,7 +144,7 @@ class Turn:
                     self._screen.waits_for(update.background)
                 self._show(update)
         finally:
-            signals.during(nothing)
+            signals.during(do_nothing)
         if waits and self._talk.world.agents.away:
             self._screen.stops_waiting()
 
@@ -158,7 +158,7 @@ class Turn:
             case PromptAnswered():
                 output.line(strip_control_characters(update.text))
             case PromptReturned():
-                output.line("(interrupted)", Style.YELLOW)
+                output.line("(interrupted)", TextStyle.YELLOW)
             case RunBroken():
                 screen.broke_off(str(update.error))
             case Notice():

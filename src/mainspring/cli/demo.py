@@ -12,11 +12,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mainspring.cli.demo_screen import Screen
-from mainspring.cli.demo_script import CONFIG, FILES, RUN_TESTS, TASK, script
-from mainspring.cli.demo_tools import BYPASS, demo_hands, demo_kit, succeeds
+from mainspring.cli.demo_screen import DemoScreen
+from mainspring.cli.demo_script import CONFIG, FILES, RUN_TESTS, TASK, make_demo_script
+from mainspring.cli.demo_tools import BYPASS, command_succeeds, demo_hands, demo_kit
 from mainspring.cli.interrupts import CtrlC
-from mainspring.cli.output import Output, is_terminal, wants_colour
+from mainspring.cli.output import TerminalOutput, is_terminal, wants_colour
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.reasons import Terminal
 from mainspring.engine.equipped import AgentDeps
@@ -32,17 +32,17 @@ QUICK_PACE = 1  # where nobody watches; without any, a reply would be complete b
 def demo(args: Namespace) -> int:
     """Returns the exit code: 0 only if the tests failed before, the loop completed, and the tests pass after."""
     keep: bool = args.keep
-    screen = Screen(Output(colour=wants_colour()))
-    with CtrlC() as ctrl_c, project(keep=keep) as folder:
+    screen = DemoScreen(TerminalOutput(colour=wants_colour()))
+    with CtrlC() as ctrl_c, make_demo_project(keep=keep) as folder:
         screen.opening(folder, keep=keep)
-        repaired = ctrl_c.run(repair(folder, screen))
+        repaired = ctrl_c.run(repair_project(folder, screen))
     if keep:
         screen.kept(folder)
     return 0 if repaired else 1
 
 
 @contextmanager
-def project(*, keep: bool) -> Generator[Path]:
+def make_demo_project(*, keep: bool) -> Generator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="mainspring-demo-"))
     try:
         for name, text in FILES.items():
@@ -53,21 +53,21 @@ def project(*, keep: bool) -> Generator[Path]:
             shutil.rmtree(folder)
 
 
-async def repair(folder: Path, screen: Screen) -> bool:
+async def repair_project(folder: Path, screen: DemoScreen) -> bool:
     kit = demo_kit(folder, harmless=RUN_TESTS)  # running the tests changes nothing
     try:
-        before = await succeeds(RUN_TESTS, kit)
+        before = await command_succeeds(RUN_TESTS, kit)
         screen.prompt(TASK)
-        terminal = await run(kit, screen)
-        after = await succeeds(RUN_TESTS, kit)
+        terminal = await run_demo_session(kit, screen)
+        after = await command_succeeds(RUN_TESTS, kit)
     finally:
         await kit.close()
     screen.check(before=before, after=after)
     return not before and terminal is Terminal.COMPLETED and after
 
 
-async def run(kit: BuiltinTools, screen: Screen) -> Terminal:
-    model = Scripted(script(READABLE_PACE if is_terminal() else QUICK_PACE))
+async def run_demo_session(kit: BuiltinTools, screen: DemoScreen) -> Terminal:
+    model = Scripted(make_demo_script(READABLE_PACE if is_terminal() else QUICK_PACE))
     deps = AgentDeps(model, demo_hands(kit))
     session = EngineSession(deps, CONFIG, side_jobs=deps.side_jobs, describe=deps.describe)
     session.shared.policy = EnginePolicy(BYPASS)

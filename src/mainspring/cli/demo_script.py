@@ -80,6 +80,6 @@ SCRIPT: tuple[ScriptedReply, ...] = (
 )
 
 
-def script(pace: int) -> list[ScriptedReply]:
+def make_demo_script(pace: int) -> list[ScriptedReply]:
     """With so many milliseconds before each piece."""
     return [replace(reply, pace=pace) for reply in SCRIPT]

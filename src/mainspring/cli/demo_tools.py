@@ -37,7 +37,7 @@ def demo_hands(kit: BuiltinTools) -> Toolset:
     return Toolset(kit.offers(("Read", "Edit", "Bash")), place=kit.place, gate=PermissionChecker(folders=(folder,)))
 
 
-async def succeeds(command: str, kit: BuiltinTools) -> bool:
+async def command_succeeds(command: str, kit: BuiltinTools) -> bool:
     """Outside of the loop."""
     shell = find_program("bash", path=os.environ.get("PATH", "")) or "/bin/sh"
     ended = await kit.children.run(ProcessSpec((shell, "-c", command), kit.place.root, kit.env, ProcessLimits(SECONDS)))

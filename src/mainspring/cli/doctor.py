@@ -19,8 +19,8 @@ import msgspec
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.settings import settings_of
-from mainspring.cli.doctor_checks import CHECKS, Finding, Here, State
-from mainspring.cli.doctor_servers import endpoints, online
+from mainspring.cli.doctor_checks import CHECKS, CheckState, DoctorContext, Finding
+from mainspring.cli.doctor_servers import check_endpoints, check_online
 from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
@@ -33,62 +33,64 @@ INDENT = " " * 20
 
 def doctor(args: Namespace) -> int:
     findings: list[Finding] = []
-    for raw in examined(args.session, is_online=args.online):
-        found = Finding(raw.name, raw.state, clean(raw.words), clean(raw.way_out))
+    for raw in run_checks(args.session, is_online=args.online):
+        found = Finding(raw.name, raw.state, sanitize_finding(raw.words), sanitize_finding(raw.way_out))
         findings.append(found)
         if not args.json:
-            print(as_lines(found), flush=True)
-    problems = [found for found in findings if found.state is State.PROBLEM]
+            print(format_finding(found), flush=True)
+    problems = [found for found in findings if found.state is CheckState.PROBLEM]
     if args.json:
-        print(as_json(findings).decode())
+        print(findings_to_json(findings).decode())
     else:
-        print(f"\n{summary(len(problems))}")
+        print(f"\n{format_doctor_summary(len(problems))}")
     return 1 if problems else 0
 
 
-def examined(options: SessionOptions, *, is_online: bool = False) -> Iterator[Finding]:
+def run_checks(options: SessionOptions, *, is_online: bool = False) -> Iterator[Finding]:
     """Settings that stop every start are a finding, too: the rest is looked at without them."""
     cwd, environ = os.getcwd(), dict(os.environ)  # noqa: PTH109  # as elsewhere: paths are texts
     try:
         settings = settings_of(options, cwd, environ)
     except StartError as error:
-        yield Finding("settings", State.PROBLEM, str(error), "mend the file that is named: until then nothing starts")
+        yield Finding(
+            "settings", CheckState.PROBLEM, str(error), "mend the file that is named: until then nothing starts"
+        )
         settings = Settings()
     environ |= settings.own_env
-    here = Here(options, cwd, environ, home_folder(os.environ), settings, is_online)
+    here = DoctorContext(options, cwd, environ, home_folder(os.environ), settings, is_online)
     for check in CHECKS:
         yield from check(here)
-    yield from endpoints(here)
+    yield from check_endpoints(here)
     if is_online:
-        yield from online(here)
+        yield from check_online(here)
 
 
-def clean(text: str) -> str:
+def sanitize_finding(text: str) -> str:
     return strip_control_characters(redact(text)).replace("\n", " ")
 
 
-def as_lines(found: Finding) -> str:
+def format_finding(found: Finding) -> str:
     head = f"{found.state:<8}  {found.name:<10}"
-    lines = folded(found.words, head)
-    return f"{lines}\n{folded(found.way_out, f'{INDENT}-> ')}" if found.way_out else lines
+    lines = wrap_paragraph(found.words, head)
+    return f"{lines}\n{wrap_paragraph(found.way_out, f'{INDENT}-> ')}" if found.way_out else lines
 
 
-def folded(text: str, head: str) -> str:
+def wrap_paragraph(text: str, head: str) -> str:
     """A path is never broken: it may be copied from here."""
     return fill(
         text, WIDTH, initial_indent=head, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
     )
 
 
-def as_json(findings: list[Finding]) -> bytes:
-    ok = all(found.state is not State.PROBLEM for found in findings)
+def findings_to_json(findings: list[Finding]) -> bytes:
+    ok = all(found.state is not CheckState.PROBLEM for found in findings)
     checks = [
         {"name": found.name, "state": found.state, "says": found.words, "way_out": found.way_out} for found in findings
     ]
     return msgspec.json.format(msgspec.json.encode({"ok": ok, "version": __version__, "checks": checks}))
 
 
-def summary(problems: int) -> str:
+def format_doctor_summary(problems: int) -> str:
     if not problems:
         return "No problem was found."
     return f"{problems} problem{'s' if problems > 1 else ''}. After each arrow stands the way out."

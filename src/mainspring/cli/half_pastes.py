@@ -22,7 +22,7 @@ def never_deaf(numbers: Iterable[int]) -> Generator[None]:
     ours, its = os.pipe()
     os.set_blocking(its, False)  # Python asks for it
     terminal, settings, over = os.dup(0), termios.tcgetattr(0), threading.Event()
-    watcher = threading.Thread(target=watch, args=(ours, frozenset(numbers), over), daemon=True)
+    watcher = threading.Thread(target=watch_for_pastes, args=(ours, frozenset(numbers), over), daemon=True)
     watcher.start()
     before = signal.set_wakeup_fd(its, warn_on_full_buffer=False)
     try:
@@ -39,7 +39,7 @@ def never_deaf(numbers: Iterable[int]) -> Generator[None]:
             os.close(fd)
 
 
-def watch(signals: int, numbers: frozenset[int], over: threading.Event) -> None:
+def watch_for_pastes(signals: int, numbers: frozenset[int], over: threading.Event) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are to interrupt the read, not us
     while heard := os.read(signals, 512):
         if not numbers.isdisjoint(heard) and not over.wait(SOON):

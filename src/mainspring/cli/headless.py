@@ -15,11 +15,11 @@ from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
 from mainspring.agent.sessions import OpenedSession, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, Notice, PromptAnswered, PromptBlocked, PromptExpanded, RunBroken
-from mainspring.cli.collector import begun
+from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments
-from mainspring.cli.signals import Signals, nothing
-from mainspring.cli.stdin import prompt
-from mainspring.cli.stdout import Pipe
+from mainspring.cli.signals import Signals, do_nothing
+from mainspring.cli.stdin import read_piped_prompt
+from mainspring.cli.stdout import StdoutWriter
 from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Retrying
@@ -32,13 +32,13 @@ WORTH_KNOWING: dict[Cause, str] = {
 Write = Callable[[bytes], Awaitable[None]]
 
 
-def headless(arguments: Arguments) -> int:
+def run_print_mode(arguments: Arguments) -> int:
     with Signals() as signals:
         config = resolve_config(arguments.session, dict(os.environ))
         signals.check()
-        given = signals.heard_at_once(lambda: prompt(arguments.words))  # and from then on where it is safe
+        given = signals.heard_at_once(lambda: read_piped_prompt(arguments.words))  # and from then on where it is safe
         opened = opened_or_told(config, arguments.output_format)
-        code = asyncio.run(drive(config, opened, given, arguments.output_format, signals))
+        code = asyncio.run(drive_session(config, opened, given, arguments.output_format, signals))
     return signals.code or code
 
 
@@ -55,14 +55,14 @@ def opened_or_told(config: ResolvedConfig, output_format: str) -> OpenedSession:
         raise
 
 
-async def drive(
+async def drive_session(
     config: ResolvedConfig, opened: OpenedSession, given: Prompt, output_format: str, signals: Signals
 ) -> int:
     deltas = config.options.include_partial_messages
     session = open_session(config, opened=opened, deltas=deltas)
     signals.kill = session.kill
-    begun()
-    output = new_output(session, output_format, Pipe().write)
+    freeze_garbage_collector()
+    output = new_output(session, output_format, StdoutWriter().write)
     try:
         await session.start()
         await session.submit(given)
@@ -76,7 +76,7 @@ async def drive(
                 break
         await output.finish()
     finally:
-        signals.during(nothing)  # the loop is about to end
+        signals.during(do_nothing)  # the loop is about to end
         await session.close()
     return 1 if output.failed else signals.code
 
@@ -97,16 +97,16 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
 def new_output(session: AgentSession, output_format: str, write: Write) -> Printed:
     if output_format == "text":
-        return Bare(session, write)
-    from mainspring.cli.framed import framed  # who asks for text does not pay for frames
+        return TextOutput(session, write)
+    from mainspring.cli.framed import make_json_output  # who asks for text does not pay for frames
 
-    return framed(session, output_format, write)
+    return make_json_output(session, output_format, write)
 
 
 LONG_WAIT = 4_000  # milliseconds; from the fourth try on
 
 
-class Bare:
+class TextOutput:
     """The answer alone (settled 33); what went wrong goes to standard error."""
 
     def __init__(self, session: AgentSession, write: Write) -> None:
@@ -121,7 +121,7 @@ class Bare:
                 self._failure = update.failure
             case Retrying() if update.delay >= LONG_WAIT:  # shorter ones are nobody's concern
                 why = update.failure.detail or update.failure.kind
-                complain(f"{why}; trying again in {update.delay / 1_000:.0f} s")
+                print_complaint(f"{why}; trying again in {update.delay / 1_000:.0f} s")
             case Result():
                 await self._end(update)
             case PromptBlocked():
@@ -130,10 +130,10 @@ class Bare:
                 await self._put(update.text)
             case RunBroken():
                 self.failed = True
-                complain(f"the run broke off: {update.error}")
+                print_complaint(f"the run broke off: {update.error}")
             case PromptExpanded():
                 for name in update.missing:
-                    complain(f"there is no file '{name}' here: '@{name}' is sent as it stands")
+                    print_complaint(f"there is no file '{name}' here: '@{name}' is sent as it stands")
             case Notice():
                 self._session.config.options.say(update.text)
             case _:
@@ -148,12 +148,12 @@ class Bare:
         self._answer = out.text or "" if partial or not out.is_error else ""
         if out.is_error:
             await self.finish()
-            complain(out.words)
+            print_complaint(out.words)
             return
         if not self._session.has_more:
             await self.finish()
         if result.cause in WORTH_KNOWING:
-            complain(WORTH_KNOWING[result.cause])
+            print_complaint(WORTH_KNOWING[result.cause])
 
     async def finish(self) -> None:
         text, self._answer = self._answer, ""
@@ -165,7 +165,7 @@ class Bare:
             await self._write(shown.rstrip("\n").encode(errors="replace") + b"\n")
 
 
-def complain(words: str) -> None:
+def print_complaint(words: str) -> None:
     from mainspring.secrets.redaction import redact
 
     print(f"mainspring: {strip_control_characters(redact(words))}", file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ MOST_WAITING = 256  # chunks: whoever writes faster than we read has to wait
 LONGEST = 1 << 27  # bytes of a line: more than any window holds, as base64
 
 
-async def lines(fd: int = 0) -> AsyncGenerator[bytes, None]:
+async def read_stdin_lines(fd: int = 0) -> AsyncGenerator[bytes, None]:
     """Raises `BadLineError` for one that never ends."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[bytes] = asyncio.Queue()

@@ -34,13 +34,13 @@ More: docs/cli.md
 
 
 def help_text() -> str:
-    now = [entry(flag, flag.help) for flag in FLAGS if not flag.later]
-    later = [entry(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later]
+    now = [format_flag(flag, flag.help) for flag in FLAGS if not flag.later]
+    later = [format_flag(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later]
     commands = [row(f"  {name}", about) for name, about in SUBCOMMANDS.items()]
     return "".join([USAGE, *commands, ABOUT, "Flags:\n", *now, LATER, *later, ENDS])
 
 
-def entry(flag: Flag, words: str) -> str:
+def format_flag(flag: Flag, words: str) -> str:
     short = [name for name in flag.also if len(name) == 2]
     left = f"  {', '.join([*short, flag.name])}" + (f" {flag.value}" if flag.value else "")
     return row(left, words)
@@ -55,14 +55,14 @@ def row(left: str, words: str) -> str:
 
 def flags_table() -> str:
     """For docs/cli.md; a test compares."""
-    rows = [f"| {spellings(flag)} | {flag.help} | {honoured(flag)} |\n" for flag in FLAGS]
+    rows = [f"| {format_spellings(flag)} | {flag.help} | {describe_support(flag)} |\n" for flag in FLAGS]
     return "| flag | what it does | honoured |\n| --- | --- | --- |\n" + "".join(rows)
 
 
-def honoured(flag: Flag) -> str:
+def describe_support(flag: Flag) -> str:
     return f"not yet: {flag.later}" if flag.later else "yes"
 
 
-def spellings(flag: Flag) -> str:
+def format_spellings(flag: Flag) -> str:
     value = f" {flag.value}".replace("|", "\\|") if flag.value else ""
     return ", ".join([f"`{name}`" for name in flag.also] + [f"`{flag.name}{value}`"])

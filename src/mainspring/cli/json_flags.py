@@ -9,31 +9,31 @@ import msgspec
 
 from mainspring.agent.json_options import read_option
 from mainspring.agent.options import OptionError
-from mainspring.cli.flags import spell
-from mainspring.cli.telling import tell
+from mainspring.cli.flags import spell_option
+from mainspring.cli.telling import print_stderr
 
 
 def read_json_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of them that are JSON. Raises `OptionError`."""
     read: dict[str, Any] = {}
     if "settings" in given:
-        read["settings"] = read_option("settings", given["settings"], spell)
+        read["settings"] = read_option("settings", given["settings"], spell_option)
     if "mcp_servers" in given:
-        read["mcp_servers"] = tuple([read_option("mcp_servers", text, spell) for text in given["mcp_servers"]])
+        read["mcp_servers"] = tuple([read_option("mcp_servers", text, spell_option) for text in given["mcp_servers"]])
     if "output_schema" in given:
-        read["output_schema"] = decode("output_schema", given["output_schema"], "")
+        read["output_schema"] = decode_json_flag("output_schema", given["output_schema"], "")
     if "agents" in given:
-        read["agents"] = decode("agents", given["agents"], "it is no object of agents by name: ")
+        read["agents"] = decode_json_flag("agents", given["agents"], "it is no object of agents by name: ")
         for name in named_twice(given["agents"]):
-            tell(f"'--agents' has '{name}' twice: the last one counts")
+            print_stderr(f"'--agents' has '{name}' twice: the last one counts")
     return read
 
 
-def decode(option: str, text: str, why: str) -> dict[str, Any]:
+def decode_json_flag(option: str, text: str, why: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise OptionError(option, f" cannot be understood: {why}{error}", spell=spell) from None
+        raise OptionError(option, f" cannot be understood: {why}{error}", spell=spell_option) from None
 
 
 def named_twice(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import SUBCOMMANDS, Arguments, near, parse
+from mainspring.cli.flags import SUBCOMMANDS, Arguments, find_near_flag, parse_arguments
 from mainspring.cli.terminal_output import protect_terminal
 from mainspring.version import __version__
 
@@ -27,33 +27,33 @@ EIO = 5  # the terminal is gone; `errno` would take half a millisecond to load
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    sys.excepthook = crashed
+    sys.excepthook = report_crash
     unprotect = protect_terminal()
     gc.disable()  # what is loaded stays: to look through it again and again would take 6 ms of the start
     try:
-        code = to_the_end(argv)
+        code = run_to_exit(argv)
     finally:
         gc.enable()
     unprotect()  # not after a crash, whose traceback is still to come
     return code
 
 
-def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     from mainspring.secrets.crash import print_crash
 
     print_crash(kind, error, trace)
 
 
-def to_the_end(argv: Sequence[str] | None) -> int:
+def run_to_exit(argv: Sequence[str] | None) -> int:
     try:
         try:
             occupy_standard_descriptors()
             words = list(sys.argv[1:] if argv is None else argv)
-            return run_subcommand(words) if words and words[0] in SUBCOMMANDS else run(parse(words))
+            return run_subcommand(words) if words and words[0] in SUBCOMMANDS else run_session(parse_arguments(words))
         finally:
             print(end="", flush=True)  # here, and not while Python shuts down, a closed pipe can still be caught
     except StartError as error:
-        return failed(error)
+        return report_error(error)
     except KeyboardInterrupt:
         after_the_echo = "\n" if sys.stderr.isatty() else ""  # a terminal has just shown "^C"
         print(f"{after_the_echo}mainspring: interrupted", file=sys.stderr)
@@ -66,7 +66,7 @@ def to_the_end(argv: Sequence[str] | None) -> int:
         if error.errno == EIO:
             discard_output(2)
             return HUNG_UP
-        return failed(error)
+        return report_error(error)
 
 
 def run_subcommand(words: list[str]) -> int:
@@ -78,7 +78,7 @@ def run_subcommand(words: list[str]) -> int:
         return end.code if isinstance(end.code, int) else 0
 
 
-def run(arguments: Arguments) -> int:
+def run_session(arguments: Arguments) -> int:
     if arguments.help:
         from mainspring.cli.help import help_text
 
@@ -90,21 +90,21 @@ def run(arguments: Arguments) -> int:
     if arguments.words and arguments.words[0] in SUBCOMMANDS and not arguments.print:
         name = arguments.words[0]
         raise StartError(f"'{name}' is a subcommand: put it first, 'mainspring {name} ...'")
-    return talk(arguments)
+    return run_conversation(arguments)
 
 
-def talk(arguments: Arguments) -> int:
+def run_conversation(arguments: Arguments) -> int:
     """Once, or line by line where somebody sits in front of it."""
     if sys.stdout is None:
         raise StartError("standard output is closed: nobody would see the answer. '> /dev/null' throws it away")
-    once = arguments.print or arguments.input_format == "stream-json" or not in_front_of_a_terminal()
+    once = arguments.print or arguments.input_format == "stream-json" or not is_interactive()
     if not arguments.print:
         check_word(arguments, sure=not once)
     if not once:
         check_conversation(arguments)
-    from mainspring.cli.signals import undisturbed
+    from mainspring.cli.signals import defer_signals
 
-    with undisturbed():
+    with defer_signals():
         load_msgspec()
         from mainspring.core.errors import UsageError
         from mainspring.secrets.hardening import harden_process
@@ -113,11 +113,11 @@ def talk(arguments: Arguments) -> int:
         if arguments.input_format == "stream-json":
             from mainspring.cli.pipe import serve as begin
         elif once:
-            from mainspring.cli.headless import headless as begin
+            from mainspring.cli.headless import run_print_mode as begin
         elif arguments.plain or not can_draw():
-            from mainspring.cli.conversation import converse as begin
+            from mainspring.cli.conversation import run_plain_conversation as begin
         else:
-            from mainspring.cli.repl.start import converse as begin
+            from mainspring.cli.repl.start import run_terminal as begin
     try:
         return begin(arguments)
     except UsageError as error:  # an address or a proxy in the environment that is none
@@ -148,7 +148,7 @@ def check_word(arguments: Arguments, *, sure: bool) -> None:
     if len(arguments.words) != 1 or " " in arguments.words[0]:
         return
     word = arguments.words[0]
-    hint = near(word, SUBCOMMANDS)
+    hint = find_near_flag(word, SUBCOMMANDS)
     if sure or hint:
         raise StartError(f"unknown command '{word}'{hint or '.'} If it is a prompt: 'mainspring -p {word}'")
 
@@ -158,7 +158,7 @@ def can_draw() -> bool:
     return os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
-def in_front_of_a_terminal() -> bool:
+def is_interactive() -> bool:
     return os.isatty(0) and os.isatty(1)
 
 
@@ -173,7 +173,7 @@ def occupy_standard_descriptors() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # as long as we live
 
 
-def failed(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     from mainspring.secrets.redaction import redact
 
     print(f"mainspring: {redact(str(error))}{see_also(error)}", file=sys.stderr)

@@ -47,14 +47,14 @@ def mcp(args: Namespace) -> int:
             McpConfigInput(options, settings, environ, cwd, lambda: is_trusted_folder(home_folder(environ), cwd))
         )
     )
-    states = asyncio.run(look(found, options, settings, environ, cwd)) if found.servers else []
+    states = asyncio.run(connect_and_describe(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
     if args.json:
         import json
 
-        print(json.dumps(redacted({"mcpServers": states, "problems": list(found.problems)}), indent=2))
+        print(json.dumps(redact_values({"mcpServers": states, "problems": list(found.problems)}), indent=2))
     else:
-        shown = [line for state in states for line in lines(state)]
+        shown = [line for state in states for line in format_server_state(state)]
         print(
             strip_control_characters(
                 redact("\n".join([*shown, *[f"! {problem}" for problem in found.problems]]) or NONE)
@@ -64,16 +64,16 @@ def mcp(args: Namespace) -> int:
     return 0 if fine and not found.problems else 1
 
 
-def redacted(value: object) -> object:
+def redact_values(value: object) -> object:
     """Every text in it, names of fields included: most of them are a server's own words."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {redact(name): redacted(one) for name, one in cast("dict[str, object]", value).items()}
-    return [redacted(one) for one in cast("list[object]", value)] if isinstance(value, list) else value
+        return {redact(name): redact_values(one) for name, one in cast("dict[str, object]", value).items()}
+    return [redact_values(one) for one in cast("list[object]", value)] if isinstance(value, list) else value
 
 
-async def look(
+async def connect_and_describe(
     found: McpConfig, options: SessionOptions, settings: Settings, environ: dict[str, str], cwd: str
 ) -> list[dict[str, Any]]:
     from mainspring.processes.environment import child_environment
@@ -90,10 +90,10 @@ async def look(
     finally:
         await servers.close()
         await kit.close()
-    return with_notes(states, said)
+    return add_server_notes(states, said)
 
 
-def with_notes(states: list[dict[str, Any]], said: list[str]) -> list[dict[str, Any]]:
+def add_server_notes(states: list[dict[str, Any]], said: list[str]) -> list[dict[str, Any]]:
     """What was told of one server stands with it."""
     for state in states:
         notes = [words for words in said if f"the MCP server '{state['name']}'" in words and "error" not in state]
@@ -102,7 +102,7 @@ def with_notes(states: list[dict[str, Any]], said: list[str]) -> list[dict[str, 
     return states
 
 
-def lines(state: dict[str, Any]) -> list[str]:
+def format_server_state(state: dict[str, Any]) -> list[str]:
     about = state.get("serverInfo", {})
     version = f" ({about['name']} {about['version']})".replace(" )", ")") if about else ""
     found = [f"{state['name']}: {state['status']}{version}{': ' + state['error'] if 'error' in state else ''}"]

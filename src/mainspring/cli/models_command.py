@@ -15,7 +15,7 @@ import msgspec
 from mainspring.agent.model import apply_model_settings, new_config
 from mainspring.agent.options import StartError
 from mainspring.agent.settings import settings_of
-from mainspring.cli.offers import Offered, asked, servers_in
+from mainspring.cli.offers import OfferedModels, ask_model_servers, servers_in
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.models import AS_OF, MODELS, Model, model_named
 from mainspring.core.money import Price
@@ -33,16 +33,16 @@ MORE = "'mainspring models --ask' asks the servers what they offer"
 
 def models(args: Namespace) -> int:
     settings = settings_of(args.session, os.getcwd(), os.environ)  # noqa: PTH109  # pathlib takes 8 ms to load
-    offers: tuple[Offered, ...] | None = None
+    offers: tuple[OfferedModels, ...] | None = None
     if args.ask:
         config = new_config(args.session, settings)
         names = [model.name for model in (config.model, *config.fallbacks)]
         servers = servers_in(settings, dict(os.environ) | settings.own_env, names)
         if not servers:
             raise StartError(NO_SERVER)
-        offers = asyncio.run(asked(servers))
+        offers = asyncio.run(ask_model_servers(servers))
     known = known_models(settings)
-    lines = as_json(known, settings, offers) if args.json else as_table(known, settings, offers)
+    lines = models_to_json(known, settings, offers) if args.json else format_model_table(known, settings, offers)
     for line in lines:
         print(line)
     return 1 if any(offer.error for offer in offers or ()) else 0
@@ -57,9 +57,11 @@ def known_models(settings: Settings) -> list[Model]:
 # --- for people -------------------------------------------------------------------------------------------
 
 
-def as_table(known: Iterable[Model], settings: Settings, offers: tuple[Offered, ...] | None) -> Iterable[str]:
+def format_model_table(
+    known: Iterable[Model], settings: Settings, offers: tuple[OfferedModels, ...] | None
+) -> Iterable[str]:
     head = ("model", "window", "output", "input $", "cached $", "output $", "")
-    rows = [head, *[row(model, source(model, settings)) for model in known]]
+    rows = [head, *[format_model_row(model, describe_model_source(model, settings)) for model in known]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for each in rows:
         cells = [each[0].ljust(widths[0]), *map(str.rjust, each[1:-1], widths[1:-1]), each[-1]]
@@ -72,14 +74,14 @@ def as_table(known: Iterable[Model], settings: Settings, offers: tuple[Offered, 
         yield MORE
 
 
-def row(model: Model, source: str) -> tuple[str, ...]:
+def format_model_row(model: Model, source: str) -> tuple[str, ...]:
     price = model.price
     above = (
-        f"{dollars(price.above.input)}/{dollars(price.above.output)} above {price.above_tokens:,}"
+        f"{format_dollars(price.above.input)}/{format_dollars(price.above.output)} above {price.above_tokens:,}"
         if price.above
         else ""
     )
-    figures = (dollars(price.input), dollars(price.cache_read), dollars(price.output))
+    figures = (format_dollars(price.input), format_dollars(price.cache_read), format_dollars(price.output))
     return (
         model.name,
         f"{model.window:,}",
@@ -89,20 +91,20 @@ def row(model: Model, source: str) -> tuple[str, ...]:
     )
 
 
-def source(model: Model, settings: Settings) -> str:
+def describe_model_source(model: Model, settings: Settings) -> str:
     entry = next((entry for entry in settings.models if entry.name == model.name), None)
     if entry is None:
         return ""
     return "settings, no tools" if entry.tools is False else "settings"
 
 
-def dollars(nanos: int) -> str:
+def format_dollars(nanos: int) -> str:
     """At least cents, and no more digits than there are."""
     usd = nanos / NANOS_PER_DOLLAR_A_MILLION
     return f"{usd:.3f}".removesuffix("0")
 
 
-def offer_lines(offer: Offered) -> Iterable[str]:
+def offer_lines(offer: OfferedModels) -> Iterable[str]:
     if offer.error:
         yield f"{offer.url} ({offer.named_by}): {offer.error}"
         return
@@ -114,7 +116,9 @@ def offer_lines(offer: Offered) -> Iterable[str]:
 # --- for programs ---------------------------------------------------------------------------------------------
 
 
-def as_json(known: Iterable[Model], settings: Settings, offers: tuple[Offered, ...] | None) -> Iterable[str]:
+def models_to_json(
+    known: Iterable[Model], settings: Settings, offers: tuple[OfferedModels, ...] | None
+) -> Iterable[str]:
     told: dict[str, Any] = {
         "as_of": AS_OF,
         "models": [
@@ -122,10 +126,10 @@ def as_json(known: Iterable[Model], settings: Settings, offers: tuple[Offered, .
                 "name": model.name,
                 "window": model.window,
                 "max_output": model.max_output,
-                **prices(model.price),
+                **prices_to_json(model.price),
                 "above_tokens": model.price.above_tokens or None,
-                "above": prices(model.price.above) if model.price.above else None,
-                "source": source(model, settings) or "table",
+                "above": prices_to_json(model.price.above) if model.price.above else None,
+                "source": describe_model_source(model, settings) or "table",
             }
             for model in known
         ],
@@ -143,6 +147,6 @@ def as_json(known: Iterable[Model], settings: Settings, offers: tuple[Offered, .
     yield msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
 
 
-def prices(price: Price) -> dict[str, float]:
+def prices_to_json(price: Price) -> dict[str, float]:
     fields = ("input", "cache_write", "cache_write_1h", "cache_read", "output")
     return {f"{name}_usd": getattr(price, name) / NANOS_PER_DOLLAR_A_MILLION for name in fields}

@@ -29,7 +29,7 @@ PATIENCE = 20.0  # seconds for a list that takes milliseconds
 LARGEST = 8 * 1024 * 1024  # bytes; OpenRouter's, with some hundred models, has half of one
 
 
-class Server(Bundle):
+class ModelEndpoint(Bundle):
     """Who is asked, and how."""
 
     named_by: str  # where its address came from
@@ -39,7 +39,7 @@ class Server(Bundle):
     endpoint: Endpoint | None = None  # None: the one that is set for Anthropic's protocol
 
 
-class Offered(Value):
+class OfferedModels(Value):
     """What a server said."""
 
     url: str
@@ -49,9 +49,9 @@ class Offered(Value):
     status: int = 0  # of its answer; 0: there was none
 
 
-def servers_in(settings: Settings, environment: Environment, models: Iterable[str] = ()) -> tuple[Server, ...]:
+def servers_in(settings: Settings, environment: Environment, models: Iterable[str] = ()) -> tuple[ModelEndpoint, ...]:
     """Each once. `environment`: with what the user's settings add. `models` are those that a run would ask."""
-    ours = at_home(settings, environment)
+    ours = find_anthropic_endpoint(settings, environment)
     found = {ours.url: ours} if ours is not None else {}
     for endpoint in find_configured_endpoints(settings, environment, models):
         server = server_at(endpoint, environment)
@@ -59,7 +59,7 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
     return tuple(found.values())
 
 
-def at_home(settings: Settings, environment: Environment) -> Server | None:
+def find_anthropic_endpoint(settings: Settings, environment: Environment) -> ModelEndpoint | None:
     """Anthropic's, or what stands in its place; None if neither a key nor an address is there."""
     from mainspring.providers.anthropic import HOME
     from mainspring.providers.asking import ApiKey
@@ -69,27 +69,29 @@ def at_home(settings: Settings, environment: Environment) -> Server | None:
     if not key.is_any and not address:
         return None
     proof = ApiKey(key.value, key.header, key.refresh)
-    return Server("api.baseUrl" if address else key.source, in_claude_s_way(address or HOME), proof, versioned())
+    return ModelEndpoint(
+        "api.baseUrl" if address else key.source, models_url(address or HOME), proof, make_version_headers()
+    )
 
 
-def server_at(endpoint: Endpoint, environment: Environment) -> Server:
+def server_at(endpoint: Endpoint, environment: Environment) -> ModelEndpoint:
     from mainspring.providers.asking import ApiKey
     from mainspring.providers.openai import add_version_path, azure_base_url
 
     value, name = key_of(endpoint, environment), named_by(endpoint)
     if endpoint.protocol == ANTHROPIC:
-        return Server(name, in_claude_s_way(endpoint.url), ApiKey(value), versioned(), endpoint)
+        return ModelEndpoint(name, models_url(endpoint.url), ApiKey(value), make_version_headers(), endpoint)
     if endpoint.api_version:
         url = f"{azure_base_url(endpoint.url)}/models?api-version={endpoint.api_version}"
-        return Server(name, url, ApiKey(value, AZURE_KEY), {}, endpoint)
-    return Server(name, f"{add_version_path(endpoint.url)}/models", ApiKey(value, "authorization"), {}, endpoint)
+        return ModelEndpoint(name, url, ApiKey(value, AZURE_KEY), {}, endpoint)
+    return ModelEndpoint(name, f"{add_version_path(endpoint.url)}/models", ApiKey(value, "authorization"), {}, endpoint)
 
 
-def in_claude_s_way(address: str) -> str:
+def models_url(address: str) -> str:
     return f"{address.rstrip('/')}/v1/models?limit=1000"
 
 
-def versioned() -> dict[str, str]:
+def make_version_headers() -> dict[str, str]:
     from mainspring.providers.anthropic import VERSION
 
     return {"anthropic-version": VERSION}
@@ -98,19 +100,19 @@ def versioned() -> dict[str, str]:
 # --- asking ---------------------------------------------------------------------------------------------------
 
 
-async def asked(servers: Iterable[Server]) -> tuple[Offered, ...]:
+async def ask_model_servers(servers: Iterable[ModelEndpoint]) -> tuple[OfferedModels, ...]:
     """All of them at once: one that is silent keeps nobody else waiting."""
-    return tuple(await asyncio.gather(*map(offered, servers)))
+    return tuple(await asyncio.gather(*map(fetch_offered_models, servers)))
 
 
-async def offered(server: Server) -> Offered:
+async def fetch_offered_models(server: ModelEndpoint) -> OfferedModels:
     from mainspring.secrets.redaction import redact
 
-    nothing = Offered(redact(server.url.partition("?")[0]), server.named_by)
+    nothing = OfferedModels(redact(server.url.partition("?")[0]), server.named_by)
     try:
-        key = await brought(server.key)  # before the clock: somebody may have to touch something
+        key = await resolve_helper_key(server.key)  # before the clock: somebody may have to touch something
         async with asyncio.timeout(PATIENCE):
-            status, body = await fetched(server, key)
+            status, body = await fetch_model_list(server, key)
     except ProviderError as error:
         silent = "" if error.failure.kind is Trouble.AUTH else "no answer: "  # else the helper has spoken
         return replace(nothing, error=f"{silent}{strip_control_characters(error.failure.detail)}")
@@ -125,26 +127,26 @@ async def offered(server: Server) -> Offered:
     if status != 200:
         return replace(answered, error=f"answered {status}: it has no list of models")
     try:
-        return replace(answered, models=listed(msgspec.json.decode(body)))
+        return replace(answered, models=parse_model_list(msgspec.json.decode(body)))
     except (ValueError, TypeError, KeyError, AttributeError):
         return replace(answered, error="its list of models cannot be read")
 
 
-async def brought(key: ApiKey) -> ApiKey:
+async def resolve_helper_key(key: ApiKey) -> ApiKey:
     """A helper is asked only here: its key is not known before."""
     if key.value or key.refresh is None:
         return key
     return replace(key, value=await key.refresh())
 
 
-async def fetched(server: Server, key: ApiKey) -> tuple[int, bytes]:
+async def fetch_model_list(server: ModelEndpoint, key: ApiKey) -> tuple[int, bytes]:
     from mainspring.providers.transport import Transport
 
     async with Transport() as transport, transport.get(server.url, server.headers | key.headers) as response:
         return response.status, await response.read(LARGEST)
 
 
-def listed(body: Any) -> tuple[tuple[str, int], ...]:
+def parse_model_list(body: Any) -> tuple[tuple[str, int], ...]:
     """The names in their order. Some servers also say how much a model can read, each in its own field."""
     return tuple([(strip_control_characters(str(entry["id"])), window_of(entry)) for entry in body["data"]])
 

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from mainspring.agent.harmless import escape_controls
 from mainspring.cli.terminal_output import write_own
-from mainspring.cli.wrap import AsItIs, Wrap
+from mainspring.cli.wrap import LineWrap, NoWrap
 
 
-class Style(StrEnum):
+class TextStyle(StrEnum):
     """Codes of the terminal's own sixteen colours, so that they fit its theme."""
 
     PLAIN = ""
@@ -22,12 +22,12 @@ class Style(StrEnum):
     CYAN = "36"
 
 
-class Output:
+class TerminalOutput:
     """Lines do not break into text that streams: they wait until it ends."""
 
-    def __init__(self, *, colour: bool, wrap: Wrap | AsItIs | None = None) -> None:
+    def __init__(self, *, colour: bool, wrap: LineWrap | NoWrap | None = None) -> None:
         self._colour = colour
-        self._wrap = wrap or Wrap()
+        self._wrap = wrap or LineWrap()
         self._streaming = False
         self._waiting: list[str] = []
 
@@ -41,18 +41,18 @@ class Output:
         waiting, self._waiting = self._waiting, []
         self._write(self._wrap.end() + "".join(waiting))
 
-    def entered(self) -> None:
+    def note_enter(self) -> None:
         """Whoever was asked has pressed Enter, and the terminal has begun a line."""
-        self._wrap.entered()
+        self._wrap.note_enter()
 
-    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
+    def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None:
         painted = self.paint(text, style) + "\n"
         if self._streaming:
             self._waiting.append(painted)
         else:
             self._write(painted)
 
-    def paint(self, text: str, style: Style) -> str:
+    def paint(self, text: str, style: TextStyle) -> str:
         text = escape_controls(text)
         return f"\x1b[{style}m{text}\x1b[0m" if self._colour and style and text else text
 

@@ -10,14 +10,14 @@ import os
 import signal
 
 from mainspring.agent.harmless import strip_control_characters
-from mainspring.cli.output import Style
-from mainspring.cli.talk import Lines
+from mainspring.cli.output import TextStyle
+from mainspring.cli.talk import LineWriter
 
 
-async def run_own(command: str, output: Lines) -> None:
+async def run_own(command: str, output: LineWriter) -> None:
     """Ctrl-C is for the command alone, as long as it runs; a handler, unlike an ignored signal, is not handed down."""
     if not command.strip():
-        output.line("'!' runs what stands behind it, such as '!git status'.", Style.DIM)
+        output.line("'!' runs what stands behind it, such as '!git status'.", TextStyle.DIM)
         return
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
@@ -28,12 +28,12 @@ async def run_own(command: str, output: Lines) -> None:
             child.send_signal(signal.SIGHUP)
             raise
     except OSError as error:
-        output.line(f"The shell cannot be started: {strip_control_characters(str(error))}", Style.RED)
+        output.line(f"The shell cannot be started: {strip_control_characters(str(error))}", TextStyle.RED)
         return
     finally:
         signal.signal(signal.SIGINT, before)
     if code > 0:
-        output.line(f"(exit code {code})", Style.YELLOW)
+        output.line(f"(exit code {code})", TextStyle.YELLOW)
     elif code < 0:
         output.line()  # behind the `^C` of the terminal
-        output.line(f"(ended by signal {-code})", Style.YELLOW)
+        output.line(f"(ended by signal {-code})", TextStyle.YELLOW)

@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.options import SessionOptions, StartError, sanitize_words
-from mainspring.cli.collector import begun
+from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments
-from mainspring.cli.hearing import lines
+from mainspring.cli.hearing import read_stdin_lines
 from mainspring.cli.signals import INTERRUPT, Signals
-from mainspring.cli.stdout import Pipe
+from mainspring.cli.stdout import StdoutWriter
 from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.errors import UsageError
 from mainspring.driven.asides import never_begun
@@ -30,7 +30,7 @@ def serve(arguments: Arguments) -> int:
         door = made_or_told(arguments)
         signals.check()
         signals.kill = door.kill
-        code = asyncio.run(served(door, signals))
+        code = asyncio.run(serve_stdio(door, signals))
     if signals.code == INTERRUPT:
         return 0  # as its clients know it: the turn was interrupted, and the session left in order
     return signals.code or code
@@ -41,7 +41,14 @@ def made_or_told(arguments: Arguments) -> StreamJsonServer:
     client would else know of an exit code, and no reason."""
     try:
         return StreamJsonServer(
-            arguments.session, ServerProcess(prepared, heard, PipeFrameSink(Pipe().write), begun, left=gc.collect)
+            arguments.session,
+            ServerProcess(
+                resolve_pipe_config,
+                read_stdin_messages,
+                PipeFrameSink(StdoutWriter().write),
+                freeze_garbage_collector,
+                left=gc.collect,
+            ),
         )
     except (StartError, UsageError) as error:
         session_id = arguments.values.get("session_id") or arguments.values.get("resume") or new_id()
@@ -49,17 +56,17 @@ def made_or_told(arguments: Arguments) -> StreamJsonServer:
         raise
 
 
-async def served(door: StreamJsonServer, signals: Signals) -> int:
+async def serve_stdio(door: StreamJsonServer, signals: Signals) -> int:
     signals.during(signals.ending(asyncio.get_running_loop(), door.stop))
     return await door.serve()
 
 
-def prepared(options: SessionOptions) -> ResolvedConfig:
+def resolve_pipe_config(options: SessionOptions) -> ResolvedConfig:
     return resolve_config(options, with_compatible_home(os.environ))
 
 
-async def heard() -> AsyncGenerator[Incoming, None]:
+async def read_stdin_messages() -> AsyncGenerator[Incoming, None]:
     """Raises `BadLineError`."""
-    async for line in lines():
+    async for line in read_stdin_lines():
         if (one := parse_incoming(line)) is not None:
             yield one

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 BEGIN, END = "agent-", ".jsonl"
 
 
-class Meta(msgspec.Struct):
+class SubagentMeta(msgspec.Struct):
     """What stands beside an agent's file (stream-json 14.4)."""
 
     agentType: str = ""  # noqa: N815  # as it is written
     description: str = ""
 
 
-class Agent(Bundle):
+class SubagentSummary(Bundle):
     kind: str
     task: str
     state: str
@@ -64,11 +64,11 @@ def agent_lines(file: str) -> Iterator[str]:
             yield f"  {strip_control_characters(one.file)}"
 
 
-def agents_of(file: str) -> list[Agent]:
+def agents_of(file: str) -> list[SubagentSummary]:
     """In the order in which they began; of sessions of other programs, those that have a file."""
     known = records_in(file)
     ids = [*known, *[one for one in ids_beside(file) if one not in known]]
-    return [described(file, one, known.get(one)) for one in ids]
+    return [describe_subagent(file, one, known.get(one)) for one in ids]
 
 
 def records_in(file: str) -> dict[str, AgentRecord]:
@@ -96,12 +96,12 @@ def ids_beside(file: str) -> list[str]:
     return sorted([name[len(BEGIN) : -len(END)] for name in names if name.startswith(BEGIN) and name.endswith(END)])
 
 
-def described(session: str, agent_id: str, record: AgentRecord | None) -> Agent:
+def describe_subagent(session: str, agent_id: str, record: AgentRecord | None) -> SubagentSummary:
     file = agent_file(session, agent_id)
     meta, loaded = meta_of(file), loaded_from(file)
     spent = loaded.spent if loaded is not None else 0
     cost = record.cost if record is not None and record.ended else spent
-    return Agent(
+    return SubagentSummary(
         meta.agentType or "agent", meta.description, state_of(record, loaded), cost, file * bool(size_of(file))
     )
 
@@ -115,12 +115,12 @@ def state_of(record: AgentRecord | None, loaded: LoadedSession | None) -> str:
     return "at work, or its program was ended" if record is not None else "not known how it ended"
 
 
-def meta_of(file: str) -> Meta:
+def meta_of(file: str) -> SubagentMeta:
     try:
         with open(meta_file(file), "rb") as found:  # noqa: PTH123  # see places.py
-            return msgspec.json.decode(found.read(), type=Meta)
+            return msgspec.json.decode(found.read(), type=SubagentMeta)
     except (OSError, msgspec.MsgspecError):
-        return Meta()
+        return SubagentMeta()
 
 
 def loaded_from(file: str) -> LoadedSession | None:

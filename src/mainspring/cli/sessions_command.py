@@ -27,7 +27,7 @@ def sessions(args: Namespace) -> int:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     if args.action is None:
-        return table(list_sessions_in(place.folder), place.folder)
+        return print_session_table(list_sessions_in(place.folder), place.folder)
     file = find_session_by_name(args.session_name, place)
     if file is None:
         raise StartError(format_no_session(args.session_name))
@@ -38,11 +38,11 @@ def sessions(args: Namespace) -> int:
     return 0
 
 
-def table(entries: list[SessionEntry], folder: str) -> int:
+def print_session_table(entries: list[SessionEntry], folder: str) -> int:
     if not entries:
         print(f"no sessions in '{folder}'")
         return 0
-    for row in rows(entries):
+    for row in format_session_rows(entries):
         print(row)
     if len(entries) == MOST_LISTED:
         print(f"(the newest {MOST_LISTED}; older ones are in '{folder}')")
@@ -50,28 +50,28 @@ def table(entries: list[SessionEntry], folder: str) -> int:
     return 0
 
 
-def rows(entries: list[SessionEntry]) -> Iterator[str]:
+def format_session_rows(entries: list[SessionEntry]) -> Iterator[str]:
     now, width = time.time(), (os.get_terminal_size().columns or USUAL) if is_terminal() else None
     ids = [entry.session_id for entry in entries]
-    shown = unique(ids) if width is not None else 36  # programs get what never becomes ambiguous
+    shown = unique_id_length(ids) if width is not None else 36  # programs get what never becomes ambiguous
     for entry in entries:
-        turns, old = plural(entry.turns, "turn"), age(now - entry.changed / 1_000)
-        head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {cost(entry):>9}  "
+        turns, old = plural(entry.turns, "turn"), format_age(now - entry.changed / 1_000)
+        head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {format_session_cost(entry):>9}  "
         title = " ".join(strip_control_characters(entry.title).split())
         yield head + (truncate(title, max(LEAST_TITLE, width - len(head))) if width is not None else title)
 
 
-def unique(ids: list[str]) -> int:
+def unique_id_length(ids: list[str]) -> int:
     """How much of each id tells it from the others, and 8 at least: the part before the first dash."""
     return next(length for length in range(8, 37) if len({one[:length] for one in ids}) == len(ids) or length == 36)
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     for least, unit, name in AGES:
         if seconds >= least:
             return f"{round(seconds / unit)} {name}"
     return "now"
 
 
-def cost(entry: SessionEntry) -> str:
+def format_session_cost(entry: SessionEntry) -> str:
     return f"${entry.cost / NANOS_PER_USD:.4f}"

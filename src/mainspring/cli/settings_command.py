@@ -47,17 +47,20 @@ def trust(args: Namespace) -> int:
     folder = args.folder or os.getcwd()  # noqa: PTH109
     try:
         if args.list:
-            print("\n".join(trusted.list_trusted_folders(trusting.homes(os.environ)[0])) or "no folder is trusted")
+            print(
+                "\n".join(trusted.list_trusted_folders(trusting.list_config_homes(os.environ)[0]))
+                or "no folder is trusted"
+            )
         elif args.remove:
             was = trusting.take_back(folder, os.environ)
             print(f"'{trusted.real_folder(folder)}' is {'no longer' if was else 'not'} trusted")
         else:
-            place = trusting.give(folder, os.environ)
+            place = trusting.trust_folder(folder, os.environ)
             print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
     except OSError as error:
         if error.filename not in (None, ".") or error.strerror is None:
             raise StartError(str(error)) from None
-        home = trusting.homes(os.environ)[0]  # written from its descriptor, so the error does not name it
+        home = trusting.list_config_homes(os.environ)[0]  # written from its descriptor, so the error does not name it
         raise StartError(f"the list of trusted folders in '{home}' cannot be written: {error.strerror}") from None
     return 0
 

@@ -31,17 +31,17 @@ PATIENCE = {signal.SIGINT: 5.0, signal.SIGTERM: 1.5, signal.SIGHUP: 1.5}
 HURRY = 0.7
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     pass
 
 
-def weight(wanted: BaseException) -> int:
+def signal_weight(wanted: BaseException) -> int:
     """Of two reasons to wait no longer, which counts."""
     return 2 if isinstance(wanted, SystemExit) else int(isinstance(wanted, KeyboardInterrupt))
 
 
 @contextmanager
-def undisturbed() -> Generator[None]:
+def defer_signals() -> Generator[None]:
     """While modules are loaded, signals wait. msgspec 0.22 crashes if an exception comes while it looks at types."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PATIENCE)
     try:
@@ -55,9 +55,9 @@ class Signals:
 
     def __init__(self) -> None:
         self.code = 0  # the exit code that a signal asks for
-        self.kill: Callable[[], None] = nothing  # ends, without a wait, whatever would outlive us
-        self.resumed: Callable[[], object] = nothing  # after Ctrl-Z and `fg`, where nothing is raised
-        self._stop: Callable[[], object] | None = nothing  # None: a signal is raised, at once
+        self.kill: Callable[[], None] = do_nothing  # ends, without a wait, whatever would outlive us
+        self.resumed: Callable[[], object] = do_nothing  # after Ctrl-Z and `fg`, where nothing is raised
+        self._stop: Callable[[], object] | None = do_nothing  # None: a signal is raised, at once
         self._resumed: Callable[[], Exception] | None = None  # what Ctrl-Z and `fg` raise then
         self._ends: BaseException | None = None  # what was raised, or should have been
         self._pressed = -DOUBLE  # when Ctrl-C was heard last
@@ -120,18 +120,18 @@ class Signals:
             signal.setitimer(signal.ITIMER_REAL, HEARTBEAT, HEARTBEAT)
             return work()
         except BaseException:
-            nothing()  # Python looks for signals when something is called: what came meanwhile has its word here
+            do_nothing()  # Python looks for signals when something is called: what came meanwhile has its word here
             if self._ends is None:  # it is none of ours
                 raise
             raise self._ends from None
         finally:
-            self._stop = nothing
+            self._stop = do_nothing
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _raise(self, wanted: BaseException) -> None:
         """Once. Where two signals come at once, `input` calls the second handler while it holds the exception of the
         first, which ends in a `SystemError`: so what is wanted is kept, and raised at the end. What ends more wins."""
-        raised, self._ends = self._ends, max((self._ends or wanted, wanted), key=weight)
+        raised, self._ends = self._ends, max((self._ends or wanted, wanted), key=signal_weight)
         if raised is None:
             raise wanted
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, cast
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
 from mainspring.agent.said import list_other_commands
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.core.errors import ToolError
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
 
-Does = Callable[["Talk", str], Awaitable[str | None]]  # with what stands behind the word; a text is a prompt
+Does = Callable[["TerminalSession", str], Awaitable[str | None]]  # with what stands behind the word; a text is a prompt
 
 # Where each is done, in `cli/words/`: a file, and a function in it. Loaded when somebody says the word.
 DOES = {
@@ -45,38 +45,40 @@ DOES = {
 }
 
 
-async def understood(word: str, words: str, talk: Talk) -> str:
+async def run_slash_command(word: str, words: str, talk: TerminalSession) -> str:
     """The prompt that `/word words` stands for; empty if it was for us, or nobody knows it: a slip costs nothing."""
     own = next((one for one in words_at(TERMINAL) if one.name == word), None)
     if own is not None:
         if words and not own.hint:
-            talk.output.line(f"'/{word}' takes no words.", Style.DIM)
+            talk.output.line(f"'/{word}' takes no words.", TextStyle.DIM)
         elif word in DOES:
-            return await does(word)(talk, words) or ""
+            return await load_slash_command(word)(talk, words) or ""
         return ""
     try:
         return talk.world.skill(word, words)
     except ToolError as error:
         if waits_for_trust(word, talk):
             told = f"'/{word}' is held back: this folder is not trusted. '/trust' trusts it."
-            talk.output.line(strip_control_characters(told), Style.YELLOW)
+            talk.output.line(strip_control_characters(told), TextStyle.YELLOW)
         else:
-            talk.output.line(f"{strip_control_characters(str(error).rstrip('.'))}{hint(word, talk)}", Style.DIM)
+            talk.output.line(
+                f"{strip_control_characters(str(error).rstrip('.'))}{suggest_slash_command(word, talk)}", TextStyle.DIM
+            )
         return ""
 
 
-def does(word: str) -> Does:
+def load_slash_command(word: str) -> Does:
     file, name = DOES[word]
     return cast("Does", getattr(import_module(f"mainspring.cli.words.{file}"), name))
 
 
-def waits_for_trust(word: str, talk: Talk) -> bool:
+def waits_for_trust(word: str, talk: TerminalSession) -> bool:
     from mainspring.cli.trusting import is_held_back  # few say a word that nobody knows
 
     return is_held_back(word, talk.world.around)
 
 
-def hint(word: str, talk: Talk) -> str:
+def suggest_slash_command(word: str, talk: TerminalSession) -> str:
     from mainspring.core.meant import closest_name
 
     own = names_at(TERMINAL)

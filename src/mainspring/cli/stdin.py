@@ -8,7 +8,7 @@ import sys
 
 from mainspring.agent.options import StartError
 from mainspring.agent.prompts import Prompt, text_prompt
-from mainspring.cli.flags import readable
+from mainspring.cli.flags import show_argument
 from mainspring.core.messages import Text
 
 MOST = 10_000_000  # bytes; far more than any model's window
@@ -19,12 +19,12 @@ NO_PROMPT = (
 )
 
 
-def prompt(words: tuple[str, ...]) -> Prompt:
+def read_piped_prompt(words: tuple[str, ...]) -> Prompt:
     """What is piped in beside an argument is data."""
     if len(words) > 1:
         raise StartError(f"one prompt, please: put it in quotes, '{words[0]} {words[1]} ...'")
-    given = readable(words[0]) if words else ""
-    piped = "" if os.isatty(0) else text(read(0, wait=WAIT if given.strip() else None))
+    given = show_argument(words[0]) if words else ""
+    piped = "" if os.isatty(0) else decode_stdin(read_stdin(0, wait=WAIT if given.strip() else None))
     if not given.strip():
         if not piped.strip():
             raise StartError(NO_PROMPT)
@@ -32,9 +32,9 @@ def prompt(words: tuple[str, ...]) -> Prompt:
     return Prompt((Text(given),), data=f"\n\n{piped}" if piped.strip() else "")
 
 
-def read(fd: int, wait: int | None) -> bytes:
+def read_stdin(fd: int, wait: int | None) -> bytes:
     """All of it; nothing if not a byte comes within `wait` milliseconds: whoever started us left a pipe open."""
-    if wait is not None and not ready(fd, wait):
+    if wait is not None and not is_readable(fd, wait):
         seconds = wait // 1_000
         print(
             f"mainspring: nothing came on standard input within {seconds} s: going on without it. "
@@ -50,13 +50,13 @@ def read(fd: int, wait: int | None) -> bytes:
     return bytes(data)
 
 
-def ready(fd: int, wait: int) -> bool:
+def is_readable(fd: int, wait: int) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(wait))
 
 
-def text(data: bytes) -> str:
+def decode_stdin(data: bytes) -> str:
     """What is no UTF-8 is shown as such; what is no text at all would only cost money."""
     if b"\0" in data:
         raise StartError("standard input is not text: it holds NUL bytes. Name the file instead, and let it be read")

@@ -15,7 +15,7 @@ from mainspring.cli.terminal_output import safe_bytes
 CHUNK = 4_096  # POSIX: a pipe that is ready takes this much without a wait (PIPE_BUF on Linux)
 
 
-class Pipe:
+class StdoutWriter:
     def __init__(self, fd: int = 1) -> None:
         self._fd = fd
         self._poll = select.poll()
@@ -39,13 +39,13 @@ class Pipe:
         """Only what can be full comes here: a file is always ready, so epoll need not know it."""
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
-        loop.add_writer(self._fd, wake, ready)
+        loop.add_writer(self._fd, wake_waiter, ready)
         try:
             await ready
         finally:
             loop.remove_writer(self._fd)
 
 
-def wake(ready: asyncio.Future[None]) -> None:
+def wake_waiter(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, NoReturn, cast
 
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, Flag, Takes, convert, near
+from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, Flag, FlagValueKind, convert_value, find_near_flag
 from mainspring.core.errors import UsageError
 
 Namespace = argparse.Namespace
@@ -56,7 +56,9 @@ def add_trace(parser: Parser) -> None:
     parser.add_argument("session_name", metavar="ID", nargs="?", help=SESSION_ID)
     parser.add_argument("--html", metavar="FILE", help="write one HTML file that holds everything")
     parser.add_argument("--text", action="store_true", help="print the turns on a time axis")
-    parser.add_argument("--port", type=port, metavar="N", help="serve the page on this port (default: any free one)")
+    parser.add_argument(
+        "--port", type=parse_port, metavar="N", help="serve the page on this port (default: any free one)"
+    )
     parser.add_argument("--open", action="store_true", help="open the page in your browser")
     add_json(parser)
 
@@ -106,8 +108,8 @@ def add_json(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def port(value: str) -> int:
-    return cast("int", convert(Flag("--port", Takes.NUMBER, ""), "--port", value))
+def parse_port(value: str) -> int:
+    return cast("int", convert_value(Flag("--port", FlagValueKind.NUMBER, ""), "--port", value))
 
 
 class SessionFlag(argparse.Action):
@@ -115,7 +117,7 @@ class SessionFlag(argparse.Action):
 
     def __call__(self, _parser: argparse.ArgumentParser, args: Namespace, given: Any, name: str | None = None) -> None:
         flag = BY_NAME[name or ""]
-        read: Any = True if flag.takes == Takes.NOTHING else convert(flag, name or "", given)
+        read: Any = True if flag.takes == FlagValueKind.NOTHING else convert_value(flag, name or "", given)
         values: dict[str, Any] = getattr(args, "values", {})
         if isinstance(read, tuple):
             read = (*values.get(flag.field, ()), *read)
@@ -126,7 +128,7 @@ def add_session_flags(parser: Parser, names: Iterable[str]) -> None:
     group = parser.add_argument_group("options of a session")
     for name in names:
         flag = BY_NAME[name]
-        takes: Any = {"nargs": 0} if flag.takes == Takes.NOTHING else {"metavar": flag.value}
+        takes: Any = {"nargs": 0} if flag.takes == FlagValueKind.NOTHING else {"metavar": flag.value}
         group.add_argument(flag.name, *flag.also, action=SessionFlag, dest=argparse.SUPPRESS, help=flag.help, **takes)
 
 
@@ -156,9 +158,9 @@ def main(argv: Sequence[str]) -> int:
         gc.enable()
         return simulate(argv[1:])
     args = parse_subcommand(argv)
-    from mainspring.cli.signals import undisturbed
+    from mainspring.cli.signals import defer_signals
 
-    with undisturbed():
+    with defer_signals():
         command: Callable[[Namespace], int] = getattr(import_module(f"mainspring.cli.{RUN[name][0]}"), name)
     gc.enable()  # a subcommand is in no hurry
     try:
@@ -176,6 +178,6 @@ def parse_subcommand(argv: Sequence[str]) -> Namespace:
     RUN[name][1](parser)
     args, unknown = top.parse_known_args(list(argv))
     if unknown:
-        raise SubcommandError(parser, f"unknown argument '{unknown[0]}'{near(unknown[0], parser.flags())}")
+        raise SubcommandError(parser, f"unknown argument '{unknown[0]}'{find_near_flag(unknown[0], parser.flags())}")
     args.session = Arguments(values=getattr(args, "values", {})).session
     return args

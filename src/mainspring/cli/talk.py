@@ -12,18 +12,18 @@ from mainspring.agent.session import AgentSession
 from mainspring.agent.sessions import OpenedSession
 from mainspring.agent.words import plural
 from mainspring.agent.world import SessionParts
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.core.models import Model
 
 
-class Lines(Protocol):
+class LineWriter(Protocol):
     """Where words for the person go."""
 
-    def line(self, text: str = "", style: Style = Style.PLAIN) -> None: ...
+    def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None: ...
 
 
-class Talk:
-    def __init__(self, session: AgentSession, output: Lines) -> None:
+class TerminalSession:
+    def __init__(self, session: AgentSession, output: LineWriter) -> None:
         self.session, self.output = session, output
         self.draft = ""  # for whoever shows an input: words that somebody may want to say again
         self._beside: set[asyncio.Future[object]] = set()
@@ -54,7 +54,9 @@ class Talk:
     def _is_done(self, task: asyncio.Future[object]) -> None:
         self._beside.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.output.line(f"Something failed: {strip_control_characters(str(error) or repr(error))}", Style.YELLOW)
+            self.output.line(
+                f"Something failed: {strip_control_characters(str(error) or repr(error))}", TextStyle.YELLOW
+            )
 
     async def open(self) -> None:
         await self.session.start()
@@ -73,4 +75,4 @@ class Talk:
 
     def _tell_of_agents(self, away: int) -> None:
         if away:
-            self.output.line(f"({plural(away, 'agent')} still at work: ended with the session)", Style.DIM)
+            self.output.line(f"({plural(away, 'agent')} still at work: ended with the session)", TextStyle.DIM)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 
-def tell(words: str) -> None:
+def print_stderr(words: str) -> None:
     print(f"mainspring: {words}", file=sys.stderr, flush=True)
 
 
-def say(words: str) -> None:
+def print_hook_message(words: str) -> None:
     """Not ours: a hook's."""
     print(words, file=sys.stderr, flush=True)

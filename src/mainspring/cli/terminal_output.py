@@ -35,7 +35,7 @@ class SafeStream:
 def protect_terminal() -> Callable[[], None]:
     """Returns what undoes it."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = safe(sys.stdout), safe(sys.stderr)
+    sys.stdout, sys.stderr = make_safe_stream(sys.stdout), make_safe_stream(sys.stderr)
 
     def undo() -> None:
         sys.stdout, sys.stderr = before
@@ -43,7 +43,7 @@ def protect_terminal() -> Callable[[], None]:
     return undo
 
 
-def safe(stream: TextIO | None) -> Any:
+def make_safe_stream(stream: TextIO | None) -> Any:
     """None: whoever started us closed it."""
     return stream if stream is None or isinstance(stream, SafeStream) else SafeStream(stream)
 

@@ -37,25 +37,25 @@ def trace(args: Namespace) -> int:
         if ways and getattr(args, name.removeprefix("--")):
             raise StartError(f"'{name}' is for the page in the browser: leave it out with '{ways[0]}'")
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
-    file = chosen(args.session_name or "", place)
+    file = find_traced_session(args.session_name or "", place)
     try:
         if not ways:
-            return serve(file, port=args.port or 0, show=args.open)
+            return run_viewer(file, port=args.port or 0, show=args.open)
         return OTHERWISE[ways[0]](looked_at(file), args)
     except BrokenPipeError:
         raise  # whoever reads this has seen enough
     except OSError as error:
-        raise StartError(trouble(error, args.port)) from None
+        raise StartError(explain_serve_error(error, args.port)) from None
 
 
-def trouble(error: OSError, port: int | None) -> str:
+def explain_serve_error(error: OSError, port: int | None) -> str:
     if error.filename:
         return f"'{error.filename}': {error.strerror}"
     why = os.strerror(error.errno or 0)
     return f"the port {port} cannot be had ({why}): leave '--port' out, and any free one is taken"
 
 
-def chosen(name: str, place: SessionLocation) -> str:
+def find_traced_session(name: str, place: SessionLocation) -> str:
     if place.home is None:
         raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
     if name:
@@ -78,7 +78,7 @@ def looked_at(file: str) -> Trace:
 # --- without a browser ----------------------------------------------------------------------------------------
 
 
-def as_text(made: Trace, _args: Namespace) -> int:
+def print_trace(made: Trace, _args: Namespace) -> int:
     from mainspring.viewer.axis import render_axis
 
     width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
@@ -87,7 +87,7 @@ def as_text(made: Trace, _args: Namespace) -> int:
     return 0
 
 
-def as_json(made: Trace, _args: Namespace) -> int:
+def print_trace_json(made: Trace, _args: Namespace) -> int:
     for line in json_lines(made):
         print(line)
     return 0
@@ -101,7 +101,7 @@ def json_lines(made: Trace) -> Iterator[str]:
         yield encode(span).decode()
 
 
-def as_html(made: Trace, args: Namespace) -> int:
+def write_trace_html(made: Trace, args: Namespace) -> int:
     from mainspring.viewer.export import export_html
 
     file = str(args.html)
@@ -125,17 +125,17 @@ def write_whole(file: str, data: bytes) -> None:
         raise
 
 
-OTHERWISE = {"--html": as_html, "--json": as_json, "--text": as_text}
+OTHERWISE = {"--html": write_trace_html, "--json": print_trace_json, "--text": print_trace}
 
 
 # --- with one -------------------------------------------------------------------------------------------------
 
 
-def serve(file: str, *, port: int, show: bool) -> int:
-    return asyncio.run(serving(file, port=port, show=show))
+def run_viewer(file: str, *, port: int, show: bool) -> int:
+    return asyncio.run(serve_viewer(file, port=port, show=show))
 
 
-async def serving(file: str, *, port: int, show: bool) -> int:
+async def serve_viewer(file: str, *, port: int, show: bool) -> int:
     from mainspring.viewer.server import ViewServer
 
     over = asyncio.Event()

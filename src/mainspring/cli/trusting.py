@@ -18,7 +18,7 @@ from mainspring.settings.home import home_folder
 from mainspring.settings.values import ProblemKind
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
     from mainspring.context.folders import ConfigFolders
     from mainspring.context.surroundings import ContextSources
     from mainspring.settings.values import Settings
@@ -33,20 +33,20 @@ SORTS = {"hooks": "hooks", "permissions.allow": "rules that allow", "permissions
 # --- given and taken back -------------------------------------------------------------------------------------------
 
 
-def give(folder: str, environ: Mapping[str, str]) -> str:
+def trust_folder(folder: str, environ: Mapping[str, str]) -> str:
     """The real path that is trusted from now on. Raises `StartError`, `UsageError` and `OSError`."""
     at = time.time_ns() // 1_000_000
-    places = [trust.add_trusted_folder(home, folder, at=at) for home in homes(environ)]
+    places = [trust.add_trusted_folder(home, folder, at=at) for home in list_config_homes(environ)]
     return places[0]
 
 
 def take_back(folder: str, environ: Mapping[str, str]) -> bool:
     """Whether it was trusted."""
-    was = [trust.remove_trusted_folder(home, folder) for home in homes(environ)]
+    was = [trust.remove_trusted_folder(home, folder) for home in list_config_homes(environ)]
     return any(was)
 
 
-def homes(environ: Mapping[str, str]) -> list[str]:
+def list_config_homes(environ: Mapping[str, str]) -> list[str]:
     """Ours, and that of programs which drive us as Claude Code (docs/pipe.md), if there is one: who trusts a folder
     trusts it through either."""
     ours = home_folder(environ, compatible=False)
@@ -59,24 +59,29 @@ def homes(environ: Mapping[str, str]) -> list[str]:
 # --- what waits for it ----------------------------------------------------------------------------------------------
 
 
-def held_back(talk: Talk) -> list[str]:
+def list_untrusted_content(talk: TerminalSession) -> list[str]:
     """What this folder brings and does not take effect, as in 'hooks' and 'commands (/review)'. Empty: it is trusted,
     or brings nothing of the kind. A look at a few folders: what is there is read, and nothing of it is done."""
     found = talk.world.around
     if found.memory.where.trusted:
         return []
-    return [*of_settings(talk.config.settings), *of_servers(talk), *of_texts(found), *of_memory(found)]
+    return [
+        *list_untrusted_settings(talk.config.settings),
+        *list_untrusted_servers(talk),
+        *list_untrusted_texts(found),
+        *list_untrusted_memory(found),
+    ]
 
 
-def of_settings(settings: Settings) -> list[str]:
+def list_untrusted_settings(settings: Settings) -> list[str]:
     """By the problems that `mainspring config` tells of: each begins with the keys that are not used."""
     told = [one.says.partition(":")[0] for one in settings.problems if one.kind is ProblemKind.UNTRUSTED]
     keys = dict.fromkeys([key for names in told for key in names.split(", ")])
     others = [key for key in keys if key not in SORTS]
-    return [*[words for key, words in SORTS.items() if key in keys], *named("settings", others)]
+    return [*[words for key, words in SORTS.items() if key in keys], *format_untrusted_names("settings", others)]
 
 
-def of_servers(talk: Talk) -> list[str]:
+def list_untrusted_servers(talk: TerminalSession) -> list[str]:
     sources, path = talk.config.options.setting_sources, f"{talk.config.cwd}/.mcp.json"
     if not os.path.lexists(path) or (sources is not None and "project" not in sources):
         return []
@@ -88,24 +93,27 @@ def of_servers(talk: Talk) -> list[str]:
         names = names_in(parse_settings_text(data).tree) if data is not None else []
     except UnreadableSettings:
         return []  # trust would not change that
-    return named("MCP servers", names)
+    return format_untrusted_names("MCP servers", names)
 
 
-def of_texts(found: ContextSources) -> list[str]:
+def list_untrusted_texts(found: ContextSources) -> list[str]:
     """Agents, skills, commands."""
     skills, commands = held_words(found)
-    words = [*named("skills", [f"/{name}" for name in skills]), *named("commands", [f"/{name}" for name in commands])]
-    return [*named("agents", held_agents(found)), *words]
+    words = [
+        *format_untrusted_names("skills", [f"/{name}" for name in skills]),
+        *format_untrusted_names("commands", [f"/{name}" for name in commands]),
+    ]
+    return [*format_untrusted_names("agents", held_agents(found)), *words]
 
 
-def of_memory(found: ContextSources) -> list[str]:
+def list_untrusted_memory(found: ContextSources) -> list[str]:
     from mainspring.context.memory import TRUST
 
     leads_out = any(problem.endswith(TRUST) for problem in found.memory.problems)
     return ["memory files that lead out of it"] if leads_out else []
 
 
-def named(sort: str, names: list[str]) -> list[str]:
+def format_untrusted_names(sort: str, names: list[str]) -> list[str]:
     """They are the folder's: made harmless here, for whoever shows them."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     shown = ", ".join(
@@ -126,7 +134,7 @@ def held_words(found: ContextSources) -> tuple[list[str], list[str]]:
     from mainspring.context.commands import CustomCommands
     from mainspring.context.skills import Skills
 
-    skills, commands = (of_project(found.memory.places(sort)) for sort in ("skills", "commands"))
+    skills, commands = (project_folders_only(found.memory.places(sort)) for sort in ("skills", "commands"))
     return (
         list(Skills(skills).by_name) if skills is not None else [],
         list(CustomCommands(commands).by_name) if commands is not None else [],
@@ -134,7 +142,7 @@ def held_words(found: ContextSources) -> tuple[list[str], list[str]]:
 
 
 def held_agents(found: ContextSources) -> list[str]:
-    places = of_project(found.memory.places("agents"))
+    places = project_folders_only(found.memory.places("agents"))
     if places is None:
         return []
     from mainspring.context.agents import OURS, find_agent_types
@@ -142,7 +150,7 @@ def held_agents(found: ContextSources) -> list[str]:
     return [name for name in find_agent_types(places).kinds if name not in OURS]
 
 
-def of_project(places: ConfigFolders) -> ConfigFolders | None:
+def project_folders_only(places: ConfigFolders) -> ConfigFolders | None:
     """Its own alone, as if it were trusted; they still cannot lead out of it. None: there are none, or they count."""
     if places.trusted:
         return None

@@ -16,9 +16,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from mainspring.cli.flags import readable
+from mainspring.cli.flags import show_argument
 from mainspring.cli.half_pastes import never_deaf
-from mainspring.cli.output import Output, Style
+from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.signals import PATIENCE, Signals
 
 PROMPT, MORE = "> ", "  "
@@ -42,23 +42,23 @@ def load_line_editing() -> None:
             readline.parse_and_bind("set enable-active-region off")  # a paste would be shown twice, first inverted
 
 
-def ask(signals: Signals, output: Output, early: str = "") -> str | None:
+def read_typed_line(signals: Signals, output: TerminalOutput, early: str = "") -> str | None:
     """What was typed; None to leave. `early` stands in the line already: it was typed while something else was read."""
     interrupted, lines = False, list[str]()
-    insert(" ".join(readable(early).split()))
+    insert_text(" ".join(show_argument(early).split()))
 
     def line() -> str | None:
         if interrupted:
-            forget()
+            forget_pasted_rest()
             lines.clear()
-        return whole(lines)
+        return join_continued_lines(lines)
 
     signals.forgive()  # what ended the turn before
     while True:
         try:
             with never_deaf(PATIENCE):
-                return signals.heard_at_once(line, Resumed)
-        except Resumed as stopped:
+                return signals.heard_at_once(line, TerminalResumedError)
+        except TerminalResumedError as stopped:
             stopped.put_back()
             output.line()
         except EOFError:
@@ -68,11 +68,11 @@ def ask(signals: Signals, output: Output, early: str = "") -> str | None:
             signals.forgive()
             start_empty()
             output.line()
-            output.line(HOW_TO_LEAVE, Style.DIM)
+            output.line(HOW_TO_LEAVE, TextStyle.DIM)
             interrupted = True
 
 
-class Resumed(Exception):  # noqa: N818  # nothing went wrong
+class TerminalResumedError(Exception):  # nothing went wrong
     """After Ctrl-Z and `fg` the terminal is as the shell left it: without a prompt, and with an echo of its own."""
 
     def __init__(self) -> None:
@@ -82,10 +82,10 @@ class Resumed(Exception):  # noqa: N818  # nothing went wrong
 
     def put_back(self) -> None:
         """It stands there again when the next line is read."""
-        insert(self.typed)
+        insert_text(self.typed)
 
 
-def insert(text: str) -> None:
+def insert_text(text: str) -> None:
     """Into the next line, before anything is typed."""
     if text and (readline := sys.modules.get("readline")) is not None:
         readline.set_startup_hook(lambda: (readline.insert_text(text), readline.set_startup_hook(None)))
@@ -97,12 +97,12 @@ def start_empty() -> None:
         readline.set_startup_hook(None)
 
 
-def whole(lines: list[str]) -> str | None:
+def join_continued_lines(lines: list[str]) -> str | None:
     """A backslash at the end of a line says that more is to come; so does a line that is there already. Those that are
     complete are in `lines`, also when somebody leaves in the middle and comes back."""
     while True:
-        said = readable(input(MORE if lines else PROMPT))
-        pasted = waits(AT_ONCE)
+        said = show_argument(input(MORE if lines else PROMPT))
+        pasted = input_waits(AT_ONCE)
         if not lines and said.strip() in LEAVE and not pasted:  # the rest of a paste would go to the shell, and be done
             return None
         if not pasted and not said.endswith("\\"):
@@ -135,21 +135,21 @@ class TypedAhead:
                 termios.tcsetattr(0, termios.TCSANOW, before)
 
 
-def waits(seconds: float = 0.0) -> bool:
+def input_waits(seconds: float = 0.0) -> bool:
     """Whether there is something to read, or comes within this time."""
     return bool(select.select([0], [], [], seconds)[0])
 
 
-def forget() -> None:
+def forget_pasted_rest() -> None:
     """A Ctrl-C within a paste ends the wait for a line, and the rest of the paste is still coming: its lines are no
     prompts."""
     end = time.monotonic() + LONGEST_REST
-    while waits(REST) and time.monotonic() < end:
-        drop()
-    drop()
+    while input_waits(REST) and time.monotonic() < end:
+        drop_typed_ahead()
+    drop_typed_ahead()
 
 
-def take() -> str:
+def take_typed_ahead() -> str:
     """The same, as text: all lines, and the one that has no end yet. Empty where there is no terminal."""
     found = b""
     with suppress(termios.error, OSError):
@@ -166,7 +166,7 @@ def take() -> str:
     return os.fsdecode(found)
 
 
-def drop() -> None:
+def drop_typed_ahead() -> None:
     """What was typed and nobody has read."""
     with suppress(termios.error):  # the terminal is gone
         termios.tcflush(0, termios.TCIFLUSH)

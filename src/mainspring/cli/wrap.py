@@ -5,7 +5,7 @@ from __future__ import annotations
 WIDTH = 80
 
 
-class Wrap:
+class LineWrap:
     """What comes out does not depend on how the text was cut into pieces."""
 
     def __init__(self, width: int = WIDTH) -> None:
@@ -36,7 +36,7 @@ class Wrap:
         self._word += char
         return self._place() if len(self._word) == self._width else ""  # longer than a line: cut
 
-    def entered(self) -> None:
+    def note_enter(self) -> None:
         """Somebody pressed Enter: a line begins."""
         self._column, self._gap = 0, ""
 
@@ -53,7 +53,7 @@ class Wrap:
         return line_end + shown
 
 
-class AsItIs:
+class NoWrap:
     """No wrapping: the terminal does it, and what is copied from there is what the model wrote."""
 
     def __init__(self) -> None:
@@ -68,6 +68,6 @@ class AsItIs:
         end, self._at_start = "" if self._at_start else "\n", True
         return end
 
-    def entered(self) -> None:
+    def note_enter(self) -> None:
         """Somebody pressed Enter: a line begins."""
         self._at_start = True

@@ -14,10 +14,10 @@ from mainspring.agent.config import resolve_config
 from mainspring.agent.host import ApprovalRequest, NoHost, Reach
 from mainspring.agent.open_session import open_session
 from mainspring.agent.updates import Notice, PromptBlocked, PromptExpanded, PromptReturned, RunBroken
-from mainspring.cli.flags import parse
-from mainspring.cli.output import Style
-from mainspring.cli.slash_words import understood
-from mainspring.cli.talk import Talk
+from mainspring.cli.flags import parse_arguments
+from mainspring.cli.output import TextStyle
+from mainspring.cli.slash_words import run_slash_command
+from mainspring.cli.talk import TerminalSession
 from mainspring.core.updates import Result
 from mainspring.core.view import Fold
 from mainspring.tools.approval import Approval
@@ -28,7 +28,7 @@ class Paper:
         self.lines: list[str] = []
         self.told: list[str] = []  # what a person should know, beside
 
-    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
+    def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None:
         assert not set(text) & set(map(chr, range(32))) - {"\n", "\t"}, f"a terminal would obey: {text!r}"
         self.lines += text.split("\n")
 
@@ -47,7 +47,7 @@ class Stern(NoHost):
 
 
 class Sitting:
-    def __init__(self, talk: Talk, paper: Paper, stern: Stern) -> None:
+    def __init__(self, talk: TerminalSession, paper: Paper, stern: Stern) -> None:
         self.talk, self.paper, self.stern = talk, paper, stern
         self.meant = ""  # the prompt that the last word stood for
 
@@ -55,7 +55,7 @@ class Sitting:
         """A word with a slash; what was shown of it."""
         before = len(self.paper.lines)
         word, words = (*line.split(None, 1), "")[:2]
-        self.meant = await understood(word.removeprefix("/"), words, self.talk)
+        self.meant = await run_slash_command(word.removeprefix("/"), words, self.talk)
         updates = self.talk.session.updates()
         while updates.unread:
             if isinstance(update := await anext(updates), Notice):
@@ -99,8 +99,8 @@ def here(stage: Stage, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
 @asynccontextmanager
 async def seated(*arguments: str) -> AsyncIterator[Sitting]:
     paper = Paper()
-    options = parse([*arguments]).session.replace(in_process=True, notice=paper.told.append)
-    talk = Talk(open_session(resolve_config(options, dict(os.environ)), stern := Stern()), paper)
+    options = parse_arguments([*arguments]).session.replace(in_process=True, notice=paper.told.append)
+    talk = TerminalSession(open_session(resolve_config(options, dict(os.environ)), stern := Stern()), paper)
     await talk.open()
     try:
         yield Sitting(talk, paper, stern)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cli.stage import Serve
 from cli.words.sitting import Sitting, here, sat
-from mainspring.cli.talk import Talk
+from mainspring.cli.talk import TerminalSession
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.engine.ledger import Ledger
 from mainspring.sessions.resume import load_session
@@ -28,7 +28,7 @@ class Account:
         self.spent, self.sessions = 0, list[str]()
 
     @property
-    def talk(self) -> Talk:
+    def talk(self) -> TerminalSession:
         return self.sitting.talk
 
     def check(self, done: str) -> None:

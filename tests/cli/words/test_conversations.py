@@ -9,7 +9,7 @@ import pytest
 
 from cli.stage import Serve, Stage
 from cli.words.sitting import Sitting, here, sat
-from mainspring.cli.talk import Talk
+from mainspring.cli.talk import TerminalSession
 from mainspring.core.messages import User
 from mainspring.sessions.listing import list_sessions_in
 from mainspring.sessions.resume import load_session
@@ -20,7 +20,7 @@ def tool_use(name: str, number: int = 0, **input: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{name}_{number}", "name": name, "input": input}
 
 
-def id_of(talk: Talk) -> str:
+def id_of(talk: TerminalSession) -> str:
     return talk.world.about.session_id
 
 

@@ -11,8 +11,8 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
-from mainspring.cli.repl.completing import Candidate, Known, candidates
-from mainspring.cli.repl.history import Past
+from mainspring.cli.repl.completing import Candidate, CompletionSources, find_candidates
+from mainspring.cli.repl.history import StoredHistory
 
 MOST_LOADED = 1_000  # prompts; nobody presses a key so often
 
@@ -20,7 +20,7 @@ MOST_LOADED = 1_000  # prompts; nobody presses a key so often
 class PromptHistory(History):
     """`expand`: what a prompt stands for, since others cannot know (`pasted.py`)."""
 
-    def __init__(self, past: Past, expand: Callable[[str], str] = str) -> None:
+    def __init__(self, past: StoredHistory, expand: Callable[[str], str] = str) -> None:
         super().__init__()
         self._past, self._expand = past, expand
         self._writer = ThreadPoolExecutor(1, "history")  # waited for when the process ends
@@ -54,12 +54,12 @@ def _without(found: list[str], new: set[str]) -> list[str]:
 
 
 class PromptCompleter(Completer):
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: CompletionSources) -> None:
         self._known = known
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002
         before, after = document.text_before_cursor, document.text_after_cursor
-        return [_completion(one, before, after) for one in candidates(before, self._known)]
+        return [_completion(one, before, after) for one in find_candidates(before, self._known)]
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent

@@ -6,31 +6,31 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
-from mainspring.cli.granting import Granting
-from mainspring.cli.output import Style
-from mainspring.cli.talk import Lines
+from mainspring.cli.granting import ApprovalScopes
+from mainspring.cli.output import TextStyle
+from mainspring.cli.talk import LineWriter
 
 if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates
-    from mainspring.cli.repl.questions import Questions
-    from mainspring.cli.repl.stage import Stage
+    from mainspring.cli.repl.questions import QuestionQueue
+    from mainspring.cli.repl.stage import Screen
     from mainspring.tools.approval import Approval
 
 
-class Asker(NoHost):
+class TerminalHost(NoHost):
     reach: Reach = "during_run"
 
     def __init__(
         self,
-        lines: Lines,
-        stage: Callable[[], Stage],
+        lines: LineWriter,
+        stage: Callable[[], Screen],
         permissions: Callable[[], PermissionUpdates],
         interrupt: Callable[[], object],
     ) -> None:
         """`stage`: where menus are drawn. `interrupt`: the run under way."""
         self._lines, self._stage, self._interrupt = lines, stage, interrupt
-        self._granting = Granting(permissions)
-        self._questions: Questions | None = None
+        self._granting = ApprovalScopes(permissions)
+        self._questions: QuestionQueue | None = None
 
     async def approve(self, request: ApprovalRequest) -> Approval:
         return await self._asking().approve(request)
@@ -38,21 +38,21 @@ class Asker(NoHost):
     async def ask(self, questions: QuestionSet) -> Answers:
         return await self._asking().ask(questions)
 
-    def _asking(self) -> Questions:
+    def _asking(self) -> QuestionQueue:
         if self._questions is None:
-            from mainspring.cli.repl.diffs import proposed
-            from mainspring.cli.repl.questions import Outside, Questions
+            from mainspring.cli.repl.diffs import render_proposed_change
+            from mainspring.cli.repl.questions import QuestionContext, QuestionQueue
 
             stage = self._stage()
-            self._questions = Questions(
-                Outside(
+            self._questions = QuestionQueue(
+                QuestionContext(
                     place=stage,
                     granting=self._granting,
-                    tell=lambda words: self._lines.line(words, Style.DIM),
-                    warn=lambda words: self._lines.line(words, Style.YELLOW),
+                    tell=lambda words: self._lines.line(words, TextStyle.DIM),
+                    warn=lambda words: self._lines.line(words, TextStyle.YELLOW),
                     interrupt=self._interrupt,
                     now=stage.attended,
-                    changes=proposed,
+                    changes=render_proposed_change,
                 )
             )
         return self._questions

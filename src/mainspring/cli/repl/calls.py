@@ -15,9 +15,9 @@ from rich.text import Text
 
 from mainspring.agent.words import plural
 from mainspring.cli.granting import DECLINED
-from mainspring.cli.repl.laid import below, lines_in, one_line
-from mainspring.cli.repl.live import seconds
-from mainspring.cli.repl.page import clipped
+from mainspring.cli.repl.laid import indent_with_branch, lines_in, one_line
+from mainspring.cli.repl.live import format_elapsed
+from mainspring.cli.repl.page import clip_text
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import AgentStarted
 from mainspring.tools.approval import DENIED
@@ -31,31 +31,31 @@ ABOUT_FILES = ("Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob")  # their
 SAID_NO = "The user said no: "  # `granting.refused`, before the words
 
 
-class Title(NamedTuple):
+class CallTitle(NamedTuple):
     name: str
     words: str
 
     def draw(self, mark: str, width: int, more: str = "") -> Text:
         """`mark`: the bullet's style. The name and what is said behind the title are there at any rate."""
         room = width - cell_len(f"{BULLET}{self.name}(){more}")
-        inside = clipped(Text(self.words), room) if self.words and room > 0 else Text()
+        inside = clip_text(Text(self.words), room) if self.words and room > 0 else Text()
         words = Text.assemble("(", inside, ")") if inside.plain else Text()
-        return clipped(Text.assemble((BULLET, mark), (self.name, "call"), words, (more, "detail")), width)
+        return clip_text(Text.assemble((BULLET, mark), (self.name, "call"), words, (more, "detail")), width)
 
 
-def titled(call: ToolCall, line: str = "", root: str = "") -> Title:
+def make_call_title(call: ToolCall, line: str = "", root: str = "") -> CallTitle:
     """Most tools say their name in the line that they have for a person."""
     name, words = one_line(call.name, LONGEST_TITLE), one_line(line, LONGEST_TITLE)
     if name == "Agent":
         kind, about = (one_line(str(call.input.get(key, "")), 100) for key in ("subagent_type", "description"))
-        return Title(name, f"{kind}: {about}" if kind and about else about or kind)
+        return CallTitle(name, f"{kind}: {about}" if kind and about else about or kind)
     if name.startswith("mcp__") and words and words != name:
-        return Title(words, "")  # the server, its tool and what it is given
+        return CallTitle(words, "")  # the server, its tool and what it is given
     if not words:
         words = one_line(next((value for value in call.input.values() if isinstance(value, str)), ""), LONGEST_TITLE)
     if words.startswith(f"{name}(") and words.endswith(")"):
         words = words[len(name) + 1 : -1]
-    return Title(name, "" if words == name else seen_from(root, name, words.removeprefix(f"{name} ")))
+    return CallTitle(name, "" if words == name else seen_from(root, name, words.removeprefix(f"{name} ")))
 
 
 # --- paths ----------------------------------------------------------------------------------------------------------
@@ -67,16 +67,16 @@ def seen_from(root: str, tool: str, words: str) -> str:
         return words
     if tool == "Grep":  # what is looked for may look like a path
         pattern, sign, place = words.rpartition(" in ")
-        return f"{pattern}{sign}{relative(place, root)}".removesuffix(" in .") if sign else words
-    return relative(words, root).removesuffix(" in .")
+        return f"{pattern}{sign}{make_paths_relative(place, root)}".removesuffix(" in .") if sign else words
+    return make_paths_relative(words, root).removesuffix(" in .")
 
 
-def relative(words: str, root: str) -> str:
-    return within(root.rstrip("/")).sub(lambda found: "" if found[1] else ".", words)
+def make_paths_relative(words: str, root: str) -> str:
+    return compile_root_pattern(root.rstrip("/")).sub(lambda found: "" if found[1] else ".", words)
 
 
 @lru_cache(maxsize=4)
-def within(root: str) -> re.Pattern[str]:
+def compile_root_pattern(root: str) -> re.Pattern[str]:
     """Where a path begins that is the folder, or is in it."""
     return re.compile(rf"(?<![^\s'\"(]){re.escape(root)}(?:(/)(?=[^\s'\")])|/?(?=[\s'\"):,]|$))")
 
@@ -84,7 +84,7 @@ def within(root: str) -> re.Pattern[str]:
 # --- refusals -------------------------------------------------------------------------------------------------------
 
 
-def refusal(text: str) -> str:
+def summarize_refusal(text: str) -> str:
     """Why a call was not done. The words of it are meant for a model, which should know what to do next."""
     said = text.strip()
     if said in (DENIED, DECLINED):
@@ -99,40 +99,40 @@ def refusal(text: str) -> str:
 # --- that run -------------------------------------------------------------------------------------------------------
 
 
-class Agent:
+class SubagentLine:
     """At work for a call, which may be over."""
 
     def __init__(self, started: AgentStarted, now: float) -> None:
         self.call_id, self.background, self.began = started.call_id, started.background, now
-        self.title = Title("Agent", one_line(f"{started.kind}: {started.description}", LONGEST_TITLE))
+        self.title = CallTitle("Agent", one_line(f"{started.kind}: {started.description}", LONGEST_TITLE))
         self._calls = 0
         self._counted = True
         self._recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)  # words and their style
 
     def calls_one(self, call: ToolCall, line: str, root: str = "") -> None:
         self._calls += 1
-        title = titled(call, line, root)
+        title = make_call_title(call, line, root)
         self._recent.append((f"{title.name}({title.words})" if title.words else title.name, "detail"))
 
     def was_denied(self, why: str) -> None:
-        self._recent.append((one_line(refusal(why), LONGEST_TITLE), "error"))
+        self._recent.append((one_line(summarize_refusal(why), LONGEST_TITLE), "error"))
 
     def is_out_of_sight(self) -> None:
         """From now on it may make calls that nobody sees."""
         self._counted = False
 
     def figures(self, now: float) -> str:
-        took = seconds(now - self.began)
+        took = format_elapsed(now - self.began)
         return f"{plural(self._calls, 'call')} · {took}" if self._calls and self._counted else took
 
     def draw(self) -> list[Text]:
         return [Text(words, style) for words, style in self._recent]
 
 
-class Running:
+class ActiveCall:
     def __init__(self, call: ToolCall, line: str, now: float, root: str = "") -> None:
-        self.title, self.id, self.name, self.began = titled(call, line, root), call.id, call.name, now
-        self.agent: Agent | None = None
+        self.title, self.id, self.name, self.began = make_call_title(call, line, root), call.id, call.name, now
+        self.agent: SubagentLine | None = None
         self.said: list[str] = []  # the end of it
 
     def says(self, text: str) -> None:
@@ -141,13 +141,13 @@ class Running:
 
     def draw(self, now: float, width: int) -> list[Text]:
         took = now - self.began
-        more = f" {self.agent.figures(now)}" if self.agent else f" {seconds(took)}" if took >= PATIENCE else ""
+        more = f" {self.agent.figures(now)}" if self.agent else f" {format_elapsed(took)}" if took >= PATIENCE else ""
         lines = self.agent.draw() if self.agent else [Text(line, "detail") for line in self.said]
         head = self.title.draw("call.running", width, more)
-        return [head, *[clipped(line, width) for line in below(lines)]]
+        return [head, *[clip_text(line, width) for line in indent_with_branch(lines)]]
 
 
-def of_agent(agent: Agent, now: float, width: int) -> list[Text]:
+def render_subagent_line(agent: SubagentLine, now: float, width: int) -> list[Text]:
     """One that works in the background: its call is over."""
     head = agent.title.draw("call.running", width, f" {agent.figures(now)}")
-    return [head, *[clipped(line, width) for line in below(agent.draw()[-1:])]]
+    return [head, *[clip_text(line, width) for line in indent_with_branch(agent.draw()[-1:])]]

@@ -9,16 +9,16 @@ from collections.abc import Awaitable, Callable
 from rich.text import Text
 
 from mainspring.cli.repl import pickers
-from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
-from mainspring.cli.repl.page import Page, clean, one_line
-from mainspring.cli.repl.sheet import Sheet
-from mainspring.cli.repl.stage import Stage
-from mainspring.cli.talk import Talk
+from mainspring.cli.repl.menus import Clock, Menu, MenuItem, MenuSelection
+from mainspring.cli.repl.page import ScrollPage, clean_for_drawing, one_line
+from mainspring.cli.repl.sheet import PageDialog
+from mainspring.cli.repl.stage import Screen
+from mainspring.cli.talk import TerminalSession
 
 YES = "yes"
 
 
-async def chosen(sheet: Sheet[str | None], stage: Stage) -> str | None:
+async def ask_dialog(sheet: PageDialog[str | None], stage: Screen) -> str | None:
     stage.open(sheet)
     try:
         return await sheet.answer()
@@ -27,7 +27,7 @@ async def chosen(sheet: Sheet[str | None], stage: Stage) -> str | None:
         stage.close(sheet)
 
 
-async def session(talk: Talk, stage: Stage) -> str | None:
+async def choose_session(talk: TerminalSession, stage: Screen) -> str | None:
     from mainspring.agent.sessions import new_place
     from mainspring.sessions.listing import list_sessions_in
 
@@ -36,50 +36,52 @@ async def session(talk: Talk, stage: Stage) -> str | None:
         return ""
     own = talk.world.about.session_id
     found = [one for one in await asyncio.to_thread(list_sessions_in, place.folder) if one.session_id != own]
-    return await chosen(pickers.sessions(found, at=time.time(), now=stage.attended), stage) if found else ""
+    return (
+        await ask_dialog(pickers.make_session_picker(found, at=time.time(), now=stage.attended), stage) if found else ""
+    )
 
 
-async def model(talk: Talk, stage: Stage) -> str | None:
+async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
     from mainspring.cli.models_command import known_models
 
     known = known_models(talk.config.settings)
-    return await chosen(pickers.models(known, talk.model.name, now=stage.attended), stage)
+    return await ask_dialog(pickers.make_model_picker(known, talk.model.name, now=stage.attended), stage)
 
 
-async def prompt(talk: Talk, stage: Stage) -> str | None:
+async def choose_prompt(talk: TerminalSession, stage: Screen) -> str | None:
     """Numbered from the end, as `/rewind` takes them. Empty: the word itself says why there is no way back."""
-    from mainspring.cli.words.conversations import said
+    from mainspring.cli.words.conversations import list_user_prompts
 
-    texts = [one.text for one in reversed(said(talk))]
+    texts = [one.text for one in reversed(list_user_prompts(talk))]
     if not texts:
         return ""
     numbers = [str(number) for number in range(1, len(texts) + 1)]
-    choices = [Choice(one_line(text) or "(no words)") for text in texts]
+    choices = [MenuItem(one_line(text) or "(no words)") for text in texts]
     told = "The conversation goes back to before this prompt, as a fork. Files stay as they are."
-    return await chosen(pickers.picker("Rewind", told, choices, numbers, now=stage.attended), stage)
+    return await ask_dialog(pickers.make_picker("Rewind", told, choices, numbers, now=stage.attended), stage)
 
 
-async def trusts(held: list[str], folder: str, stage: Stage) -> bool:
-    return await chosen(trust(held, folder, now=stage.attended), stage) == YES
+async def ask_for_trust(held: list[str], folder: str, stage: Screen) -> bool:
+    return await ask_dialog(make_trust_dialog(held, folder, now=stage.attended), stage) == YES
 
 
-def trust(held: list[str], folder: str, *, now: Clock) -> Sheet[str | None]:
+def make_trust_dialog(held: list[str], folder: str, *, now: Clock) -> PageDialog[str | None]:
     """Without a filter, and with the safe choice selected: to trust needs its number, or its own line and Enter."""
     said = (
-        f"{clean(folder)} brings {', '.join(held)}. They may run commands and change what is asked; "
+        f"{clean_for_drawing(folder)} brings {', '.join(held)}. They may run commands and change what is asked; "
         "they take effect only if you trust the folder."
     )
-    choices = Choices([Choice("Continue without them"), Choice("Trust this folder")])
+    choices = Menu([MenuItem("Continue without them"), MenuItem("Trust this folder")])
 
-    def meant(picked: Picked | None) -> str | None:
+    def meant(picked: MenuSelection | None) -> str | None:
         return None if picked is None else ("", YES)[picked.places[0]]
 
-    page = Page.of(Text(said, "note"))
-    return Sheet("Do you trust this folder?", page, choices, meant, now=now, grants=True)
+    page = ScrollPage.of(Text(said, "note"))
+    return PageDialog("Do you trust this folder?", page, choices, meant, now=now, grants=True)
 
 
-CHOICES: dict[str, Callable[[Talk, Stage], Awaitable[str | None]]] = {
-    "resume": session,
-    "model": model,
-    "rewind": prompt,
+CHOICES: dict[str, Callable[[TerminalSession, Screen], Awaitable[str | None]]] = {
+    "resume": choose_session,
+    "model": choose_model,
+    "rewind": choose_prompt,
 }

@@ -1,7 +1,7 @@
 """What may be meant by what stands before the cursor: words with a slash, what follows them, and paths.
 
     /mo          a word of ours, a skill, a command, a prompt of a server: only at the very beginning
-    /model op    what may follow that word: whoever knows says so (`Known.behind`)
+    /model op    what may follow that word: whoever knows says so (`CompletionSources.behind`)
     @src/ma      a path of the project, by its letters; '@./', '@../', '@~/' and '@/' list that folder instead
     !cat src/m   a path as a shell takes it
 
@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from mainspring.agent.harmless import strip_control_characters
-from mainspring.cli.repl.files_index import Paths, typable
+from mainspring.cli.repl.files_index import PathIndex, is_typable
 from mainspring.context.includes import find_mentions
 from mainspring.core.value import Bundle
 from mainspring.settings.home import expand_tilde
@@ -46,14 +46,14 @@ class Candidate(Bundle):
     about: str = ""
 
 
-class Choice(Bundle):
+class CompletionOption(Bundle):
     """Something that may follow a word."""
 
     name: str
     about: str = ""
 
 
-class Word(Protocol):
+class Completable(Protocol):
     """`agent/own_words.Word` and `context/slash.Entry` are both."""
 
     @property
@@ -64,18 +64,18 @@ class Word(Protocol):
     def hint(self) -> str: ...
 
 
-class Known(Bundle):
+class CompletionSources(Bundle):
     """Whom to ask. Each is asked when it is needed, and says what is so then."""
 
-    words: Callable[[], Iterable[Word]]  # the ones that matter most first
-    paths: Callable[[], Paths]
+    words: Callable[[], Iterable[Completable]]  # the ones that matter most first
+    paths: Callable[[], PathIndex]
     may_read: Callable[[str], bool]  # for an absolute path
-    behind: Mapping[str, Callable[[], Iterable[Choice]]]  # by the word: 'model', 'resume'; asked at each key
+    behind: Mapping[str, Callable[[], Iterable[CompletionOption]]]  # by the word: 'model', 'resume'; asked at each key
     cwd: str
     home: str = ""  # what '~' stands for; empty: nothing
 
 
-def candidates(before: str, known: Known) -> tuple[Candidate, ...]:
+def find_candidates(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
     """The best first. Empty: there is nothing to say."""
     if before.startswith("/") and (found := _of_slash(before, known)):
         return found
@@ -87,29 +87,29 @@ def candidates(before: str, known: Known) -> tuple[Candidate, ...]:
 # --- words with a slash ---------------------------------------------------------------------------------------------
 
 
-def _of_slash(before: str, known: Known) -> tuple[Candidate, ...]:
+def _of_slash(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
     said = _ARGUMENT.match(before)
     if said is not None:
         return _of_argument(said, known)
     if any(map(str.isspace, before)):
         return ()
-    words = [word for word in known.words() if typable(word.name)]
-    found = islice(best(before[1:], words, lambda word: (word.name,)), MOST)
+    words = [word for word in known.words() if is_typable(word.name)]
+    found = islice(rank_matches(before[1:], words, lambda word: (word.name,)), MOST)
     return tuple([_word(word) for word in found])
 
 
-def _word(word: Word) -> Candidate:
+def _word(word: Completable) -> Candidate:
     """A blank behind it if more may follow."""
     shown = f"/{word.name} {word.hint}".rstrip()
     return Candidate(f"/{word.name}{' ' if word.hint else ''}", 0, _line(shown), _line(word.about))
 
 
-def _of_argument(said: re.Match[str], known: Known) -> tuple[Candidate, ...]:
+def _of_argument(said: re.Match[str], known: CompletionSources) -> tuple[Candidate, ...]:
     ask = known.behind.get(said[1])
     if ask is None:
         return ()
-    choices = [choice for choice in ask() if typable(choice.name)]
-    found = islice(best(said[2], choices, lambda choice: (choice.name, choice.about)), MOST)
+    choices = [choice for choice in ask() if is_typable(choice.name)]
+    found = islice(rank_matches(said[2], choices, lambda choice: (choice.name, choice.about)), MOST)
     return tuple([Candidate(one.name, said.start(2), _line(one.name), _line(one.about)) for one in found])
 
 
@@ -123,7 +123,7 @@ def _line(text: str) -> str:
 T = TypeVar("T")
 
 
-def best(query: str, among: Iterable[T], texts: Callable[[T], Iterable[str]]) -> list[T]:
+def rank_matches(query: str, among: Iterable[T], texts: Callable[[T], Iterable[str]]) -> list[T]:
     """Those that fit, the best first; of equal ones, the first first. Large lists are in `files_index.Paths`."""
     low = query.lower()
     ranks = [(min([_rank(low, text.lower()) for text in texts(one)]), one) for one in among]
@@ -155,7 +155,7 @@ def _places(part: str, text: str, at: int) -> Iterator[int]:
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
-def _of_mention(before: str, known: Known) -> tuple[Candidate, ...]:
+def _of_mention(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
     line = before[max(before.rfind("\n") + 1, len(before) - LONGEST) :]
     said = _MENTION.search(line)
     if said is None:
@@ -164,32 +164,32 @@ def _of_mention(before: str, known: Known) -> tuple[Candidate, ...]:
     query = quoted if quoted is not None else plain.replace("\\ ", " ")
     start = len(before) - (len(line) - said.start())
     found = (path for path in _paths(query, known) if path != query or not path.endswith("/"))
-    made = ((path, mention(path)) for path in found)
+    made = ((path, format_mention(path)) for path in found)
     return tuple([Candidate(text, start, path) for path, text in islice(made, MOST) if text])
 
 
-def _paths(query: str, known: Known) -> Iterator[str]:
+def _paths(query: str, known: CompletionSources) -> Iterator[str]:
     """Those that may be read."""
     if query in ("..", "~"):
         yield f"{query}/"
         return
-    ranked = listed(query, known) if query.startswith(_BY_FOLDER) else _of_project(query, known)
+    ranked = list_folder_entries(query, known) if query.startswith(_BY_FOLDER) else _of_project(query, known)
     for path in islice(ranked, MOST_ASKED):
         if known.may_read(_absolute(path, known).rstrip("/") or "/"):
             yield path
 
 
-def _of_project(query: str, known: Known) -> Iterator[str]:
+def _of_project(query: str, known: CompletionSources) -> Iterator[str]:
     """But for a folder that is called '~', which would lead elsewhere."""
-    return (path for path in known.paths().ranked(query) if not path.startswith("~/"))
+    return (path for path in known.paths().rank(query) if not path.startswith("~/"))
 
 
-def listed(query: str, known: Known) -> Iterator[str]:
+def list_folder_entries(query: str, known: CompletionSources) -> Iterator[str]:
     """The entries of the folder that it names, spelled as it begins. Hidden ones only if asked for, as in shells."""
     folder, slash, name = query.rpartition("/")
     hidden = name.startswith(".")
     entries = [one for one in _entries(_absolute(folder + slash, known)) if hidden or not one.startswith(".")]
-    yield from [folder + slash + one for one in best(name, sorted(entries), lambda one: (one,))]
+    yield from [folder + slash + one for one in rank_matches(name, sorted(entries), lambda one: (one,))]
 
 
 def _entries(folder: str) -> list[str]:
@@ -197,16 +197,16 @@ def _entries(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             few = islice(entries, MOST_LISTED)
-            return [f"{one.name}/" if one.is_dir() else one.name for one in few if typable(one.name)]
+            return [f"{one.name}/" if one.is_dir() else one.name for one in few if is_typable(one.name)]
     except (OSError, ValueError):  # no folder, or not ours to list; a NUL in its name
         return []
 
 
-def _absolute(path: str, known: Known) -> str:
+def _absolute(path: str, known: CompletionSources) -> str:
     return os.path.join(known.cwd, expand_tilde(path, known.home) if known.home else path)
 
 
-def mention(path: str) -> str:
+def format_mention(path: str) -> str:
     """How a prompt names a path, as `context/includes.py` reads it; empty if it cannot. A folder is spelled so that one
     can type on behind it, and a blank ends a file."""
     spellings = (f"@{path}", "@" + path.replace(" ", "\\ ") if path.endswith("/") else f'@"{path}"', f'@"{path}"')
@@ -219,7 +219,7 @@ def mention(path: str) -> str:
 # --- for a shell ------------------------------------------------------------------------------------------------------
 
 
-def _of_shell(before: str, known: Known) -> tuple[Candidate, ...]:
+def _of_shell(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
     """The last word, if it may be a path: the first one names a program, unless it has a slash. Only what begins with
     it, as shells have it. The rules about reading are not asked: it is the user's own command."""
     line = before[1:][-LONGEST:]
@@ -228,7 +228,7 @@ def _of_shell(before: str, known: Known) -> tuple[Candidate, ...]:
         return ()
     query, start = re.sub(r"\\(.)", r"\1", said[1]), len(before) - len(said[1])
     low = query.lower()
-    found = (path for path in listed(query, known) if path != query and path.lower().startswith(low))
+    found = (path for path in list_folder_entries(query, known) if path != query and path.lower().startswith(low))
     return tuple([Candidate(_SHELL_ODD.sub(_escaped, path), start, path) for path in islice(found, MOST)])
 
 

@@ -28,13 +28,13 @@ from mainspring.agent.updates import (
 )
 from mainspring.cli import slash_words
 from mainspring.cli.conversation import tell_of_mentions
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.cli.own_commands import run_own
-from mainspring.cli.repl.shown import Shown
-from mainspring.cli.repl.status import Status
-from mainspring.cli.repl.waiting import Waiting
-from mainspring.cli.talk import Talk
-from mainspring.cli.trusting import held_back
+from mainspring.cli.repl.shown import RunView
+from mainspring.cli.repl.status import StatusLine
+from mainspring.cli.repl.waiting import PromptQueue
+from mainspring.cli.talk import TerminalSession
+from mainspring.cli.trusting import list_untrusted_content
 from mainspring.cli.typed import LEAVE
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, Text
@@ -46,7 +46,7 @@ from mainspring.hooks.notices import waiting_for_person
 T = TypeVar("T")
 
 
-class Place(Protocol):
+class TerminalView(Protocol):
     """The terminal, as far as a conversation needs it."""
 
     def say(self, text: str) -> None:
@@ -88,9 +88,9 @@ class Place(Protocol):
         ...
 
 
-class Conversation:
-    def __init__(self, talk: Talk, shown: Shown, status: Status, place: Place) -> None:
-        self.waiting = Waiting(talk.session)
+class SessionController:
+    def __init__(self, talk: TerminalSession, shown: RunView, status: StatusLine, place: TerminalView) -> None:
+        self.waiting = PromptQueue(talk.session)
         self._talk, self._shown, self._status, self._place = talk, shown, status, place
         self._news = asyncio.Event()
         self._stoppable: asyncio.Future[Any] | None = None  # what can be stopped, and is no run
@@ -148,7 +148,7 @@ class Conversation:
             queued = await self._talk.session.submit(prompt)
         except (MainspringError, OSError) as error:
             self._talk.output.line(
-                f"It could not be handed on, and waits: {strip_control_characters(str(error))}", Style.YELLOW
+                f"It could not be handed on, and waits: {strip_control_characters(str(error))}", TextStyle.YELLOW
             )
             self._wait_with(prompt.text)
             return None
@@ -179,10 +179,10 @@ class Conversation:
 
     async def _ask_for_trust(self) -> None:
         """Where the folder brings something that waits for it."""
-        held: list[str] = await asyncio.to_thread(held_back, self._talk)
+        held: list[str] = await asyncio.to_thread(list_untrusted_content, self._talk)
         trusted = await self._stopped_by_somebody(self._place.trusts(held)) if held else False
         if trusted:
-            await slash_words.understood("trust", "", self._talk)
+            await slash_words.run_slash_command("trust", "", self._talk)
 
     async def _something(self) -> None:
         """Somebody speaks or leaves, or the session has come to rest."""
@@ -233,7 +233,7 @@ class Conversation:
                 return ""
             words = chosen
         before = self._talk.world
-        meant = await slash_words.understood(word[1:], words.strip(), self._talk)
+        meant = await slash_words.run_slash_command(word[1:], words.strip(), self._talk)
         if self._talk.world is not before:  # another conversation
             self._status.forget()
             self._shown.forget()
@@ -294,7 +294,7 @@ class Conversation:
     def _ends(self, words: str = "") -> None:
         self._shown.ends()
         if words:
-            self._talk.output.line(words, Style.YELLOW)
+            self._talk.output.line(words, TextStyle.YELLOW)
         self._place.rests(time.monotonic() - self._began)
 
     def _see(self, update: Update) -> None:

@@ -25,21 +25,21 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import wants_colour
 from mainspring.cli.repl.editor import Editor
-from mainspring.cli.repl.keys import Bindings, help_rows
+from mainspring.cli.repl.keys import TerminalKeyBindings, help_rows
 from mainspring.cli.repl.late import LateCompleter, LateHistory
-from mainspring.cli.repl.stage import Stage
+from mainspring.cli.repl.stage import Screen
 from mainspring.cli.signals import DOUBLE
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from mainspring.cli.repl.conversation import Conversation
-    from mainspring.cli.repl.drawing import Paper
-    from mainspring.cli.repl.helps import Helps
-    from mainspring.cli.repl.shown import Shown
-    from mainspring.cli.repl.status import Status
+    from mainspring.cli.repl.conversation import SessionController
+    from mainspring.cli.repl.drawing import Scrollback
+    from mainspring.cli.repl.helps import PromptHelpers
+    from mainspring.cli.repl.shown import RunView
+    from mainspring.cli.repl.status import StatusLine
     from mainspring.cli.repl.status_command import StatusCommand
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
 
 BEAT = 0.1  # seconds between two drawings while something is under way
 LONG = 10  # seconds: who waits longer than this may have looked away
@@ -60,21 +60,21 @@ def this_terminal() -> Output:
     return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
 
 
-class Sat(NamedTuple):
+class LoadedTerminal(NamedTuple):
     """What there is when all is loaded."""
 
-    talk: Talk
-    helps: Helps
-    conversation: Conversation
-    shown: Shown
-    status: Status
+    talk: TerminalSession
+    helps: PromptHelpers
+    conversation: SessionController
+    shown: RunView
+    status: StatusLine
     own_status: StatusCommand | None
 
 
-class Desk:
+class TerminalApp:
     def __init__(self, *, input: Input | None = None, output: Output | None = None) -> None:
         self.drawn = asyncio.Event()  # the first prompt stands there
-        self._sat: Sat | None = None  # comes after the first prompt,
+        self._sat: LoadedTerminal | None = None  # comes after the first prompt,
         self._early: list[str] = []  # and what was said before is kept for it
         self._suggested = ""  # what may be said next
         self._completer, self._history = LateCompleter(), LateHistory()
@@ -87,12 +87,17 @@ class Desk:
         self._suspended = False  # by Ctrl-Z
         self._over = False  # the terminal is not drawn any more
         output = output or this_terminal()
-        bindings = Bindings(self._editor, self).made
-        self.stage = Stage(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
+        bindings = TerminalKeyBindings(self._editor, self).made
+        self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
         self.stage.app.after_render += self._is_drawn
 
     def begin(  # all that there is
-        self, talk: Talk, helps: Helps, conversation: Conversation, shown: Shown, status: Status
+        self,
+        talk: TerminalSession,
+        helps: PromptHelpers,
+        conversation: SessionController,
+        shown: RunView,
+        status: StatusLine,
     ) -> None:
         own_status: StatusCommand | None = None
         if command := talk.config.settings.status_line:
@@ -100,19 +105,19 @@ class Desk:
 
             own_status = StatusCommand(talk, command, self.stage.redraw)
             own_status.ask()
-        self._sat = Sat(talk, helps, conversation, shown, status, own_status)
+        self._sat = LoadedTerminal(talk, helps, conversation, shown, status, own_status)
         self._completer.inner = helps.completer
         self._history.begin(helps.history)
         self.stage.above = (shown, conversation.waiting, self)
         self.stage.redraw()
 
     @property
-    def paper(self) -> Paper | None:
+    def paper(self) -> Scrollback | None:
         """Where lines go; None: nothing is drawn any more."""
         return None if self._over else self.stage
 
     @property
-    def shown(self) -> Shown | None:
+    def shown(self) -> RunView | None:
         """What stands last on it, when all is loaded."""
         return self._sat.shown if self._sat is not None else None
 
@@ -249,7 +254,7 @@ class Desk:
         if self._sat is not None:
             self._sat.talk.beside(self._change_mode(self._sat.talk))
 
-    async def _change_mode(self, talk: Talk) -> None:
+    async def _change_mode(self, talk: TerminalSession) -> None:
         """One after the other: each goes on from what the one before has chosen."""
         from mainspring.cli.repl.status import next_mode
 
@@ -287,7 +292,7 @@ class Desk:
         self._sat.talk.beside(self._take_back(self._sat.conversation))
         return True
 
-    async def _take_back(self, conversation: Conversation) -> None:
+    async def _take_back(self, conversation: SessionController) -> None:
         if text := await conversation.waiting.take_back():
             self.draft(text)
 
@@ -316,9 +321,9 @@ class Desk:
     # --- what a conversation asks for -------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
-        from mainspring.cli.repl.spoken import spoken
+        from mainspring.cli.repl.spoken import render_markdown
 
-        self.stage.put(*spoken(text))
+        self.stage.put(*render_markdown(text))
 
     def rests(self, seconds: float) -> None:
         if self._sat is not None and self._sat.own_status is not None:
@@ -356,10 +361,10 @@ class Desk:
         put_past(self.stage, self._sat.talk)
 
     async def trusts(self, held: list[str]) -> bool:
-        from mainspring.cli.repl.choosing import trusts
+        from mainspring.cli.repl.choosing import ask_for_trust
 
         assert self._sat is not None
-        return await trusts(held, self._sat.talk.config.cwd, self.stage)
+        return await ask_for_trust(held, self._sat.talk.config.cwd, self.stage)
 
     def chooses(self, word: str) -> bool:
         from mainspring.cli.repl.choosing import CHOICES

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-class Drawn(Protocol):
+class Drawable(Protocol):
     """A part of what stands below the paper."""
 
     def draw(self, width: int, height: int) -> Sequence[Text]:
@@ -25,7 +25,7 @@ class Drawn(Protocol):
         ...
 
 
-class Modal(Drawn, Protocol):
+class Modal(Drawable, Protocol):
     """Something that takes the keyboard until it has what it wants. Whoever opened it waits for that."""
 
     unheard: str  # what was typed, and meant for somebody else
@@ -39,7 +39,7 @@ class Modal(Drawn, Protocol):
         ...
 
 
-class Paper(Protocol):
+class Scrollback(Protocol):
     def put(self, *parts: RenderableType) -> None:
         """Each begins on a line of its own, in the order in which they came."""
         ...

@@ -116,9 +116,9 @@ class Editor:
         drawn: StyleAndTextTuples = []
         for place, one in enumerate(found[first : first + MOST_COMPLETIONS], first):
             style = "class:chosen" if place == at else "class:footer"
-            name = cut(one.display_text, max(NAME, self._width // 2))
+            name = cut_to_width(one.display_text, max(NAME, self._width // 2))
             pad = " " * max(1, NAME - get_cwidth(name))
-            about = cut(one.display_meta_text, self._width - max(NAME, get_cwidth(name) + 1) - 3)
+            about = cut_to_width(one.display_meta_text, self._width - max(NAME, get_cwidth(name) + 1) - 3)
             drawn += [("", "\n")] if drawn else []
             drawn += [(style, f"  {name}{pad}{about}".rstrip())]
         more = len(found) - first - MOST_COMPLETIONS
@@ -145,7 +145,7 @@ class Editor:
         return self.buffer.document.on_last_line
 
 
-def cut(text: str, width: int) -> str:
+def cut_to_width(text: str, width: int) -> str:
     if width < 1:
         return ""
     if fragment_list_width([("", text)]) <= width:

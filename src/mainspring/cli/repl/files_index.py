@@ -39,20 +39,20 @@ _UNTYPABLE = re.compile("[\t\n\u2028\u2029\ud800-\udfff]")
 # --- searching ------------------------------------------------------------------------------------------------------
 
 
-class Scan:
+class SearchScan:
     """How far the texts were searched for some letters, and where those begin that hold them."""
 
     def __init__(self, letters: str, found: list[int], end: int) -> None:
         self.letters, self.found, self.end = letters, found, end
 
 
-class Lines:
+class SearchableLines:
     """Texts that are searched as one, in C: 50,000 of them for a key press leave no time for a step of Python each."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._joined = "\n" + "\n".join(texts) + "\n"
         self._starts = array("L", [found.start() for found in re.finditer("\n", self._joined)])
-        self._scan = Scan("", [], 0)
+        self._scan = SearchScan("", [], 0)
 
     def holding(self, part: str) -> Iterator[int]:
         """The places of those that hold it; with a line feed before it, of those that begin with it. Each once."""
@@ -62,17 +62,17 @@ class Lines:
             yield place
             at = self._joined.find(part, self._starts[place + 1])
 
-    def scattered(self, letters: str) -> Iterator[int]:
+    def find_scattered(self, letters: str) -> Iterator[int]:
         """Of those that hold the letters in their order. What did not hold the first of them is not read again when
         somebody types on: all the keys of a word together read the texts about once. Two threads may ask at once: then
         a place may come twice."""
         if any(letter not in self._joined for letter in letters):
             return
         pattern = _in_order(letters)
-        before = self._scan if self._scan.letters and letters.startswith(self._scan.letters) else Scan("", [], 0)
+        before = self._scan if self._scan.letters and letters.startswith(self._scan.letters) else SearchScan("", [], 0)
         end = before.end  # read before `found`, which grows first
         known = [start for start in before.found[:] if pattern.match(self._joined, start)]
-        self._scan = scan = Scan(letters, known, end)
+        self._scan = scan = SearchScan(letters, known, end)
         for start in known[:]:
             yield bisect_right(self._starts, start) - 1
         while found := pattern.search(self._joined, scan.end):
@@ -88,16 +88,16 @@ def _in_order(letters: str) -> re.Pattern[str]:
     return re.compile("\n" + "".join([rf"[^\n{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters]))
 
 
-class Paths:
+class PathIndex:
     """Paths, the first ones first where several fit as well."""
 
     def __init__(self, paths: list[str]) -> None:
         self.all = paths
         low = [path.lower() for path in paths]
-        self._whole = Lines(low)
-        self._names = Lines([path[path.rfind("/", 0, len(path) - 1) + 1 :] for path in low])
+        self._whole = SearchableLines(low)
+        self._names = SearchableLines([path[path.rfind("/", 0, len(path) - 1) + 1 :] for path in low])
 
-    def ranked(self, query: str) -> Iterator[str]:
+    def rank(self, query: str) -> Iterator[str]:
         """What may be meant, the best first, each once. It is searched as far as it is asked for."""
         low = query.lower()
         if not low:
@@ -117,14 +117,14 @@ class Paths:
         yield self._names.holding(query)
         yield self._whole.holding(query)
         if len(query) > 1:
-            yield self._names.scattered(query)
-            yield self._whole.scattered(query)
+            yield self._names.find_scattered(query)
+            yield self._whole.find_scattered(query)
 
 
-def prepared(files: Iterable[str]) -> Paths:
+def build_path_index(files: Iterable[str]) -> PathIndex:
     """With the folders that they are in. Few folders deep first, then short, then by letters."""
     found = frozenset(files)
-    return Paths(_ordered([*found, *_folders(found)]))
+    return PathIndex(_ordered([*found, *_folders(found)]))
 
 
 def _folders(files: Iterable[str]) -> set[str]:
@@ -161,7 +161,7 @@ class FilesIndex:
     ) -> None:
         """`changed` is called when there is something new to offer, in the thread that found it."""
         self._place, self._now, self._changed = place, now, changed
-        self._paths = Paths([])
+        self._paths = PathIndex([])
         self._files: frozenset[str] = frozenset()
         self._next_look = float("-inf")
         self._thread: threading.Thread | None = None
@@ -170,7 +170,7 @@ class FilesIndex:
         self._closed = False
         self._first = threading.Event()
 
-    def paths(self, wait: float = 0.0) -> Paths:
+    def paths(self, wait: float = 0.0) -> PathIndex:
         """What is known, at once; what is old is looked for anew beside it. Before the first look is over there is
         nothing: whoever is in a thread anyway may wait so many seconds for it."""
         self.refresh()
@@ -210,7 +210,7 @@ class FilesIndex:
         try:
             found = frozenset(_found(self._place, halt))
             if found != self._files:
-                self._paths, self._files = prepared(found), found
+                self._paths, self._files = build_path_index(found), found
                 with contextlib.suppress(RuntimeError):  # the loop of whoever wants to know is closed
                     self._changed()
         except (ToolError, OSError):
@@ -229,9 +229,9 @@ def _found(place: Workspace, halt: HaltSignal) -> list[str]:
         output = run_search(FileSearchRequest("names"), SearchLocation(folder, real), place, halt)
     finally:
         os.close(folder)
-    return [name for name in parse_names(output.data[:MOST_BYTES]) if typable(name)][:MOST_FILES]
+    return [name for name in parse_names(output.data[:MOST_BYTES]) if is_typable(name)][:MOST_FILES]
 
 
-def typable(name: str) -> bool:
+def is_typable(name: str) -> bool:
     """Nobody can type what is no text, and what a terminal obeys cannot be shown as it is."""
     return name.isprintable() or (strip_control_characters(name) == name and _UNTYPABLE.search(name) is None)

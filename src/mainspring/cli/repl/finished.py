@@ -11,10 +11,19 @@ from typing import Any, cast
 from rich.text import Text
 
 from mainspring.cli.repl import diffs, tasks
-from mainspring.cli.repl.calls import LONGEST_TITLE, Running, Title, refusal, seen_from
-from mainspring.cli.repl.laid import Part, below, first_rows, in_rows, last_rows, left_out, lines_in, one_line
-from mainspring.cli.repl.page import clean, clipped
-from mainspring.cli.repl.prose import Prose, lines_of
+from mainspring.cli.repl.calls import LONGEST_TITLE, ActiveCall, CallTitle, seen_from, summarize_refusal
+from mainspring.cli.repl.laid import (
+    ClippedRows,
+    first_rows,
+    indent_with_branch,
+    last_rows,
+    left_out,
+    lines_in,
+    one_line,
+    wrap_rows,
+)
+from mainspring.cli.repl.page import clean_for_drawing, clip_text
+from mainspring.cli.repl.prose import MarkdownText, lines_of
 from mainspring.core.messages import result
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import CallDone, Rendering
@@ -40,9 +49,9 @@ HOW_IT_FAILED = re.compile(r"(Exit code|Ended by signal|It did not end)")  # of 
 ONE = re.compile(r"\b1 (line|file|cell|page)s\b")
 
 
-class Finished:
-    def __init__(self, running: Running | None, done: CallDone, now: float, root: str = "") -> None:
-        self._title = running.title if running else Title("Call", "")
+class CallResultView:
+    def __init__(self, running: ActiveCall | None, done: CallDone, now: float, root: str = "") -> None:
+        self._title = running.title if running else CallTitle("Call", "")
         self._name = running.name if running else ""
         self._agent = running.agent if running else None
         self._said = running.said if running else []
@@ -72,43 +81,43 @@ class Finished:
         self._cut = part.cut
         return part.rows
 
-    def _in_short(self, width: int) -> Part:
+    def _in_short(self, width: int) -> ClippedRows:
         shown = self._done.rendering
         if shown is None or self._name in tasks.TOOLS:
-            return Part([self._title.draw(self._mark, width)], self._hides)
+            return ClippedRows([self._title.draw(self._mark, width)], self._hides)
         words = ONE.sub(r"1 \1", self._summary(shown, 60).removeprefix("Read ").removeprefix("Found "))
-        return Part([self._title.draw(self._mark, width, f" · {words}")], self._hides)
+        return ClippedRows([self._title.draw(self._mark, width, f" · {words}")], self._hides)
 
-    def _in_lines(self, width: int) -> Part:
+    def _in_lines(self, width: int) -> ClippedRows:
         outcome = self._outcome(width - INSIDE)
-        rows = below([*self._figures(), *outcome.rows])
-        return Part([self._title.draw(self._mark, width), *[clipped(row, width) for row in rows]], outcome.cut)
+        rows = indent_with_branch([*self._figures(), *outcome.rows])
+        return ClippedRows([self._title.draw(self._mark, width), *[clip_text(row, width) for row in rows]], outcome.cut)
 
     def _figures(self) -> list[Text]:
         if self._agent is None or self._failed or self._agent.background:
             return []
         return [Text(self._agent.figures(self._now), "detail")]
 
-    def _outcome(self, width: int) -> Part:
+    def _outcome(self, width: int) -> ClippedRows:
         """What is worth a few lines: what went wrong, a change, how an output ends, or one line that sums it up."""
         done, shown, text = self._done, self._done.rendering, self._done.result.text
         if self._failed:
             return self._failure(width)
         if shown is None or (shown.kind == "output" and not shown.body.strip()):
             return first_rows(lines_in(text) or ["nothing"], "detail", width, MOST_OUTPUT)
-        summary = clipped(Text(self._summary(shown, width), "detail"), width)
+        summary = clip_text(Text(self._summary(shown, width), "detail"), width)
         if shown.kind == "diff":
-            change = diffs.made(shown.body, width)
-            return Part([summary, *change.rows], change.cut)
+            change = diffs.render_change(shown.body, width)
+            return ClippedRows([summary, *change.rows], change.cut)
         if content := new_file(self._name, done.data):
-            begin = diffs.written(content, width, MOST_WRITTEN)
-            return Part([summary, *begin.rows], begin.cut)
+            begin = diffs.render_new_file(content, width, MOST_WRITTEN)
+            return ClippedRows([summary, *begin.rows], begin.cut)
         if shown.kind == "output" and not self._name.startswith("mcp__"):
             # The end is where a build says how it went, and what was seen a moment ago.
             return last_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
         if shown.kind == "output" or (shown.body and one_line(shown.summary, LONGEST_TITLE) in self._title):
             return first_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
-        return Part([summary], self._hides)
+        return ClippedRows([summary], self._hides)
 
     def _summary(self, shown: Rendering, width: int) -> str:
         return seen_from(self._root, self._name, one_line(shown.summary, max(width, LONGEST_TITLE)))
@@ -121,13 +130,13 @@ class Finished:
 
     # --- that failed ---
 
-    def _failure(self, width: int) -> Part:
+    def _failure(self, width: int) -> ClippedRows:
         text = self._done.result.text
         if self._done.denied:
-            return first_rows([one_line(refusal(text), LONGEST_TITLE)], "warning", width, MOST_REFUSAL)
+            return first_rows([one_line(summarize_refusal(text), LONGEST_TITLE)], "warning", width, MOST_REFUSAL)
         if words := ENDS.get(text.strip()):
-            return Part([*in_rows([words], "warning", width), *[Text(line, "detail") for line in self._said]])
-        printed = of_shell(self._done.data)
+            return ClippedRows([*wrap_rows([words], "warning", width), *[Text(line, "detail") for line in self._said]])
+        printed = get_shell_output(self._done.data)
         if printed is None or not text.startswith(printed):
             lines = lines_in(text) or ["it did not say why"]
             return first_rows([f"Failed: {lines[0].strip()}", *lines[1:]], "error", width, MOST_OUTPUT)
@@ -136,38 +145,40 @@ class Finished:
         head = first_rows([f"Failed: {how[:1].lower()}{how[1:]}"], "error", width, MOST_OUTPUT)
         output = last_rows(lines_in(printed), "detail", width, MOST_OUTPUT)
         more = [left_out(len(notes) - 1)] if len(notes) > 1 else []
-        return Part([*head.rows, *output.rows, *more], head.cut or output.cut or bool(more))
+        return ClippedRows([*head.rows, *output.rows, *more], head.cut or output.cut or bool(more))
 
     # --- plans ---
 
-    def _plan(self, width: int) -> Part | None:
+    def _plan(self, width: int) -> ClippedRows | None:
         """All of it: it is what the work is about from here on."""
         facts = facts_of(self._done.data)
         plan, approved = facts.get("plan"), facts.get("approved")
         if self._failed or self._name != "ExitPlanMode" or not isinstance(plan, str) or not isinstance(approved, bool):
             return None
         said = one_line(str(facts.get("said", "")), LONGEST_TITLE)
-        words = [] if approved or said.lower() in NO else [*in_rows([f"You said: {said}"], "", width - INSIDE), Text()]
-        lines = lines_of(Prose(clean(plan)), width - INSIDE)[:MOST_UNFOLDED]
+        words = (
+            [] if approved or said.lower() in NO else [*wrap_rows([f"You said: {said}"], "", width - INSIDE), Text()]
+        )
+        lines = lines_of(MarkdownText(clean_for_drawing(plan)), width - INSIDE)[:MOST_UNFOLDED]
         more, mark = ("approved", "call.done") if approved else ("not approved", "call.failed")
-        head = Title("Plan", "").draw(mark, width, f" · {more}")
-        return Part([head, *[clipped(line, width) for line in below([*words, *lines])]])
+        head = CallTitle("Plan", "").draw(mark, width, f" · {more}")
+        return ClippedRows([head, *[clip_text(line, width) for line in indent_with_branch([*words, *lines])]])
 
     # --- all of it ---
 
     def whole(self, width: int) -> list[Text]:
         """As much of it as a person reads."""
         rows = self._all(width - INSIDE) or [Text("nothing", "detail")]
-        return [self._title.draw(self._mark, width), *[clipped(row, width) for row in below(rows)]]
+        return [self._title.draw(self._mark, width), *[clip_text(row, width) for row in indent_with_branch(rows)]]
 
     def _all(self, width: int) -> list[Text]:
         shown, content = self._done.rendering, new_file(self._name, self._done.data)
         if shown is not None and shown.kind == "diff" and not self._failed:
-            return diffs.made(shown.body, width, MOST_UNFOLDED).rows
+            return diffs.render_change(shown.body, width, MOST_UNFOLDED).rows
         if content and not self._failed:
-            return diffs.written(content, width, MOST_UNFOLDED).rows
+            return diffs.render_new_file(content, width, MOST_UNFOLDED).rows
         lines = lines_in(self._text)
-        rows = in_rows(lines[:MOST_UNFOLDED], "error" if self._failed else "", width)
+        rows = wrap_rows(lines[:MOST_UNFOLDED], "error" if self._failed else "", width)
         if len(lines) > MOST_UNFOLDED:
             rows.append(Text(f"… {len(lines) - MOST_UNFOLDED:,} more lines are in the file of this session", "detail"))
         return rows
@@ -179,9 +190,9 @@ class Finished:
         return max(self._done.result.text, body, key=len)
 
 
-def interrupted(running: Running, now: float) -> Finished:
+def render_interrupted_call(running: ActiveCall, now: float) -> CallResultView:
     """One that ended with its run, and nobody has said how."""
-    return Finished(running, CallDone(result(running.id, INTERRUPTED, is_error=True)), now)
+    return CallResultView(running, CallDone(result(running.id, INTERRUPTED, is_error=True)), now)
 
 
 # --- what tools tell of what they did: they may be anybody's, so it may be anything ---------------------------------
@@ -191,7 +202,7 @@ def facts_of(data: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
 
 
-def of_shell(data: Any) -> str | None:
+def get_shell_output(data: Any) -> str | None:
     """What a command has printed; None: it is none."""
     printed = facts_of(data).get("stdout")
     return printed.rstrip("\n") if isinstance(printed, str) else None

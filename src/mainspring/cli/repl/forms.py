@@ -1,6 +1,6 @@
 """The questions of `AskUserQuestion`, with options: one after another, and at the end a look at all answers.
 
-The tool understands words (`tools/question.meant`): `spoken` finds those that it takes for what was chosen.
+The tool understands words (`tools/question.meant`): `answer_for_choice` finds those that it takes for what was chosen.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
-from mainspring.cli.repl.page import Page, clean, one_line
-from mainspring.cli.repl.sheet import OF_A_RUN, Asking, Sheet
+from mainspring.cli.repl.menus import Clock, Menu, MenuItem, MenuSelection
+from mainspring.cli.repl.page import ScrollPage, clean_for_drawing, one_line
+from mainspring.cli.repl.sheet import OF_A_RUN, Dialog, PageDialog
 from mainspring.tools.question import UserQuestion, match_answer
 
-OTHER = Choice("Other (your own words)", words="Other", hint="your own words", bare=False)
+OTHER = MenuItem("Other (your own words)", words="Other", hint="your own words", bare=False)
 Answers = tuple[str, ...]
 
 
-def form(questions: Sequence[UserQuestion], now: Clock) -> Form:
-    return Form(questions, now)
+def make_question_form(questions: Sequence[UserQuestion], now: Clock) -> QuestionForm:
+    return QuestionForm(questions, now)
 
 
-def spoken(one: UserQuestion, picked: Picked) -> str:
+def answer_for_choice(one: UserQuestion, picked: MenuSelection) -> str:
     """Numbers and labels may look like each other, and labels may hold commas: the first way that is understood."""
     places = [place for place in picked.places if place < len(one.options)]
     labels = [one.options[place].label for place in places]
@@ -35,28 +35,28 @@ def spoken(one: UserQuestion, picked: Picked) -> str:
     return next((way for way in map(", ".join, ways) if match_answer(one, way) == said), said)
 
 
-def sheet_of(one: UserQuestion, title: str, now: Clock, before: str = "") -> Sheet[str | None]:
+def sheet_of(one: UserQuestion, title: str, now: Clock, before: str = "") -> PageDialog[str | None]:
     """`before`: what was answered already."""
-    options = [Choice(one_line(option.label), clean(option.description)) for option in one.options]
-    lines = [Text(clean(one.question))]
+    options = [MenuItem(one_line(option.label), clean_for_drawing(option.description)) for option in one.options]
+    lines = [Text(clean_for_drawing(one.question))]
     if before:
-        lines.append(Text(f"Answered: {clean(before)}", "detail"))
+        lines.append(Text(f"Answered: {clean_for_drawing(before)}", "detail"))
 
-    def said(picked: Picked | None) -> str | None:
-        return None if picked is None else spoken(one, picked)
+    def said(picked: MenuSelection | None) -> str | None:
+        return None if picked is None else answer_for_choice(one, picked)
 
-    choices = Choices([*options, OTHER], many=one.multi_select)
-    return Sheet(title, Page.of(*lines), choices, said, now=now, ways_out=OF_A_RUN)
+    choices = Menu([*options, OTHER], many=one.multi_select)
+    return PageDialog(title, ScrollPage.of(*lines), choices, said, now=now, ways_out=OF_A_RUN)
 
 
-class Form(Asking[Answers | None]):
+class QuestionForm(Dialog[Answers | None]):
     def __init__(self, questions: Sequence[UserQuestion], now: Clock) -> None:
         super().__init__(None)
         self._questions, self._now = tuple(questions), now
         self._answers = [""] * len(self._questions)
         self._at = 0
-        self._sheet: Sheet[str | None] = self._asked(0)
-        self._look: Sheet[int | None] | None = None
+        self._sheet: PageDialog[str | None] = self._asked(0)
+        self._look: PageDialog[int | None] | None = None
 
     def press(self, key: str, text: str = "") -> None:
         if self.over:
@@ -76,14 +76,14 @@ class Form(Asking[Answers | None]):
         shown.note = self.note
         return shown.draw(width, height)
 
-    def _hand(self, sheet: Asking[str | None] | Asking[int | None], key: str, text: str) -> None:
+    def _hand(self, sheet: Dialog[str | None] | Dialog[int | None], key: str, text: str) -> None:
         sheet.press(key, text)
         self.unheard += sheet.unheard
         sheet.unheard = ""
 
     # --- from one to the next ---------------------------------------------------------------------------------------
 
-    def _answered(self, sheet: Sheet[str | None]) -> None:
+    def _answered(self, sheet: PageDialog[str | None]) -> None:
         if not sheet.over:
             return
         if sheet.said is None:
@@ -93,7 +93,7 @@ class Form(Asking[Answers | None]):
         left = [at for at, answer in enumerate(self._answers) if not answer]
         self._go(left[0] if left else len(self._questions))
 
-    def _looked(self, look: Sheet[int | None]) -> None:
+    def _looked(self, look: PageDialog[int | None]) -> None:
         if not look.over:
             return
         if look.said is None:
@@ -103,7 +103,7 @@ class Form(Asking[Answers | None]):
         else:
             self._go(look.said - 1)
 
-    def _leave(self, sheet: Asking[str | None] | Asking[int | None]) -> None:
+    def _leave(self, sheet: Dialog[str | None] | Dialog[int | None]) -> None:
         self.broken_off = sheet.broken_off
         self.close()
 
@@ -117,20 +117,23 @@ class Form(Asking[Answers | None]):
         else:
             self._look = self._all()
 
-    def _asked(self, at: int) -> Sheet[str | None]:
+    def _asked(self, at: int) -> PageDialog[str | None]:
         one, of = self._questions[at], len(self._questions)
         title = one_line(one.header) or "Question"
         return sheet_of(one, f"{title} ({at + 1} of {of})" if of > 1 else title, self._now, self._answers[at])
 
-    def _all(self) -> Sheet[int | None]:
+    def _all(self) -> PageDialog[int | None]:
         lines: list[Text] = []
-        names: list[Choice] = []
+        names: list[MenuItem] = []
         for place, (one, answer) in enumerate(zip(self._questions, self._answers, strict=True), 1):
-            lines += [Text(clean(one.question)), Text.assemble(("⎿ ", "detail"), clean(match_answer(one, answer)))]
-            names.append(Choice(f"Change the answer to: {one_line(one.header) or f'question {place}'}"))
+            lines += [
+                Text(clean_for_drawing(one.question)),
+                Text.assemble(("⎿ ", "detail"), clean_for_drawing(match_answer(one, answer))),
+            ]
+            names.append(MenuItem(f"Change the answer to: {one_line(one.header) or f'question {place}'}"))
 
-        def chosen(picked: Picked | None) -> int | None:
+        def chosen(picked: MenuSelection | None) -> int | None:
             return None if picked is None else picked.places[0]
 
-        choices = Choices([Choice("Send them"), *names])
-        return Sheet("Your answers", Page.of(*lines), choices, chosen, now=self._now, ways_out=OF_A_RUN)
+        choices = Menu([MenuItem("Send them"), *names])
+        return PageDialog("Your answers", ScrollPage.of(*lines), choices, chosen, now=self._now, ways_out=OF_A_RUN)

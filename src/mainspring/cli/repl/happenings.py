@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from mainspring.agent.outcomes import LOCAL
 from mainspring.agent.words import plural
-from mainspring.cli.repl.live import seconds
-from mainspring.cli.screen import room
+from mainspring.cli.repl.live import format_elapsed
+from mainspring.cli.screen import describe_freed_room
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Transition, Trouble
@@ -86,14 +86,14 @@ def went_on(update: RequestStarted) -> str:
 
 
 def left_view(update: Boundary) -> str:
-    return f"({LAYERS.get(update.layer, update.layer)} to make room{room(update)})"
+    return f"({LAYERS.get(update.layer, update.layer)} to make room{describe_freed_room(update)})"
 
 
-def withdrawn(why: Trouble, *, was_seen: bool) -> str:
+def describe_withdrawn(why: Trouble, *, was_seen: bool) -> str:
     return f"({'the text above does not count' if was_seen else 'a reply was dropped'}: {TROUBLES[why]})"
 
 
-class Retries:
+class RetryNotice:
     """Of one request. They are told while they last, and summed up in one line."""
 
     def __init__(self) -> None:
@@ -114,11 +114,11 @@ class Retries:
         if since is None or last is None:
             return ""
         kind = last.failure.kind
-        took = seconds(max(1.0, now - since))
+        took = format_elapsed(max(1.0, now - since))
         return f"(waited {took}: {WAITED.get(kind, TROUBLES[kind])}, {last.attempt + 1} tries)"
 
 
-def figures(result: Result, model: Model) -> str:
+def format_run_figures(result: Result, model: Model) -> str:
     """Of a run, as in `[2 turns, 3.1 s, 1,234 + 56 tokens, $0.0123]`; empty if nothing was done."""
     if result.cause in LOCAL and not result.usage.total:
         return ""

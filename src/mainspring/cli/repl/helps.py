@@ -8,11 +8,11 @@ from typing import NamedTuple
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
 from mainspring.agent.said import list_other_commands
 from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
-from mainspring.cli.repl.completing import Choice, Known, Word
+from mainspring.cli.repl.completing import Completable, CompletionOption, CompletionSources
 from mainspring.cli.repl.files_index import FilesIndex
-from mainspring.cli.repl.history import Past
-from mainspring.cli.repl.pasted import Pastes
-from mainspring.cli.talk import Talk
+from mainspring.cli.repl.history import StoredHistory
+from mainspring.cli.repl.pasted import PastedTexts
+from mainspring.cli.talk import TerminalSession
 from mainspring.engine.shared import EnginePolicy
 from mainspring.settings.home import home_folder, users_folder
 
@@ -20,34 +20,34 @@ MOST_SESSIONS = 50
 SOON = 0.3  # seconds that somebody who types a '@' waits, in a thread, for the first look
 
 
-class Helps(NamedTuple):
+class PromptHelpers(NamedTuple):
     completer: PromptCompleter
     history: PromptHistory
-    pastes: Pastes
+    pastes: PastedTexts
     files: FilesIndex
 
 
-def helps_for(talk: Talk) -> Helps:
+def helps_for(talk: TerminalSession) -> PromptHelpers:
     cwd, environment = talk.config.cwd, talk.config.environment
     home = users_folder(environment)
     index = FilesIndex(talk.world.kit.place)
-    known = Known(
+    known = CompletionSources(
         words=lambda: words_of(talk),
         paths=lambda: index.paths(SOON),
-        may_read=Readable(talk),
-        behind={"model": lambda: models(talk), "resume": lambda: sessions(talk)},
+        may_read=ReadableFiles(talk),
+        behind={"model": lambda: list_model_options(talk), "resume": lambda: list_session_options(talk)},
         cwd=cwd,
         home=home,
     )
-    pastes = Pastes(cwd, home)
-    past = Past(home_folder(environment), cwd)
-    return Helps(PromptCompleter(known), PromptHistory(past, pastes.expand), pastes, index)
+    pastes = PastedTexts(cwd, home)
+    past = StoredHistory(home_folder(environment), cwd)
+    return PromptHelpers(PromptCompleter(known), PromptHistory(past, pastes.expand), pastes, index)
 
 
-class Readable:
+class ReadableFiles:
     """Whether the rules of now let a file be read. They are put together once for as long as they are the same."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: TerminalSession) -> None:
         self._talk = talk
         self._rules: EnginePolicy | None = None
         self._may_read: Callable[[str], bool] = bool
@@ -59,19 +59,22 @@ class Readable:
         return self._may_read(path)
 
 
-def words_of(talk: Talk) -> Iterable[Word]:
+def words_of(talk: TerminalSession) -> Iterable[Completable]:
     own = names_at(TERMINAL)
     return (*words_at(TERMINAL), *list_other_commands(talk.world.around, own), *talk.world.servers.words())
 
 
-def models(talk: Talk) -> Iterable[Choice]:
+def list_model_options(talk: TerminalSession) -> Iterable[CompletionOption]:
     from mainspring.cli.models_command import known_models
 
     known = known_models(talk.config.settings)
-    return [Choice("default", "the one that the session began with"), *[Choice(model.name) for model in known]]
+    return [
+        CompletionOption("default", "the one that the session began with"),
+        *[CompletionOption(model.name) for model in known],
+    ]
 
 
-def sessions(talk: Talk) -> Iterable[Choice]:
+def list_session_options(talk: TerminalSession) -> Iterable[CompletionOption]:
     from mainspring.agent.sessions import new_place
     from mainspring.sessions.listing import list_sessions_in
 
@@ -80,7 +83,7 @@ def sessions(talk: Talk) -> Iterable[Choice]:
         return ()
     own = talk.world.about.session_id
     return [
-        Choice(one.session_id, one.title)
+        CompletionOption(one.session_id, one.title)
         for one in list_sessions_in(place.folder, MOST_SESSIONS)
         if one.session_id != own
     ]

@@ -40,7 +40,7 @@ TRIES = 3  # the file may be replaced while we open it; three times in a row is 
 _OPEN = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-class Line(Struct):
+class HistoryEntry(Struct):
     text: str
     folder: str
     time: float = 0  # milliseconds
@@ -49,7 +49,7 @@ class Line(Struct):
 Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class Past:
+class StoredHistory:
     """The prompts of one folder."""
 
     def __init__(self, home: str | None, folder: str, *, now: Callable[[], float] = time.time) -> None:
@@ -98,7 +98,7 @@ class Past:
 
     def _text(self, line: bytes) -> str:
         try:
-            found = msgspec.json.decode(line, type=Line)
+            found = msgspec.json.decode(line, type=HistoryEntry)
         except Unreadable:
             return ""
         return strip_control_characters(found.text) if found.folder == self._folder else ""
@@ -107,7 +107,7 @@ class Past:
 
     def _append(self, text: str) -> bool:
         """Whether it is in the file, as a whole."""
-        line = msgspec.json.encode(Line(text, self._folder, int(self._now() * 1_000))) + b"\n"
+        line = msgspec.json.encode(HistoryEntry(text, self._folder, int(self._now() * 1_000))) + b"\n"
         if not self._file:
             return False
         try:

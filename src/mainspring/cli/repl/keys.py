@@ -12,7 +12,7 @@ from prompt_toolkit.keys import Keys
 from mainspring.cli.repl.editor import Editor
 
 
-class Actions(Protocol):
+class KeyActions(Protocol):
     """What the conversation does for a key."""
 
     def send(self) -> None: ...
@@ -44,7 +44,7 @@ class Actions(Protocol):
     def erase_next(self) -> None: ...
 
 
-class Key(NamedTuple):
+class KeyBinding(NamedTuple):
     shown: str  # as the user knows it
     about: str
     keys: tuple[tuple[str, ...], ...]
@@ -54,26 +54,30 @@ class Key(NamedTuple):
 NEWLINE = ("escape", "c-m")
 
 TABLE = (
-    Key("Enter", "send; while something runs, it is heard as soon as the model can hear it", (("c-m",),), "_send"),
-    Key("Ctrl-J, Alt-Enter, \\ Enter", "a new line", (("c-j",), NEWLINE), "_newline"),
-    Key("Esc", "interrupt what is under way", (("escape",),), "_escape"),
-    Key("Ctrl-C", "interrupt what is under way; else drop what is typed; twice: leave", (("c-c",),), "_stop"),
-    Key("Ctrl-D", "leave, if nothing is typed", (("c-d",),), "_leave"),
-    Key("Shift-Tab", "the next mode: default, acceptEdits, plan", (("s-tab",),), "_next_mode"),
-    Key("Tab", "complete a word with '/' or '@', or take what is suggested", (("c-i",),), "_complete"),
-    Key("Up, Down", "what was said before; if nothing is typed, take back what waits", (("up",), ("down",)), "_move"),
-    Key("Ctrl-R", "search in what was said before", (("c-r",),)),
-    Key("Ctrl-O", "show all of what the last calls brought", (("c-o",),), "_unfold"),
-    Key("Ctrl-T", "show or hide the list of tasks", (("c-t",),), "_toggle_tasks"),
-    Key("Ctrl-G", "edit the input in $EDITOR", (("c-g",),), "_edit"),
-    Key("Ctrl-L", "draw the screen anew", (("c-l",),)),
-    Key("Ctrl-Z", "stop; 'fg' goes on", (("c-z",),), "_suspend"),
-    Key("?", "these keys, if nothing is typed", (("?",),), "_help"),
+    KeyBinding(
+        "Enter", "send; while something runs, it is heard as soon as the model can hear it", (("c-m",),), "_send"
+    ),
+    KeyBinding("Ctrl-J, Alt-Enter, \\ Enter", "a new line", (("c-j",), NEWLINE), "_newline"),
+    KeyBinding("Esc", "interrupt what is under way", (("escape",),), "_escape"),
+    KeyBinding("Ctrl-C", "interrupt what is under way; else drop what is typed; twice: leave", (("c-c",),), "_stop"),
+    KeyBinding("Ctrl-D", "leave, if nothing is typed", (("c-d",),), "_leave"),
+    KeyBinding("Shift-Tab", "the next mode: default, acceptEdits, plan", (("s-tab",),), "_next_mode"),
+    KeyBinding("Tab", "complete a word with '/' or '@', or take what is suggested", (("c-i",),), "_complete"),
+    KeyBinding(
+        "Up, Down", "what was said before; if nothing is typed, take back what waits", (("up",), ("down",)), "_move"
+    ),
+    KeyBinding("Ctrl-R", "search in what was said before", (("c-r",),)),
+    KeyBinding("Ctrl-O", "show all of what the last calls brought", (("c-o",),), "_unfold"),
+    KeyBinding("Ctrl-T", "show or hide the list of tasks", (("c-t",),), "_toggle_tasks"),
+    KeyBinding("Ctrl-G", "edit the input in $EDITOR", (("c-g",),), "_edit"),
+    KeyBinding("Ctrl-L", "draw the screen anew", (("c-l",),)),
+    KeyBinding("Ctrl-Z", "stop; 'fg' goes on", (("c-z",),), "_suspend"),
+    KeyBinding("?", "these keys, if nothing is typed", (("?",),), "_help"),
 )
 
 
-class Bindings:
-    def __init__(self, editor: Editor, actions: Actions) -> None:
+class TerminalKeyBindings:
+    def __init__(self, editor: Editor, actions: KeyActions) -> None:
         self._editor, self._actions = editor, actions
         self.made = KeyBindings()
         tell_shift_enter()

@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from mainspring.agent.words import plural
-from mainspring.cli.repl.page import clean, clipped, folded, indented
+from mainspring.cli.repl.page import clean_for_drawing, clip_text, indent_lines, wrap_text
 
 NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever
 MOST_OF_LINE = 10_000  # characters of one that are folded; who wants more looks at the file
@@ -20,7 +20,7 @@ MORE = "(ctrl+o)"
 BRANCH = "  ⎿  "  # before what belongs to the line above
 
 
-class Laid:
+class WidthAware:
     """Lines that learn their width when they are printed."""
 
     def __init__(self, make: Callable[[int], Iterable[Text]]) -> None:
@@ -28,27 +28,27 @@ class Laid:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self.make(options.max_width):
-            made = clipped(line, options.max_width)
+            made = clip_text(line, options.max_width)
             made.no_wrap, made.overflow, made.end = True, "crop", "\n"
             yield made
 
 
 def one_line(text: str, width: int) -> str:
     """Its words, as many as could matter: a text may have any length."""
-    return " ".join(clean(text[: 4 * width + 100]).split())
+    return " ".join(clean_for_drawing(text[: 4 * width + 100]).split())
 
 
 def lines_in(text: str) -> list[str]:
     """Of an output, without blank lines around it."""
-    return clean(text).strip("\n").split("\n") if text.strip() else []
+    return clean_for_drawing(text).strip("\n").split("\n") if text.strip() else []
 
 
-def in_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
+def wrap_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
     """Folded, since the end of a line may be what matters."""
     rows: list[Text] = []
     for line in lines:
         cut = f"{line[:MOST_OF_LINE]}…" if len(line) > MOST_OF_LINE else line
-        rows += folded(Text(cut, style), max(NARROWEST, width))
+        rows += wrap_text(Text(cut, style), max(NARROWEST, width))
     return rows
 
 
@@ -60,37 +60,37 @@ def left_out_above(number: int) -> Text:
     return Text(f"… {plural(number, 'line')} before {MORE}", "detail")
 
 
-class Part(NamedTuple):
+class ClippedRows(NamedTuple):
     """Of what there is, what is shown."""
 
     rows: list[Text]
     cut: bool = False  # there is more
 
 
-def first_rows(lines: Sequence[str], style: str, width: int, most: int) -> Part:
+def first_rows(lines: Sequence[str], style: str, width: int, most: int) -> ClippedRows:
     rows: list[Text] = []
     for at, line in enumerate(lines):
-        made = in_rows([line], style, width)
+        made = wrap_rows([line], style, width)
         if len(rows) + len(made) > most:
             rows += made[: most - len(rows)]
-            return Part([*rows, left_out(len(lines) - at)], cut=True)
+            return ClippedRows([*rows, left_out(len(lines) - at)], cut=True)
         rows += made
-    return Part(rows)
+    return ClippedRows(rows)
 
 
-def last_rows(lines: Sequence[str], style: str, width: int, most: int) -> Part:
+def last_rows(lines: Sequence[str], style: str, width: int, most: int) -> ClippedRows:
     rows: list[Text] = []
     for at, line in enumerate(reversed(lines)):
-        made = in_rows([line], style, width)
+        made = wrap_rows([line], style, width)
         if len(rows) + len(made) > most:
             rows = made[len(made) - (most - len(rows)) :] + rows
-            return Part([left_out_above(len(lines) - at), *rows], cut=True)
+            return ClippedRows([left_out_above(len(lines) - at), *rows], cut=True)
         rows = made + rows
-    return Part(rows)
+    return ClippedRows(rows)
 
 
-def below(lines: Sequence[Text]) -> list[Text]:
-    return indented(lines, Text(BRANCH, "detail"), len(BRANCH))
+def indent_with_branch(lines: Sequence[Text]) -> list[Text]:
+    return indent_lines(lines, Text(BRANCH, "detail"), len(BRANCH))
 
 
 def text_of(segments: Iterable[Segment]) -> Text:
@@ -103,7 +103,7 @@ def text_of(segments: Iterable[Segment]) -> Text:
     return made
 
 
-def trimmed(lines: list[Text], *, beginning: bool = True) -> list[Text]:
+def strip_blank_lines(lines: list[Text], *, beginning: bool = True) -> list[Text]:
     """Without blank lines at its end, and at its beginning."""
     full = [at for at, line in enumerate(lines) if line.plain.strip()]
     return lines[full[0] if beginning else 0 : full[-1] + 1] if full else []

@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mainspring.cli.output import Output, Style, wants_colour
-from mainspring.cli.wrap import AsItIs
+from mainspring.cli.output import TerminalOutput, TextStyle, wants_colour
+from mainspring.cli.wrap import NoWrap
 
 if TYPE_CHECKING:
-    from mainspring.cli.repl.drawing import Paper
-    from mainspring.cli.repl.shown import Shown
+    from mainspring.cli.repl.drawing import Scrollback
+    from mainspring.cli.repl.shown import RunView
 
 STYLES = {
-    Style.PLAIN: "",
-    Style.BOLD: "bold",
-    Style.DIM: "note",
-    Style.RED: "error",
-    Style.GREEN: "added",
-    Style.YELLOW: "warning",
-    Style.CYAN: "busy",
+    TextStyle.PLAIN: "",
+    TextStyle.BOLD: "bold",
+    TextStyle.DIM: "note",
+    TextStyle.RED: "error",
+    TextStyle.GREEN: "added",
+    TextStyle.YELLOW: "warning",
+    TextStyle.CYAN: "busy",
 }
 
 
-class PaperLines:
-    def __init__(self, paper: Callable[[], Paper | None], shown: Callable[[], Shown | None] = lambda: None) -> None:
+class ScrollbackLines:
+    def __init__(
+        self, paper: Callable[[], Scrollback | None], shown: Callable[[], RunView | None] = lambda: None
+    ) -> None:
         """`paper`: None, when nothing is drawn any more. `shown` knows what stands last on it."""
-        self._plain = Output(colour=wants_colour(), wrap=AsItIs())
+        self._plain = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
         self._paper, self._shown = paper, shown
 
     def note(self, words: str) -> None:
         """Something that the person should know."""
-        self.line(words, Style.YELLOW)
+        self.line(words, TextStyle.YELLOW)
 
-    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
+    def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None:
         """It is harmless already, as for any other screen."""
         if (paper := self._paper()) is None:
             self._plain.line(text, style)

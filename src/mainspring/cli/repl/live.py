@@ -6,7 +6,7 @@ from math import ceil
 
 from rich.text import Text
 
-from mainspring.cli.repl.page import clipped
+from mainspring.cli.repl.page import clip_text
 
 TURNS = ("·", "*", "✻", "*")  # of the glyph in front
 TURN = 0.2  # seconds for each
@@ -17,7 +17,7 @@ ASKING, THINKING, WRITING = "Asking the model", "Thinking", "Writing"
 SUMMARISING = "Summarising the conversation"
 
 
-class Live:
+class ProgressLine:
     def __init__(self, now: float) -> None:
         self.doing = ASKING
         self._began = now
@@ -46,12 +46,12 @@ class Live:
         glyph = TURNS[int(max(0.0, now - self._began) / TURN) % len(TURNS)]
         tokens = self._tokens + self._letters // LETTERS
         facts = [
-            seconds(now - self._began),
-            f"↓ {thousands(tokens)} tokens" if tokens else "",
+            format_elapsed(now - self._began),
+            f"↓ {format_thousands(tokens)} tokens" if tokens else "",
             "" if asks else WAYS_OUT,
         ]
         told = " · ".join([fact for fact in facts if fact])
-        return clipped(
+        return clip_text(
             Text.assemble((f"{glyph} {calls or self._words(now)}…", "busy"), (f" ({told})", "detail")), width
         )
 
@@ -63,12 +63,12 @@ class Live:
         return f"{words}, again in {left} s" if left else f"{words}, now"
 
 
-def seconds(took: float) -> str:
+def format_elapsed(took: float) -> str:
     whole = max(0, int(took))
     if whole < 60:
         return f"{whole} s"
     return f"{whole // 60} min {whole % 60} s" if whole < 3_600 else f"{whole // 3_600} h {whole % 3_600 // 60} min"
 
 
-def thousands(number: int) -> str:
+def format_thousands(number: int) -> str:
     return f"{number / 1_000:.1f}k" if number >= 1_000 else str(number)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.repl.entry import Entry
-from mainspring.cli.repl.page import clipped, cut, folded, indented
+from mainspring.cli.repl.entry import TextField
+from mainspring.cli.repl.page import clip_text, indent_lines, truncate_styled, wrap_text
 from mainspring.core.value import Bundle
 
 MARK, BLANK = "❯ ", "  "
@@ -28,7 +28,7 @@ LEAST_LABEL = 10  # columns, in a list whose choices take one line each
 Keys = tuple[tuple[str, str], ...]  # a key, and what it does
 
 
-class Choice(Bundle):
+class MenuItem(Bundle):
     label: str
     about: str = ""
     words: str = ""  # it takes words, and this stands before them: "No" for "No: not that file"
@@ -39,12 +39,12 @@ class Choice(Bundle):
     does: str = ""  # that key, where the keys are told
 
 
-class Picked(Bundle):
+class MenuSelection(Bundle):
     places: tuple[int, ...]
     words: str = ""
 
 
-class Wants(Bundle):
+class MenuHeights(Bundle):
     """Lines, each number with those before it."""
 
     first: int  # every choice has one
@@ -52,27 +52,29 @@ class Wants(Bundle):
     whole: int
 
 
-class Choices:
-    def __init__(self, choices: Sequence[Choice], *, many: bool = False, narrowed: bool = False, at: int = 0) -> None:
+class Menu:
+    def __init__(self, choices: Sequence[MenuItem], *, many: bool = False, narrowed: bool = False, at: int = 0) -> None:
         """`many`: any number of them may be picked; `narrowed`: what is typed says what they should contain."""
         self._choices, self._many, self._narrowed = tuple(choices), many, narrowed
         self._shown = list(range(len(self._choices)))
         self._at = at  # among those that are shown
         self._checked: set[int] = set()
-        self._words, self._filter = Entry(), Entry()
+        self._words, self._filter = TextField(), TextField()
         self._opened = False  # the field of the marked choice, though it is empty
         self._keys = {choice.key: place for place, choice in enumerate(self._choices) if choice.key}
         self._page = 1
-        self._widest = tuple([max(map(cell_len, parts), default=0) for parts in columns(choices)]) if narrowed else ()
+        self._widest = (
+            tuple([max(map(cell_len, parts), default=0) for parts in label_columns(choices)]) if narrowed else ()
+        )
         self._texts = [f"{one.label} {one.about} {one.also}".casefold() for one in choices] if narrowed else []
 
     # --- keys -------------------------------------------------------------------------------------------------------
 
-    def press(self, key: str, text: str = "") -> Picked | None:
+    def press(self, key: str, text: str = "") -> MenuSelection | None:
         if key == "enter":
             return self._enter()
         if self._has_own(key):
-            return Picked((self._keys[key],))
+            return MenuSelection((self._keys[key],))
         if key in STEPS:
             self._step(STEPS[key])
         elif key in ("pageup", "pagedown"):
@@ -115,7 +117,7 @@ class Choices:
         return self._shown[self._at] if self._shown else None
 
     @property
-    def _entry(self) -> Entry | None:
+    def _entry(self) -> TextField | None:
         """What takes the words that are typed, if the marked choice wants any."""
         return self._words if self._place is not None and self._choices[self._place].words else None
 
@@ -134,14 +136,14 @@ class Choices:
     def _go(self, at: int) -> None:
         self._at, self._opened = max(0, min(at, len(self._shown) - 1)), False
 
-    def _write(self, entry: Entry, key: str, text: str) -> None:
+    def _write(self, entry: TextField, key: str, text: str) -> None:
         if not self._is_open and key == "text" and self._numbered(text) == self._place:
             self._opened = True
             return
         entry.press(key, text)
         self._opened = self._is_open  # once open, also when all is taken back
 
-    def _letter(self, text: str) -> Picked | None:
+    def _letter(self, text: str) -> MenuSelection | None:
         """One key; a paste is no choice."""
         if text == " " and self._many and self._place is not None:
             self._checked ^= {self._place}
@@ -154,12 +156,12 @@ class Choices:
         found = len(text) == 1 and text in "123456789" and int(text) <= len(self._choices)
         return int(text) - 1 if found else None
 
-    def _number(self, place: int) -> Picked | None:
+    def _number(self, place: int) -> MenuSelection | None:
         if self._choices[place].words or self._many:
             self._at, self._opened = place, bool(self._choices[place].words)
             self._checked ^= {place} if self._many and not self._choices[place].words else set()
             return None
-        return Picked((place,))
+        return MenuSelection((place,))
 
     def _narrow(self) -> None:
         """The marked one stays marked, if it is still there."""
@@ -167,7 +169,7 @@ class Choices:
         self._shown = [at for at, text in enumerate(self._texts) if all(word in text for word in wanted)]
         self._at = self._shown.index(marked) if marked in self._shown else 0
 
-    def _enter(self) -> Picked | None:
+    def _enter(self) -> MenuSelection | None:
         place, words = self._place, self._words.text.strip()
         if place is None:
             return None
@@ -177,22 +179,22 @@ class Choices:
         if self._many:
             picked = self._checked | {at for at, one in enumerate(self._choices) if one.words and words}
             if picked:
-                return Picked(tuple(sorted(picked)), words)
+                return MenuSelection(tuple(sorted(picked)), words)
         choice = self._choices[place]
         if choice.words and not choice.bare and not words:
             return None
-        return Picked((place,), words if choice.words else "")
+        return MenuSelection((place,), words if choice.words else "")
 
     # --- lines ------------------------------------------------------------------------------------------------------
 
-    def wants(self, width: int, most: int) -> Wants:
+    def wants(self, width: int, most: int) -> MenuHeights:
         """How many lines; not counted beyond `most`. A list that is narrowed anyway is not shown whole for its own
         sake."""
         head = int(self._narrowed)
         whole = head + max(1, self._rows(width, most))
         first = head + (1 if self._narrowed else len(self._shown))
         marked = len(self._lines(self._at, width, most)) - 1 if self._shown else 0
-        return Wants(min(first, whole), min(first + marked, whole), whole)
+        return MenuHeights(min(first, whole), min(first + marked, whole), whole)
 
     def _rows(self, width: int, most: int) -> int:
         used = 0
@@ -237,7 +239,7 @@ class Choices:
                     lines = [*lines, *found] if at > last else [*found, *lines]
                     first, last = min(first, at), max(last, at)
         self._page = max(1, last - first)
-        return [*lines, more(first, len(self._shown) - 1 - last, width)][:height]
+        return [*lines, render_more_line(first, len(self._shown) - 1 - last, width)][:height]
 
     def _lines(self, at: int, width: int, most: int) -> list[Text]:
         place = self._shown[at]
@@ -250,58 +252,58 @@ class Choices:
         if choice.words and (not self._words.empty or (marked and self._opened)):
             body = [self._with_words(choice, room, marked=marked)]
         elif self._narrowed:
-            body = [beside(choice, room, style, self._widest)]
+            body = [render_choice_line(choice, room, style, self._widest)]
         else:
-            body = below(choice, room, style)
+            body = render_choice_rows(choice, room, style)
         most = most if marked else min(most, MOST_ABOUT)
         if len(body) > most:
-            body = [*body[: most - 1], cut(body[most - 1], room)]
-        return indented(body, Text(head, style), cell_len(head))
+            body = [*body[: most - 1], truncate_styled(body[most - 1], room)]
+        return indent_lines(body, Text(head, style), cell_len(head))
 
-    def _with_words(self, choice: Choice, room: int, *, marked: bool) -> Text:
-        label = clipped(Text(f"{choice.words}: ", "chosen" if marked else ""), room // 2)
+    def _with_words(self, choice: MenuItem, room: int, *, marked: bool) -> Text:
+        label = clip_text(Text(f"{choice.words}: ", "chosen" if marked else ""), room // 2)
         return Text.assemble(label, self._words.draw(room - label.cell_len, cursor=marked, hint=choice.hint))
 
 
-def columns(choices: Sequence[Choice]) -> tuple[list[str], list[str]]:
+def label_columns(choices: Sequence[MenuItem]) -> tuple[list[str], list[str]]:
     return [one.label for one in choices], [one.about for one in choices]
 
 
-def beside(choice: Choice, room: int, style: str, widest: Sequence[int]) -> Text:
+def render_choice_line(choice: MenuItem, room: int, style: str, widest: Sequence[int]) -> Text:
     """In one line. `widest`: label and description in the list, so that all descriptions stand below each other."""
     left = min(widest[0], max(LEAST_LABEL, room - widest[1] - 2))
-    label = clipped(Text(choice.label.replace("\n", " "), style), left)
+    label = clip_text(Text(choice.label.replace("\n", " "), style), left)
     about = choice.about.replace("\n", " ")
     gap = " " * (left - label.cell_len + 2) if about else ""
-    return clipped(Text.assemble(label, gap, (about, "detail")), room)
+    return clip_text(Text.assemble(label, gap, (about, "detail")), room)
 
 
-def below(choice: Choice, room: int, style: str) -> list[Text]:
+def render_choice_rows(choice: MenuItem, room: int, style: str) -> list[Text]:
     label, about = Text(choice.label, style), Text(choice.about, "detail")
     if not choice.about:
-        return folded(label, room)
+        return wrap_text(label, room)
     one = Text.assemble(label, "  ", about)
     if one.cell_len <= room and "\n" not in one.plain:
         return [one]
-    return [*folded(label, room), *folded(about, room)]
+    return [*wrap_text(label, room), *wrap_text(about, room)]
 
 
-def more(above: int, below: int, width: int) -> Text:
+def render_more_line(above: int, below: int, width: int) -> Text:
     told = [f"{arrow} {number} more" for arrow, number in (("↑", above), ("↓", below)) if number]
-    return clipped(Text(BLANK + " · ".join(told), "note"), width)
+    return clip_text(Text(BLANK + " · ".join(told), "note"), width)
 
 
-class Field:
+class FreeTextChoice:
     """Words, and nothing to choose from."""
 
     keys: Keys = (("enter", "send"),)
 
     def __init__(self) -> None:
-        self._words = Entry()
+        self._words = TextField()
 
-    def press(self, key: str, text: str = "") -> Picked | None:
+    def press(self, key: str, text: str = "") -> MenuSelection | None:
         if key == "enter":
-            return Picked((), self._words.text.strip())
+            return MenuSelection((), self._words.text.strip())
         self._words.press(key, text)
         return None
 
@@ -311,8 +313,8 @@ class Field:
     def hears(self, key: str, text: str) -> bool:  # noqa: ARG002  # as of a list
         return True
 
-    def wants(self, width: int, most: int) -> Wants:  # noqa: ARG002
-        return Wants(1, 1, 1)
+    def wants(self, width: int, most: int) -> MenuHeights:  # noqa: ARG002
+        return MenuHeights(1, 1, 1)
 
     def draw(self, width: int, height: int) -> list[Text]:
         return [Text.assemble((MARK, "chosen"), self._words.draw(width - cell_len(MARK)))][:height]

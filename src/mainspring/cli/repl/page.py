@@ -19,32 +19,32 @@ MOST_MARKS = 16  # characters to a column, of what is cut: more are marks upon m
 BREAKS = re.compile("([\n\t])")
 
 
-def clean(text: str) -> str:
+def clean_for_drawing(text: str) -> str:
     """Text from outside, as it may be drawn."""
-    return told(text).expandtabs(TAB)
+    return sanitize_text(text).expandtabs(TAB)
 
 
-def told(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """What somebody typed or pasted, or a model said, without what a terminal would obey; its tabs are kept."""
     plain = strip_control_characters(text.replace("\r\n", "\n").replace("\r", "\n"))
     return plain if plain.isascii() else plain.encode("utf-8", "replace").decode()
 
 
 def one_line(text: str) -> str:
-    return " ".join(clean(text).split())
+    return " ".join(clean_for_drawing(text).split())
 
 
-def clusters(text: str) -> Iterator[str]:
+def split_clusters(text: str) -> Iterator[str]:
     """What the eye takes for one character."""
     if text.isascii():
         yield from text
         return
     for part in BREAKS.split(text):  # they have no width, and would be taken for marks
         if part:
-            yield from in_line(part)
+            yield from split_line_clusters(part)
 
 
-def in_line(text: str) -> Iterator[str]:
+def split_line_clusters(text: str) -> Iterator[str]:
     flag = ""
     for start, end, _ in split_graphemes(text)[0]:
         found = text[start:end]
@@ -63,7 +63,7 @@ def in_line(text: str) -> Iterator[str]:
 # --- folding --------------------------------------------------------------------------------------------------------
 
 
-def folded(text: Text, width: int) -> list[Text]:
+def wrap_text(text: Text, width: int) -> list[Text]:
     """In lines of that width. Every character stays, also the blanks at which a line is broken: it may be a command."""
     lines: list[Text] = []
     for line in text.split("\n", allow_blank=True):
@@ -78,7 +78,7 @@ def cuts_of(line: str, width: int) -> list[int]:
         return []
     cuts: list[int] = []
     begin = place = used = blank = blank_used = 0
-    for found in clusters(line):
+    for found in split_clusters(line):
         size = cell_len(found)
         if used + size > width and place > begin:
             at_blank = blank > begin and blank_used * 2 >= width
@@ -92,14 +92,14 @@ def cuts_of(line: str, width: int) -> list[int]:
     return cuts
 
 
-def clipped(text: Text, width: int) -> Text:
-    return text if text.cell_len <= width else cut(text, width)
+def clip_text(text: Text, width: int) -> Text:
+    return text if text.cell_len <= width else truncate_styled(text, width)
 
 
-def cut(text: Text, width: int) -> Text:
+def truncate_styled(text: Text, width: int) -> Text:
     """As much as fits before the dots. Not `Text.truncate`: it may be one column off where characters are joined."""
     place, left, gap = 0, width - 1, ""
-    for found in clusters(text.plain[: width * MOST_MARKS]):
+    for found in split_clusters(text.plain[: width * MOST_MARKS]):
         size = cell_len(found)
         if size > left:
             gap = " " * left  # half of a wide one
@@ -109,7 +109,7 @@ def cut(text: Text, width: int) -> Text:
     return Text.assemble(text[:place], gap, "…") if width > 0 else Text()
 
 
-def indented(lines: Sequence[Text], first: Text, columns: int) -> list[Text]:
+def indent_lines(lines: Sequence[Text], first: Text, columns: int) -> list[Text]:
     """`first` stands before the first line, blanks before the others."""
     return [Text.assemble(Text(" " * columns) if place else first, line) for place, line in enumerate(lines)]
 
@@ -117,7 +117,7 @@ def indented(lines: Sequence[Text], first: Text, columns: int) -> list[Text]:
 # --- pages ----------------------------------------------------------------------------------------------------------
 
 
-class Page:
+class ScrollPage:
     """`make` gives the lines for a width. It is asked once for each width."""
 
     def __init__(self, make: Callable[[int], Sequence[Text]]) -> None:
@@ -129,13 +129,13 @@ class Page:
         self.hides = False  # as it was drawn last
 
     @classmethod
-    def of(cls, *texts: Text) -> Page:
+    def of(cls, *texts: Text) -> ScrollPage:
         return cls(lambda _: texts)
 
     def rows(self, width: int) -> int:
         if width != self._width:
             self._width = width
-            self._lines = [line for text in self._make(width) for line in folded(text, width)]
+            self._lines = [line for text in self._make(width) for line in wrap_text(text, width)]
         return len(self._lines)
 
     def scroll(self, pages: int) -> None:
@@ -156,15 +156,15 @@ class Page:
 
 def more_lines(above: int, below: int, width: int) -> Text:
     counts = [f"{arrow} {number}" for arrow, number in (("↑", above), ("↓", below)) if number]
-    return clipped(Text(f"{' '.join(counts)} more lines", "warning"), width)
+    return clip_text(Text(f"{' '.join(counts)} more lines", "warning"), width)
 
 
-def markdown(text: str) -> Page:
+def make_markdown_page(text: str) -> ScrollPage:
     """As all that a model says is drawn."""
 
     def lines(width: int) -> list[Text]:
-        from mainspring.cli.repl.prose import Prose, lines_of  # few pages are that
+        from mainspring.cli.repl.prose import MarkdownText, lines_of  # few pages are that
 
-        return lines_of(Prose(clean(text)), width)
+        return lines_of(MarkdownText(clean_for_drawing(text)), width)
 
-    return Page(lines)
+    return ScrollPage(lines)

@@ -89,11 +89,11 @@ class Painter:
         if style is None:
             return ""
         if style not in self._known:
-            self._known[style] = named(style, colour=self._colour)
+            self._known[style] = prompt_toolkit_style(style, colour=self._colour)
         return self._known[style]
 
 
-def named(style: Style, *, colour: bool) -> str:
+def prompt_toolkit_style(style: Style, *, colour: bool) -> str:
     """In the words of prompt-toolkit."""
     flags = ("bold", "dim", "italic", "underline", "reverse", "strike")
     words = [flag for flag in flags if getattr(style, flag)]

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mainspring.agent.words import plural
-from mainspring.cli.repl.calls import titled
-from mainspring.cli.repl.laid import NARROWEST, Laid, text_of
-from mainspring.cli.repl.page import clipped, indented, told
-from mainspring.cli.repl.prose import Prose, console, lines_of
-from mainspring.cli.repl.spoken import spoken
+from mainspring.cli.repl.calls import make_call_title
+from mainspring.cli.repl.laid import NARROWEST, WidthAware, text_of
+from mainspring.cli.repl.page import clip_text, indent_lines, sanitize_text
+from mainspring.cli.repl.prose import MarkdownText, lines_of, make_console
+from mainspring.cli.repl.spoken import render_markdown
 from mainspring.core.messages import Assistant, Message, Origin, Stop, ToolCall, User
 from mainspring.core.messages import Text as Said
 
 if TYPE_CHECKING:
-    from mainspring.cli.repl.drawing import Paper
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.repl.drawing import Scrollback
+    from mainspring.cli.talk import TerminalSession
 
 MOST_PROMPTS = 3
 MOST_LINES = 80  # about two screens
@@ -31,34 +31,36 @@ BULLET = "● "
 CUT_OFF, INTERRUPTED = "(cut off)", "(interrupted)"
 
 
-class Part(NamedTuple):
+class ExchangePart(NamedTuple):
     """Of what came of a prompt: a text, a call, or how a reply ended."""
 
     draw: Callable[[int], list[Text]]
     tight: bool = False  # no blank line between two of these
 
-    def lines(self, width: int, above: Part | None) -> list[Text]:
+    def lines(self, width: int, above: ExchangePart | None) -> list[Text]:
         blank = [] if above is not None and above.tight and self.tight else [Text()]
         return [*blank, *self.draw(width)]
 
 
-class Exchange(NamedTuple):
+class PastExchange(NamedTuple):
     prompt: str | None  # None: it came before what is known
-    newest_first: list[Part]
+    newest_first: list[ExchangePart]
 
 
-def put_past(paper: Paper, talk: Talk) -> None:
+def put_past(paper: Scrollback, talk: TerminalSession) -> None:
     """Of the conversation that has just been taken up, if it is one."""
     loaded = talk.opened.loaded
     if loaded is None:
         return
     history = talk.world.session.state.history
-    found = past(history.newest_first(), loaded.partial, forgotten=bool(history.begin))
+    found = render_past(history.newest_first(), loaded.partial, forgotten=bool(history.begin))
     if found is not None:
         paper.put(found)
 
 
-def past(newest_first: Iterable[Message], cut_off: Assistant | None = None, *, forgotten: bool = False) -> Laid | None:
+def render_past(
+    newest_first: Iterable[Message], cut_off: Assistant | None = None, *, forgotten: bool = False
+) -> WidthAware | None:
     """`cut_off`: what was shown of a reply that never came to its end, and is not in the history yet. `forgotten`:
     there was more, which was summed up. None: nothing was said."""
     said = iter(newest_first)
@@ -66,7 +68,7 @@ def past(newest_first: Iterable[Message], cut_off: Assistant | None = None, *, f
     earlier = sum([is_prompt(message) for message in said])
     if not exchanges:
         return None
-    return Laid(lambda width: laid(exchanges, earlier, width, forgotten=forgotten))
+    return WidthAware(lambda width: render_exchanges(exchanges, earlier, width, forgotten=forgotten))
 
 
 # --- what there is --------------------------------------------------------------------------------------------------
@@ -76,9 +78,9 @@ def is_prompt(message: Message) -> bool:
     return isinstance(message, User) and message.origin is Origin.PROMPT
 
 
-def last_exchanges(newest_first: Iterator[Message], cut_off: Assistant | None) -> list[Exchange]:
+def last_exchanges(newest_first: Iterator[Message], cut_off: Assistant | None) -> list[PastExchange]:
     """The newest first. No more is taken of the messages than these."""
-    made: list[Exchange] = []
+    made: list[PastExchange] = []
     parts = parts_of(cut_off, CUT_OFF) if cut_off is not None else []
     ended = CUT_OFF
     for message in newest_first:
@@ -88,45 +90,45 @@ def last_exchanges(newest_first: Iterator[Message], cut_off: Assistant | None) -
         elif isinstance(message, User) and message.origin is Origin.INTERRUPTION:
             ended = INTERRUPTED
         elif isinstance(message, User) and message.origin is Origin.PROMPT:
-            made.append(Exchange(message.text, parts))
+            made.append(PastExchange(message.text, parts))
             parts = []
             if len(made) == MOST_PROMPTS:
                 return made
-    return [*made, *([Exchange(None, parts)] if parts else [])]
+    return [*made, *([PastExchange(None, parts)] if parts else [])]
 
 
-def parts_of(reply: Assistant, ended: str) -> list[Part]:
+def parts_of(reply: Assistant, ended: str) -> list[ExchangePart]:
     """The last one first. `ended`: why it is not whole, if it is not."""
-    made: list[Part] = []
+    made: list[ExchangePart] = []
     for block in reply.blocks:
         if isinstance(block, ToolCall):
-            made.append(Part(partial(of_call, block), tight=True))
+            made.append(ExchangePart(partial(render_call_part, block), tight=True))
         elif isinstance(block, Said) and block.text.strip():
-            made.append(Part(partial(of_text, block.text)))
+            made.append(ExchangePart(partial(render_text_part, block.text)))
     if reply.stop is Stop.UNFINISHED:
-        made.append(Part(partial(of_end, ended), tight=True))
+        made.append(ExchangePart(partial(render_end_part, ended), tight=True))
     return made[::-1]
 
 
-def of_text(text: str, width: int) -> list[Text]:
-    prose = Prose(told(text.replace("\r", "")))
-    return indented(lines_of(prose, width - len(BULLET)), Text(BULLET), len(BULLET))
+def render_text_part(text: str, width: int) -> list[Text]:
+    prose = MarkdownText(sanitize_text(text.replace("\r", "")))
+    return indent_lines(lines_of(prose, width - len(BULLET)), Text(BULLET), len(BULLET))
 
 
-def of_call(call: ToolCall, width: int) -> list[Text]:
-    title = titled(call)
+def render_call_part(call: ToolCall, width: int) -> list[Text]:
+    title = make_call_title(call)
     words = f"{title.name}({title.words})" if title.words else title.name
-    return [clipped(Text(f"{BULLET}{words}", "detail"), width)]
+    return [clip_text(Text(f"{BULLET}{words}", "detail"), width)]
 
 
-def of_end(words: str, width: int) -> list[Text]:
-    return [clipped(Text(f"  {words}", "warning"), width)]
+def render_end_part(words: str, width: int) -> list[Text]:
+    return [clip_text(Text(f"  {words}", "warning"), width)]
 
 
 # --- as much as fits ------------------------------------------------------------------------------------------------
 
 
-def laid(exchanges: list[Exchange], earlier: int, width: int, *, forgotten: bool) -> list[Text]:
+def render_exchanges(exchanges: list[PastExchange], earlier: int, width: int, *, forgotten: bool) -> list[Text]:
     made: list[list[Text]] = []  # the newest first
     room = MOST_LINES
     for exchange in exchanges:
@@ -147,7 +149,7 @@ def told_of_earlier(prompts: int, *, forgotten: bool) -> str:
     return f"… {words}" if words else ""
 
 
-def lines_for(exchange: Exchange, width: int, room: int) -> list[Text]:
+def lines_for(exchange: PastExchange, width: int, room: int) -> list[Text]:
     """The prompt, and from its end as much of what came of it as there is room for: at least the last part."""
     head = lines_of_prompt(exchange.prompt, width) if exchange.prompt is not None else []
     tail: list[list[Text]] = []
@@ -165,9 +167,9 @@ def lines_for(exchange: Exchange, width: int, room: int) -> list[Text]:
 
 
 def lines_of_prompt(prompt: str, width: int) -> list[Text]:
-    options = console().options.update(width=max(NARROWEST, width))
+    options = make_console().options.update(width=max(NARROWEST, width))
     return [
         text_of(line)
-        for part in spoken(prompt if prompt.strip() else "(no words)")
-        for line in console().render_lines(part, options, pad=False)
+        for part in render_markdown(prompt if prompt.strip() else "(no words)")
+        for line in make_console().render_lines(part, options, pad=False)
     ]

@@ -15,7 +15,7 @@ import re
 
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.words import plural
-from mainspring.cli.repl.completing import mention
+from mainspring.cli.repl.completing import format_mention
 from mainspring.settings.home import expand_tilde
 
 MOST_LINES = 10  # a paste of more is long
@@ -27,7 +27,7 @@ LONGEST_PATH = 4_096
 _STANDS = re.compile(r"\[Pasted\u00a0text #\d+, [\d,]+ lines?\]")
 
 
-class Pastes:
+class PastedTexts:
     """Those of one session."""
 
     def __init__(self, cwd: str, home: str = "") -> None:
@@ -38,7 +38,7 @@ class Pastes:
 
     def put(self, pasted: str, before: str = "", after: str = "") -> str:
         """What to put into the input, whose text before and after the cursor is given."""
-        text = cleaned(pasted)
+        text = clean_paste(pasted)
         if image := self._image(text):
             blank = " " if before and not before[-1].isspace() else ""
             return blank + (image.rstrip(" ") if after[:1].isspace() else image)
@@ -86,7 +86,7 @@ class Pastes:
         for path in dict.fromkeys((said, _bare(said))):
             seen = expand_tilde(path, self._home) if self._home else path
             if os.path.isfile(os.path.join(self._cwd, seen)):
-                return mention(path)
+                return format_mention(path)
         return ""
 
 
@@ -101,7 +101,7 @@ def _bare(said: str) -> str:
     return re.sub(r"\\(.)", r"\1", said)
 
 
-def cleaned(text: str) -> str:
+def clean_paste(text: str) -> str:
     """With line feeds alone for the ends of lines, and without control characters and what is no character."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return strip_control_characters(lines.encode(errors="ignore").decode())

@@ -10,10 +10,10 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.granting import Granting, Tell, offer, reason, refused
-from mainspring.cli.repl.menus import Choice, Choices, Clock, Picked
-from mainspring.cli.repl.page import Page, clean
-from mainspring.cli.repl.sheet import STOPS, Sheet
+from mainspring.cli.granting import ApprovalScopes, Tell, deny_approval, get_approval_reason, get_rule_offer
+from mainspring.cli.repl.menus import Clock, Menu, MenuItem, MenuSelection
+from mainspring.cli.repl.page import ScrollPage, clean_for_drawing
+from mainspring.cli.repl.sheet import STOPS, PageDialog
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Mode
 from mainspring.permissions.shown import show_invisible
@@ -27,7 +27,7 @@ MOST_UNSEEN = 10  # kinds of characters that are named
 CHANGED = ("old_string", "new_string", "content", "new_source")  # what `FileChanges` shows
 
 
-class Scope(StrEnum):
+class ApprovalScope(StrEnum):
     NEVER = "no"
     ONCE = "yes"
     EDITS = "yes, and all edits"
@@ -35,8 +35,8 @@ class Scope(StrEnum):
     PROJECT = "yes, in this project"
 
 
-class Said(Bundle):
-    scope: Scope
+class PermissionChoice(Bundle):
+    scope: ApprovalScope
     words: str = ""  # with a no
 
 
@@ -47,58 +47,66 @@ def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG0
     return lines + [Text(f"+ {line}", "added") for line in lines_of(new)]
 
 
-ALL_EDITS = Choice(
+ALL_EDITS = MenuItem(
     f"Yes, and make all edits in this session without asking (mode {Mode.ACCEPT_EDITS})", key="s-tab", does="all edits"
 )
-NO = Choice(
+NO = MenuItem(
     "No, and tell the model what to do instead",
     words="No",
     hint="tell the model what to do instead, or Enter for a plain no",
 )
 
 
-def permission(about: dict[str, Any], *, now: Clock, changes: Changes = plain_changes, mode: str = "") -> Sheet[Said]:
+def make_permission_dialog(
+    about: dict[str, Any], *, now: Clock, changes: Changes = plain_changes, mode: str = ""
+) -> PageDialog[PermissionChoice]:
     """`mode`: in which it is asked."""
-    rules, tool = offer(about), clean(str(about["tool_name"]))
-    covers, names = clean(rules.covers), clean(", ".join(rules.rules))
+    rules, tool = get_rule_offer(about), clean_for_drawing(str(about["tool_name"]))
+    covers, names = clean_for_drawing(rules.covers), clean_for_drawing(", ".join(rules.rules))
     listed = len(covers) > IN_A_CHOICE or len(names) > IN_A_CHOICE
     what = ("what is listed above", "the rules above") if listed else (covers, names)
-    body = [*body_of(about, changes), Text(clean(reason(about)), "detail")]
+    body = [*body_of(about, changes), Text(clean_for_drawing(get_approval_reason(about)), "detail")]
     if listed:
         body += [Text(f"In this session: {covers}", "detail"), Text(f"Rules: {names}", "detail")]
-    offered = [(Scope.ONCE, Choice("Yes"))]
+    offered = [(ApprovalScope.ONCE, MenuItem("Yes"))]
     if mode == Mode.DEFAULT and about["tool_name"] in WRITERS:
-        offered.append((Scope.EDITS, ALL_EDITS))
+        offered.append((ApprovalScope.EDITS, ALL_EDITS))
     if rules:
         offered += [
-            (Scope.SESSION, Choice(f"Yes, and allow for this session: {what[0]}")),
-            (Scope.PROJECT, Choice(f"Yes, and do not ask again in this project: {what[1]}")),
+            (ApprovalScope.SESSION, MenuItem(f"Yes, and allow for this session: {what[0]}")),
+            (ApprovalScope.PROJECT, MenuItem(f"Yes, and do not ask again in this project: {what[1]}")),
         ]
-    offered.append((Scope.NEVER, NO))
+    offered.append((ApprovalScope.NEVER, NO))
 
-    def meant(picked: Picked | None) -> Said:
-        return Said(Scope.NEVER) if picked is None else Said(offered[picked.places[0]][0], picked.words)
+    def meant(picked: MenuSelection | None) -> PermissionChoice:
+        return (
+            PermissionChoice(ApprovalScope.NEVER)
+            if picked is None
+            else PermissionChoice(offered[picked.places[0]][0], picked.words)
+        )
 
     def page(width: int) -> list[Text]:
         return [*([Text(tool, "title")] if cell_len(tool) > width else []), *body]  # else the title has it
 
-    choices, out = Choices([one for _, one in offered]), (("esc", "no"), STOPS)
-    return Sheet(tool, Page(page), choices, meant, now=now, ways_out=out, grants=True)
+    choices, out = Menu([one for _, one in offered]), (("esc", "no"), STOPS)
+    return PageDialog(tool, ScrollPage(page), choices, meant, now=now, ways_out=out, grants=True)
 
 
-async def granted(said: Said, about: dict[str, Any], granting: Granting, tell: Tell, warn: Tell) -> Approval:
+async def apply_permission_choice(
+    said: PermissionChoice, about: dict[str, Any], granting: ApprovalScopes, tell: Tell, warn: Tell
+) -> Approval:
     """What was said, done: rules and the mode count before the call goes on."""
-    rules = offer(about).rules
+    rules = get_rule_offer(about).rules
     match said.scope:
-        case Scope.NEVER:
-            return refused(said.words)
-        case Scope.ONCE:
+        case ApprovalScope.NEVER:
+            return deny_approval(said.words)
+        case ApprovalScope.ONCE:
             pass
-        case Scope.EDITS:
+        case ApprovalScope.EDITS:
             await granting.set_mode(Mode.ACCEPT_EDITS)
-        case Scope.SESSION:
+        case ApprovalScope.SESSION:
             await granting.add(rules)
-        case Scope.PROJECT:
+        case ApprovalScope.PROJECT:
             await granting.add(rules)
             await granting.keep(rules, tell, warn)
         case _:
@@ -115,11 +123,11 @@ def body_of(about: dict[str, Any], changes: Changes) -> list[Text]:
     told = {
         name for name, value in given.items() if isinstance(value, str) and shown == f"{tool}: {show_invisible(value)}"
     }
-    main = [Text(clean(shown.removeprefix(f"{tool}: ")))] if told or not given else []
-    changed = [drawable(line) for line in changes(tool, given)]
+    main = [Text(clean_for_drawing(shown.removeprefix(f"{tool}: ")))] if told or not given else []
+    changed = [make_drawable(line) for line in changes(tool, given)]
     unseen = unseen_in("".join([str(given.get(name, "")) for name in CHANGED])) if changed else []
     told |= set(CHANGED) if changed else set()
-    rest = [field(name, value) for name, value in given.items() if name not in told]
+    rest = [render_field(name, value) for name, value in given.items() if name not in told]
     return [*main, *changed, *unseen, *rest]
 
 
@@ -130,17 +138,17 @@ def unseen_in(text: str) -> list[Text]:
     return [Text(f"It holds characters that cannot be seen: {names}", "warning")] if found else []
 
 
-def field(name: str, value: object) -> Text:
-    text = clean(show_invisible(value if isinstance(value, str) else msgspec.json.encode(value).decode()))
+def render_field(name: str, value: object) -> Text:
+    text = clean_for_drawing(show_invisible(value if isinstance(value, str) else msgspec.json.encode(value).decode()))
     between = "\n" if "\n" in text else " "
-    return Text.assemble((f"{clean(show_invisible(name))}:", "detail"), between, text)
+    return Text.assemble((f"{clean_for_drawing(show_invisible(name))}:", "detail"), between, text)
 
 
-def drawable(line: Text) -> Text:
+def make_drawable(line: Text) -> Text:
     """As it is, if it can be drawn as it is."""
-    safe = clean(line.plain)
+    safe = clean_for_drawing(line.plain)
     return line if safe == line.plain else Text(safe, line.style)
 
 
 def lines_of(text: object) -> list[str]:
-    return clean(show_invisible(str(text))).split("\n") if text else []
+    return clean_for_drawing(show_invisible(str(text))).split("\n") if text else []

@@ -33,8 +33,8 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.table import Table
 from rich.text import Text
 
-from mainspring.cli.repl.laid import NARROWEST, text_of, trimmed
-from mainspring.cli.repl.page import TAB, cuts_of, folded
+from mainspring.cli.repl.laid import NARROWEST, strip_blank_lines, text_of
+from mainspring.cli.repl.page import TAB, cuts_of, wrap_text
 from mainspring.cli.repl.theme import THEME
 
 INDENT = 2  # columns of code, and of what is left of a long line of it: so it reads as code without colours
@@ -62,17 +62,17 @@ COLOURS = ANSISyntaxTheme(
 )
 
 
-class Heading(markdown.Heading):
+class MarkdownHeading(markdown.Heading):
     LEVEL_ALIGN: ClassVar = {}  # none is centred
 
 
-class Code(markdown.CodeBlock):
+class MarkdownCode(markdown.CodeBlock):
     hasty = False
 
     @classmethod
-    def create(cls, markdown: markdown.Markdown, token: Token) -> Code:
+    def create(cls, markdown: markdown.Markdown, token: Token) -> MarkdownCode:
         made = cls(token.info.partition(" ")[0] or "text", "")
-        made.hasty = isinstance(markdown, Prose) and markdown.hasty
+        made.hasty = isinstance(markdown, MarkdownText) and markdown.hasty
         return made
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -81,16 +81,16 @@ class Code(markdown.CodeBlock):
         if self.hasty:
             lines = [line_of_code(self.lexer_name, line).copy() for line in code.split("\n")]
         else:
-            lines = list(coloured(self.lexer_name, code).split("\n", allow_blank=True))
+            lines = list(highlight_code(self.lexer_name, code).split("\n", allow_blank=True))
         by = min(INDENT, max(0, options.max_width - NARROWEST))
         for line in lines:
-            for row in hanging(line, options.max_width - by):
+            for row in wrap_hanging(line, options.max_width - by):
                 made = Text.assemble(" " * by, row)
                 made.no_wrap, made.end = True, "\n"
                 yield made
 
 
-def hanging(line: Text, width: int) -> list[Text]:
+def wrap_hanging(line: Text, width: int) -> list[Text]:
     """Folded below where its own text begins, and a little to the right."""
     cuts = cuts_of(line.plain, width)
     if not cuts:
@@ -98,16 +98,16 @@ def hanging(line: Text, width: int) -> list[Text]:
     first, rest = line.divide(cuts[:1])
     indent = len(line.plain) - len(line.plain.lstrip(" "))
     by = min(indent + INDENT, width // 2, max(0, width - NARROWEST))
-    return [first, *[Text.assemble(" " * by, row) for row in folded(rest, width - by)]]
+    return [first, *[Text.assemble(" " * by, row) for row in wrap_text(rest, width - by)]]
 
 
 @lru_cache(maxsize=256)  # a few screens
 def line_of_code(language: str, line: str) -> Text:
-    return coloured(language, line)
+    return highlight_code(language, line)
 
 
-def coloured(language: str, code: str) -> Text:
-    made = syntax(language).highlight(code)
+def highlight_code(language: str, code: str) -> Text:
+    made = make_syntax(language).highlight(code)
     made.rstrip()
     if language.lower() in PLAIN:
         made.stylize_before("code.plain")
@@ -115,42 +115,42 @@ def coloured(language: str, code: str) -> Text:
 
 
 @lru_cache(maxsize=32)  # to find who knows a language takes a millisecond
-def syntax(language: str) -> Syntax:
+def make_syntax(language: str) -> Syntax:
     return Syntax("", language, theme=COLOURS)
 
 
-class Items(markdown.ListElement):
+class MarkdownList(markdown.ListElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         first = 1 if self.list_start is None else self.list_start
         for number, item in enumerate(self.items, first):
             mark = "- " if self.list_type == "bullet_list_open" else f"{number}. "
-            yield from marked(item.elements, mark, mark_style(console, item), console, options)
+            yield from render_with_mark(item.elements, mark, mark_style(console, item), console, options)
 
 
 def mark_style(console: Console, item: markdown.ListItem) -> Style:
     return console.get_style("markdown.item.number") + item.style
 
 
-class Quote(markdown.BlockQuote):
+class MarkdownQuote(markdown.BlockQuote):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         style = console.get_style("frame")
-        for line in within(self.elements, 2, console, options, self.style):
+        for line in render_indented(self.elements, 2, console, options, self.style):
             yield Segment("│ ", style)
             yield from line
             yield Segment.line()
 
 
-class Rule(markdown.HorizontalRule):
+class MarkdownRule(markdown.HorizontalRule):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("─" * min(options.max_width, 20), style="frame")
 
 
-class Rows(markdown.TableElement):
+class MarkdownTable(markdown.TableElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         heads = [cell.content for cell in self.header.row.cells] if self.header and self.header.row else []
         rows = [[cell.content for cell in row.cells] for row in self.body.rows] if self.body else []
         if len(heads) * LEAST_COLUMN > options.max_width:
-            yield from told(heads, rows)
+            yield from render_table_as_list(heads, rows)
             return
         drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, border_style="frame", header_style="bold")
         for head in heads:
@@ -160,7 +160,7 @@ class Rows(markdown.TableElement):
         yield drawn
 
 
-def told(heads: list[Text], rows: list[list[Text]]) -> Iterable[Text]:
+def render_table_as_list(heads: list[Text], rows: list[list[Text]]) -> Iterable[Text]:
     """Where there are more columns than a terminal has room for."""
     if not rows:
         yield Text(" · ").join(heads)
@@ -170,29 +170,33 @@ def told(heads: list[Text], rows: list[list[Text]]) -> Iterable[Text]:
         yield Text()
 
 
-def marked(inner: object, mark: str, style: Style, console: Console, options: ConsoleOptions) -> Iterable[Segment]:
-    for at, line in enumerate(within(inner, len(mark), console, options, Style.null())):
+def render_with_mark(
+    inner: object, mark: str, style: Style, console: Console, options: ConsoleOptions
+) -> Iterable[Segment]:
+    for at, line in enumerate(render_indented(inner, len(mark), console, options, Style.null())):
         yield Segment(" " * len(mark) if at else mark, style)
         yield from line
         yield Segment.line()
 
 
-def within(inner: object, by: int, console: Console, options: ConsoleOptions, style: Style) -> list[list[Segment]]:
+def render_indented(
+    inner: object, by: int, console: Console, options: ConsoleOptions, style: Style
+) -> list[list[Segment]]:
     narrower = options.update(width=max(NARROWEST, options.max_width - by))
     return console.render_lines(inner, narrower, style=style, pad=False)  # type: ignore[arg-type]
 
 
-class Prose(markdown.Markdown):
+class MarkdownText(markdown.Markdown):
     elements: ClassVar = {
         **markdown.Markdown.elements,
-        "heading_open": Heading,
-        "fence": Code,
-        "code_block": Code,
-        "bullet_list_open": Items,
-        "ordered_list_open": Items,
-        "blockquote_open": Quote,
-        "hr": Rule,
-        "table_open": Rows,
+        "heading_open": MarkdownHeading,
+        "fence": MarkdownCode,
+        "code_block": MarkdownCode,
+        "bullet_list_open": MarkdownList,
+        "ordered_list_open": MarkdownList,
+        "blockquote_open": MarkdownQuote,
+        "hr": MarkdownRule,
+        "table_open": MarkdownTable,
     }
 
     def __init__(self, text: str, number: int = 0, *, hasty: bool = False) -> None:
@@ -203,18 +207,18 @@ class Prose(markdown.Markdown):
         self.markup, self.style, self.justify = text, "none", None
         self.code_theme = self.inline_code_theme = ""
         self.inline_code_lexer = None
-        self.hyperlinks = True  # there are none: `plain` has made them text
-        self.parsed = parser().parse(text)
+        self.hyperlinks = True  # there are none: `flatten_links` has made them text
+        self.parsed = make_parser().parse(text)
         for token in self.parsed:
             if token.children:
-                token.children = list(plain(token.children))
+                token.children = list(flatten_links(token.children))
         first = self.parsed[0] if self.parsed else None
         if number and first is not None and first.type == "ordered_list_open":
             first.attrs["start"] = number
 
 
 @cache
-def parser() -> MarkdownIt:
+def make_parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable("strikethrough")
     made.disable(["reference", "html_block", "html_inline"])
     # Last, as GitHub has it: an item or a heading with a bar in it is no table, whatever the line below it is.
@@ -222,7 +226,7 @@ def parser() -> MarkdownIt:
     return made
 
 
-def plain(tokens: list[Token]) -> Iterable[Token]:
+def flatten_links(tokens: list[Token]) -> Iterable[Token]:
     """Links and images as words, with the address where it says more."""
     begun: list[tuple[str, list[str]]] = []  # links: the address, and the words so far
     for token in tokens:
@@ -234,13 +238,13 @@ def plain(tokens: list[Token]) -> Iterable[Token]:
             if address.removeprefix("mailto:") != "".join(words):
                 yield Token("text", "", 0, content=f" ({address})")
             continue
-        word = of_image(token) if token.type == "image" else token
+        word = image_to_text(token) if token.type == "image" else token
         if begun:
             begun[-1][1].append(word.content)
         yield word
 
 
-def of_image(token: Token) -> Token:
+def image_to_text(token: Token) -> Token:
     return Token("text", "", 0, content=f"{token.content} ({token.attrs.get('src', '')})".lstrip())
 
 
@@ -248,7 +252,7 @@ def of_image(token: Token) -> Token:
 
 
 @cache
-def console() -> Console:
+def make_console() -> Console:
     """For what is laid out here. Nothing is written to it."""
     return Console(
         file=StringIO(), force_terminal=True, color_system="standard", theme=THEME, width=80, height=25,
@@ -256,8 +260,8 @@ def console() -> Console:
     )  # fmt: skip
 
 
-def lines_of(prose: Prose, width: int, *, goes_on: bool = False) -> list[Text]:
+def lines_of(prose: MarkdownText, width: int, *, goes_on: bool = False) -> list[Text]:
     """`goes_on`: with code that has begun before, so blank lines at its beginning are some of it."""
-    options = console().options.update(width=max(NARROWEST, width))
-    lines = [text_of(line) for line in console().render_lines(prose, options, pad=False)]
-    return trimmed(lines, beginning=not goes_on)
+    options = make_console().options.update(width=max(NARROWEST, width))
+    lines = [text_of(line) for line in make_console().render_lines(prose, options, pad=False)]
+    return strip_blank_lines(lines, beginning=not goes_on)

@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeVar
 
 from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
 from mainspring.agent.words import plural
-from mainspring.cli.granting import Granting, Tell
-from mainspring.cli.repl.asked_texts import PlanSaid, of_plan, of_text
-from mainspring.cli.repl.forms import form
+from mainspring.cli.granting import ApprovalScopes, Tell
+from mainspring.cli.repl.asked_texts import PlanAnswer, make_plan_dialog, make_text_dialog
+from mainspring.cli.repl.forms import make_question_form
 from mainspring.cli.repl.menus import Clock
-from mainspring.cli.repl.permission import Changes, granted, permission, plain_changes
-from mainspring.cli.repl.sheet import Asking
+from mainspring.cli.repl.permission import Changes, apply_permission_choice, make_permission_dialog, plain_changes
+from mainspring.cli.repl.sheet import Dialog
 from mainspring.core.errors import DeclinedError
 from mainspring.core.value import Bundle
 from mainspring.tools.approval import Approval
@@ -30,21 +30,21 @@ T = TypeVar("T")
 DECLINED = "The user does not want to answer."
 
 
-class Place(Protocol):
+class DialogScreen(Protocol):
     """Where a question gets the keyboard."""
 
-    def open(self, modal: Asking[Any]) -> None: ...
+    def open(self, modal: Dialog[Any]) -> None: ...
 
-    def close(self, modal: Asking[Any]) -> None: ...
+    def close(self, modal: Dialog[Any]) -> None: ...
 
     def redraw(self) -> None: ...
 
 
-class Outside(Bundle):
+class QuestionContext(Bundle):
     """What questions need of the conversation."""
 
-    place: Place
-    granting: Granting
+    place: DialogScreen
+    granting: ApprovalScopes
     tell: Tell  # a line on paper
     warn: Tell
     interrupt: Callable[[], object]  # Ctrl-C: the run under way
@@ -52,19 +52,19 @@ class Outside(Bundle):
     changes: Changes = plain_changes
 
 
-class Questions:
-    def __init__(self, outside: Outside) -> None:
+class QuestionQueue:
+    def __init__(self, outside: QuestionContext) -> None:
         self._outside = outside
         self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
         self._waiting = 0
-        self._open: Asking[Any] | None = None
+        self._open: Dialog[Any] | None = None
 
     async def approve(self, request: ApprovalRequest) -> Approval:
         outside, about = self._outside, request.facts
         async with self._turn():
             mode = outside.granting.mode
-            said = await self._put(permission(about, now=outside.now, changes=outside.changes, mode=mode))
-            return await granted(said, about, outside.granting, outside.tell, outside.warn)
+            said = await self._put(make_permission_dialog(about, now=outside.now, changes=outside.changes, mode=mode))
+            return await apply_permission_choice(said, about, outside.granting, outside.tell, outside.warn)
 
     async def ask(self, questions: QuestionSet) -> Answers:
         """Raises `DeclinedError` if nobody wants to."""
@@ -72,11 +72,11 @@ class Questions:
         async with self._turn():
             if questions.questions is not None:
                 asked = questions.questions.questions
-                said = wanted(await self._put(form(asked, now)))
+                said = require_answer(await self._put(make_question_form(asked, now)))
                 return Answers(by_question=dict(zip([one.question for one in asked], said, strict=True)))
-            if questions.kind == "plan" and (plan := of_plan(questions.text, now)) is not None:
+            if questions.kind == "plan" and (plan := make_plan_dialog(questions.text, now)) is not None:
                 return Answers(await self._plan(plan))
-            return Answers(wanted(await self._put(of_text(questions.text, now))))
+            return Answers(require_answer(await self._put(make_text_dialog(questions.text, now))))
 
     @asynccontextmanager
     async def _turn(self) -> AsyncGenerator[None]:
@@ -91,7 +91,7 @@ class Questions:
         finally:
             self._one.release()
 
-    async def _plan(self, plan: Asking[PlanSaid]) -> str:
+    async def _plan(self, plan: Dialog[PlanAnswer]) -> str:
         said = await self._put(plan)
         if said.words == "no":
             raise DeclinedError(NOT_APPROVED)
@@ -99,7 +99,7 @@ class Questions:
             await self._outside.granting.set_mode(said.mode)
         return said.words
 
-    async def _put(self, asking: Asking[T]) -> T:
+    async def _put(self, asking: Dialog[T]) -> T:
         self._open = asking
         self._note()
         self._outside.place.open(asking)
@@ -124,7 +124,7 @@ class Questions:
             self._outside.place.redraw()
 
 
-def wanted(said: T | None) -> T:
+def require_answer(said: T | None) -> T:
     if said is None:
         raise DeclinedError(DECLINED)
     return said

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.repl.calls import BULLET, Title
-from mainspring.cli.repl.laid import Laid, below, one_line
-from mainspring.cli.repl.page import clipped
+from mainspring.cli.repl.calls import BULLET, CallTitle
+from mainspring.cli.repl.laid import WidthAware, indent_with_branch, one_line
+from mainspring.cli.repl.page import clip_text
 from mainspring.core.messages import Origin, User
 
 # `engine/agents.py` writes them: what the model must know of it, a blank line, and the agent's own words.
@@ -19,26 +19,26 @@ REPORT = re.compile(r'<task-notification agent="([^"]*)" status="([^"]*)">.*?\n\
 LONGEST = 200  # columns of it
 
 
-class Report(NamedTuple):
+class SubagentReport(NamedTuple):
     agent_id: str
     failed: bool
     words: str
 
-    def by(self, title: Title) -> Laid:
+    def by(self, title: CallTitle) -> WidthAware:
         """In one line, if there is room for it."""
         did, mark = ("failed:", "call.failed") if self.failed else ("reported:", "call.done")
 
         def draw(width: int) -> list[Text]:
             if cell_len(f"{BULLET}{title.name}({title.words}) {did} {self.words}") <= width:
                 return [title.draw(mark, width, f" {did} {self.words}")]
-            said = [clipped(row, width) for row in below([Text(self.words, "detail")])]
+            said = [clip_text(row, width) for row in indent_with_branch([Text(self.words, "detail")])]
             return [title.draw(mark, width, f" {did}"), *said]
 
-        return Laid(draw)
+        return WidthAware(draw)
 
 
-def reports_in(message: User) -> Iterator[Report]:
+def reports_in(message: User) -> Iterator[SubagentReport]:
     if message.origin is Origin.REPORT:
         for found in REPORT.finditer(message.text):
             first = found[3].strip().partition("\n")[0]
-            yield Report(found[1], found[2] != "completed", one_line(first, LONGEST) or "nothing")
+            yield SubagentReport(found[1], found[2] != "completed", one_line(first, LONGEST) or "nothing")

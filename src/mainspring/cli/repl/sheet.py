@@ -18,8 +18,8 @@ from typing import Generic, TypeVar
 from rich.text import Text
 
 from mainspring.cli.granting import READ
-from mainspring.cli.repl.menus import TYPED, Choices, Clock, Field, Keys, Picked, Wants
-from mainspring.cli.repl.page import Page, clipped, indented, told
+from mainspring.cli.repl.menus import TYPED, Clock, FreeTextChoice, Keys, Menu, MenuHeights, MenuSelection
+from mainspring.cli.repl.page import ScrollPage, clip_text, indent_lines, sanitize_text
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ STOPS = ("ctrl-c", "stops the run")
 OF_A_RUN: Keys = (*CANCEL, STOPS)  # what a call asks
 
 
-class Asking(Generic[T]):
+class Dialog(Generic[T]):
     """Waits for one answer. `close` ends the wait from outside with the answer of somebody who gave none."""
 
     note = ""  # beside the title
@@ -60,7 +60,7 @@ class Asking(Generic[T]):
 
     def miss(self, key: str, text: str) -> None:
         if key in TYPED:
-            self.unheard += {"space": " ", "newline": "\n"}.get(key) or told(text)
+            self.unheard += {"space": " ", "newline": "\n"}.get(key) or sanitize_text(text)
 
     def settle(self) -> None:
         """Called now and then while it is on the screen and no key waits to be read."""
@@ -75,13 +75,13 @@ class Asking(Generic[T]):
         raise NotImplementedError
 
 
-class Sheet(Asking[T]):
+class PageDialog(Dialog[T]):
     def __init__(  # noqa: PLR0913  # what is on it
         self,
         title: str,
-        page: Page,
-        below: Choices | Field,
-        meant: Callable[[Picked | None], T],
+        page: ScrollPage,
+        below: Menu | FreeTextChoice,
+        meant: Callable[[MenuSelection | None], T],
         *,
         now: Clock,
         ways_out: Keys = CANCEL,
@@ -96,7 +96,7 @@ class Sheet(Asking[T]):
         self._heeds_from = inf  # what answers; until it is drawn, nothing does
         self._in_word = False  # letters for the input line: the next Enter belongs to them
         self._ignored_enter = -inf
-        self._number: tuple[str, Picked, float] | None = None  # that answers if no key follows it at once
+        self._number: tuple[str, MenuSelection, float] | None = None  # that answers if no key follows it at once
 
     def press(self, key: str, text: str = "") -> None:
         if key in ("escape", "c-c"):
@@ -134,7 +134,7 @@ class Sheet(Asking[T]):
         if self._number is not None and self._now() - self._number[2] >= BURST:
             self.say(self._meant(self._number[1]))
 
-    def _go_on_after_number(self, number: str, picked: Picked, at: float, key: str, text: str) -> None:
+    def _go_on_after_number(self, number: str, picked: MenuSelection, at: float, key: str, text: str) -> None:
         """A pause has passed, or Enter follows: it was the answer. Else a word begins with it."""
         self._number = None
         if key == "enter" or self._now() - at >= BURST:
@@ -174,7 +174,7 @@ class Sheet(Asking[T]):
         if self._heeds_from == inf:
             self._heeds_from = self._now() + READ
         room = width - INDENT
-        got = shares(height, self._page.rows(room), self._below.wants(width, height))
+        got = share_height(height, self._page.rows(room), self._below.wants(width, height))
         page = indented_all(self._page.draw(room, got["page"]))
         below = self._below.draw(width, got["below"])
         spare = height - sum(got.values())
@@ -185,11 +185,11 @@ class Sheet(Asking[T]):
             *[Text()] * int(spare > 0 and bool(page)),
             *below,
             *[Text()] * int(spare > 1),
-            *[hints(self._keys(), self._ways_out, width)] * got["keys"],
+            *[render_key_hints(self._keys(), self._ways_out, width)] * got["keys"],
         ]
 
     def _head(self, width: int) -> Text:
-        title = clipped(Text(self._title, "title"), width)
+        title = clip_text(Text(self._title, "title"), width)
         noted = Text.assemble(title, (f"  {self.note}", "note"))
         return noted if self.note and noted.cell_len <= width else title
 
@@ -198,7 +198,7 @@ class Sheet(Asking[T]):
         return (*scrolls, *self._below.keys)
 
 
-def shares(height: int, page: int, below: Wants) -> dict[str, int]:
+def share_height(height: int, page: int, below: MenuHeights) -> dict[str, int]:
     """How many lines each part gets. First, all choices can be seen; then a line of the page and one that says how many
     more there are. Of what is left at last, what can be answered gets up to a half, or what the page does not want."""
     wanted = {"rule": 1, "title": 1, "page": page, "below": below.whole, "keys": 1}
@@ -219,14 +219,14 @@ def shares(height: int, page: int, below: Wants) -> dict[str, int]:
     return got
 
 
-def hints(keys: Keys, ways_out: Keys, width: int) -> Text:
+def render_key_hints(keys: Keys, ways_out: Keys, width: int) -> Text:
     """As many as fit: the ways out before the others, and the first of them always."""
     out, others = told_keys(ways_out), told_keys(keys)
     while others and len(" · ".join([*others, *out])) > width:
         others.pop()
     while len(out) > 1 and len(" · ".join(out)) > width:
         out.pop()
-    return clipped(Text(" · ".join([*others, *out]), "note"), width)
+    return clip_text(Text(" · ".join([*others, *out]), "note"), width)
 
 
 def told_keys(keys: Keys) -> list[str]:
@@ -234,4 +234,4 @@ def told_keys(keys: Keys) -> list[str]:
 
 
 def indented_all(lines: Sequence[Text]) -> list[Text]:
-    return indented(lines, Text(" " * INDENT), INDENT)
+    return indent_lines(lines, Text(" " * INDENT), INDENT)

@@ -16,16 +16,16 @@ from rich.text import Text
 from mainspring.agent.outcomes import make_outcome
 from mainspring.agent.words import plural
 from mainspring.cli.repl import happenings, live
-from mainspring.cli.repl.drawing import Paper
-from mainspring.cli.repl.finished import Finished, interrupted
-from mainspring.cli.repl.laid import Laid, in_rows
-from mainspring.cli.repl.live import Live, seconds
-from mainspring.cli.repl.page import clean, clipped, indented
+from mainspring.cli.repl.drawing import Scrollback
+from mainspring.cli.repl.finished import CallResultView, render_interrupted_call
+from mainspring.cli.repl.laid import WidthAware, wrap_rows
+from mainspring.cli.repl.live import ProgressLine, format_elapsed
+from mainspring.cli.repl.page import clean_for_drawing, clip_text, indent_lines
 from mainspring.cli.repl.reports import reports_in
-from mainspring.cli.repl.saying import Saying, Settled
+from mainspring.cli.repl.saying import SettledPart, StreamingText
 from mainspring.cli.repl.tasks import TaskList
-from mainspring.cli.repl.under_way import UnderWay
-from mainspring.cli.repl.unfolding import Unfolding
+from mainspring.cli.repl.under_way import ActiveCalls
+from mainspring.cli.repl.unfolding import ExpandedCalls
 from mainspring.core.messages import Text as TextBlock
 from mainspring.core.messages import Thinking, User
 from mainspring.core.models import Model
@@ -60,23 +60,23 @@ from mainspring.core.updates import (
 )
 
 
-class Shown:
+class RunView:
     def __init__(
-        self, paper: Paper, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = ""
+        self, paper: Scrollback, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = ""
     ) -> None:
         """`root`: the folder from which paths are seen."""
         self.tasks_shown = True
         self._paper, self._model, self._now, self._root = paper, model, now, root
         self._writes = False  # the model is in the middle of a text,
         self._held: list[Callable[[], None]] = []  # and this waits for its end
-        self._saying = Saying(now)
-        self._under_way = UnderWay(now, root)
-        self._unfolding = Unfolding(now)
+        self._saying = StreamingText(now)
+        self._under_way = ActiveCalls(now, root)
+        self._unfolding = ExpandedCalls(now)
         self._block: tuple[str, int] | None = None  # of which some text has come
         self._has_said = False  # this reply: some of its text is on paper
         self._tasks = TaskList()
-        self._live: Live | None = None  # while something is under way
-        self._retries = happenings.Retries()
+        self._live: ProgressLine | None = None  # while something is under way
+        self._retries = happenings.RetryNotice()
         self._failure: Failure | None = None
         self._tight = False  # what stands last on paper is one line, and takes others to itself
 
@@ -85,7 +85,7 @@ class Shown:
     def begins(self, model: Model | None = None, doing: str = live.ASKING) -> None:
         """Somebody has said something: from here on there is a line that says what is done about it."""
         self._model = model or self._model
-        self._live = Live(self._now())
+        self._live = ProgressLine(self._now())
         self._live.does(doing)
         self._failure, self._tight = None, False
         self._paper.redraw()
@@ -96,7 +96,7 @@ class Shown:
         self._saying.has_thought()
         self._no_more_tries()
         for running in self._under_way.end():
-            self._put_call(interrupted(running, self._now()))
+            self._put_call(render_interrupted_call(running, self._now()))
         self._under_way.is_out_of_sight()
         self._live = None
         self._paper.redraw()
@@ -104,7 +104,7 @@ class Shown:
     def forget(self) -> None:
         """Another conversation."""
         self.ends()
-        self._under_way = UnderWay(self._now, self._root)
+        self._under_way = ActiveCalls(self._now, self._root)
         self._unfolding.forget()
         self._tasks.forget()
 
@@ -166,7 +166,7 @@ class Shown:
                 self._saying.drop()
                 self._text_is_over()
                 self._status.reply_is_lost()
-                self._note(happenings.withdrawn(update.why, was_seen=self._has_said), "warning")
+                self._note(happenings.describe_withdrawn(update.why, was_seen=self._has_said), "warning")
             case _:
                 assert_never(update)
 
@@ -178,7 +178,9 @@ class Shown:
             case BlockKind.TEXT:
                 self._status.does(live.WRITING)
             case BlockKind.INPUT:
-                self._status.does(f"{live.WRITING} a call of {clean(update.name)}" if update.name else live.WRITING)
+                self._status.does(
+                    f"{live.WRITING} a call of {clean_for_drawing(update.name)}" if update.name else live.WRITING
+                )
             case _:
                 assert_never(update.kind)
 
@@ -200,7 +202,7 @@ class Shown:
         if isinstance(update.block, Thinking):
             took = self._saying.has_thought()
             if took is not None:
-                self._note(f"✻ Thought for {seconds(max(1.0, took))}", "thinking")
+                self._note(f"✻ Thought for {format_elapsed(max(1.0, took))}", "thinking")
         elif isinstance(update.block, TextBlock):
             if self._block != (update.reply_id, update.index):  # it came as a whole
                 self._put_text(self._saying.add(update.block.text))
@@ -212,11 +214,11 @@ class Shown:
         running = self._under_way.done(done.result.call_id)
         if running is not None and not done.result.is_error:
             self._tasks.see(running.name, done.data)
-        self._put_call(Finished(running, done, self._now(), self._root))
+        self._put_call(CallResultView(running, done, self._now(), self._root))
 
-    def _put_call(self, finished: Finished) -> None:
+    def _put_call(self, finished: CallResultView) -> None:
         self._unfolding.add(finished)
-        self._between(lambda: self._put(Laid(finished.draw), tight=finished.in_short))
+        self._between(lambda: self._put(WidthAware(finished.draw), tight=finished.in_short))
 
     def unfold(self) -> bool:
         """All of what was cut of the last calls, then of those before them. Whether there was anything."""
@@ -225,7 +227,7 @@ class Shown:
             return False
         self.tell(group.about, "note")
         for finished in group.calls:
-            self._between(partial(self._put, Laid(finished.whole)))
+            self._between(partial(self._put, WidthAware(finished.whole)))
         return True
 
     # --- agents in the background ---
@@ -236,11 +238,13 @@ class Shown:
         if agent is not None and agent.background:
             more = f" done · {agent.figures(self._now())}"
             mark = "call.failed" if update.result is None else "call.done"
-            self._between(lambda: self._put(Laid(lambda width: [agent.title.draw(mark, width, more)]), tight=True))
+            self._between(
+                lambda: self._put(WidthAware(lambda width: [agent.title.draw(mark, width, more)]), tight=True)
+            )
 
     def _reports(self, message: User) -> None:
         for report in reports_in(message):
-            put = partial(self._put, report.by(self._under_way.reported(report.agent_id)), tight=True)
+            put = partial(self._put, report.by(self._under_way.take_reported(report.agent_id)), tight=True)
             self._between(put)
 
     # --- the run ---
@@ -273,13 +277,13 @@ class Shown:
             self._note("(interrupted)", "warning")
         elif out.is_error:
             self._note(out.words, "error")
-        if words := happenings.figures(result, self._model):
+        if words := happenings.format_run_figures(result, self._model):
             self._note(words, "note")
 
     # --- paper -------------------------------------------------------------------------------------------------------
 
     @property
-    def _status(self) -> Live:
+    def _status(self) -> ProgressLine:
         if self._live is None:
             self.begins()
         assert self._live is not None
@@ -290,7 +294,7 @@ class Shown:
         self._paper.put(*(() if tight and self._tight else (Text(),)), part)
         self._tight = tight
 
-    def _put_text(self, settled: list[Settled]) -> None:
+    def _put_text(self, settled: list[SettledPart]) -> None:
         for piece in settled:
             self._paper.put(*(() if piece.glued else (Text(),)), piece.part)
             self._tight, self._has_said = False, True
@@ -318,7 +322,7 @@ class Shown:
 
     def _note(self, words: str, style: str) -> None:
         self._put_text(self._saying.end())
-        self._put(Laid(lambda width: in_rows(clean(words).split("\n"), style, width)), tight=True)
+        self._put(WidthAware(lambda width: wrap_rows(clean_for_drawing(words).split("\n"), style, width)), tight=True)
         self._saying.break_up()
 
     # --- below it ----------------------------------------------------------------------------------------------------
@@ -328,15 +332,15 @@ class Shown:
         if self._live is None or height < 1:
             return []
         status = [self._live.line(self._now(), width, self._under_way.words, asks=self._under_way.asks)]
-        tasks = indented(self._tasks.draw(width - 2, (height - 1) // 2), Text("  "), 2) if self.tasks_shown else []
+        tasks = indent_lines(self._tasks.draw(width - 2, (height - 1) // 2), Text("  "), 2) if self.tasks_shown else []
         left = height - 1 - len(tasks)
         calls = self._under_way.draw(width, left)
         tail = self._saying.draw(width, left - len(calls))
-        parts = [part for part in (tail, calls, [*status, *[clipped(line, width) for line in tasks]]) if part]
-        return spaced(parts, height)
+        parts = [part for part in (tail, calls, [*status, *[clip_text(line, width) for line in tasks]]) if part]
+        return join_with_blank_lines(parts, height)
 
 
-def spaced(parts: list[list[Text]], height: int) -> list[Text]:
+def join_with_blank_lines(parts: list[list[Text]], height: int) -> list[Text]:
     """With a blank line above each, as long as there is room. A space, since a line of nothing is no line."""
     lines: list[Text] = []
     spare = height - sum([len(part) for part in parts])

@@ -12,7 +12,7 @@ MOST_LINES = 30  # of a long paste
 MOST_TEXT = 8_000  # characters, if it is one long line
 
 
-def spoken(text: str) -> tuple[RenderableType, ...]:
+def render_markdown(text: str) -> tuple[RenderableType, ...]:
     lines = strip_control_characters(text[:MOST_TEXT]).splitlines() or [""]
     if len(text) > MOST_TEXT:
         lines.append("…")

@@ -29,13 +29,13 @@ from prompt_toolkit.styles import Style
 
 from mainspring.cli.repl.editor import Editor
 from mainspring.cli.repl.modal_keys import modal_keys
-from mainspring.cli.repl.sheet import Asking
+from mainspring.cli.repl.sheet import Dialog
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from mainspring.cli.repl.drawing import Drawn, Modal
+    from mainspring.cli.repl.drawing import Drawable, Modal
     from mainspring.cli.repl.paint import Painter
 
 FRAME = 1 / 30  # seconds: nobody sees more
@@ -49,7 +49,7 @@ BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know
 Fragments = Callable[[], StyleAndTextTuples]
 
 
-class Stage:
+class Screen:
     """`above` is what is drawn over the input, in this order; `footer` is the last line."""
 
     def __init__(  # noqa: PLR0913  # what it is made of
@@ -62,7 +62,7 @@ class Stage:
         output: Output | None = None,
         colour: bool = True,
     ) -> None:
-        self.above: Sequence[Drawn] = ()
+        self.above: Sequence[Drawable] = ()
         self._editor = editor
         self._modal: Modal | None = None
         self._modal_drawn = False
@@ -239,5 +239,5 @@ class Stage:
 
 
 def _tell_of_half_a_word(modal: object) -> None:
-    if isinstance(modal, Asking):
-        cast("Asking[object]", modal).expect_rest_of_word()
+    if isinstance(modal, Dialog):
+        cast("Dialog[object]", modal).expect_rest_of_word()

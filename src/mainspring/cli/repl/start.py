@@ -13,22 +13,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.options import sanitize_words
-from mainspring.cli.collector import begun
-from mainspring.cli.flags import Arguments, readable
-from mainspring.cli.output import Style
-from mainspring.cli.repl.desk import Desk
-from mainspring.cli.repl.lines import PaperLines
-from mainspring.cli.signals import HURRY, INTERRUPT, Signals, nothing
+from mainspring.cli.collector import freeze_garbage_collector
+from mainspring.cli.flags import Arguments, show_argument
+from mainspring.cli.output import TextStyle
+from mainspring.cli.repl.desk import TerminalApp
+from mainspring.cli.repl.lines import ScrollbackLines
+from mainspring.cli.signals import HURRY, INTERRUPT, Signals, do_nothing
 
 if TYPE_CHECKING:
-    from mainspring.cli.repl.helps import Helps
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.repl.helps import PromptHelpers
+    from mainspring.cli.talk import TerminalSession
 
 AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # no marks around pastes, a cursor, no colour
 BREATH = 0.001  # seconds between two things that are loaded: keys are seen
 
 
-def converse(arguments: Arguments) -> int:
+def run_terminal(arguments: Arguments) -> int:
     with Signals() as signals, asyncio.Runner() as runner:
         signals.kill = terminal_as_it_is()
         runner.run(sit_down(arguments, signals))
@@ -51,13 +51,13 @@ def terminal_as_it_is() -> Callable[[], None]:
 
 
 async def sit_down(arguments: Arguments, signals: Signals) -> None:
-    await Sitting(arguments, signals, Desk()).go()
+    await TerminalStart(arguments, signals, TerminalApp()).go()
 
 
-class Sitting:
-    def __init__(self, arguments: Arguments, signals: Signals, desk: Desk) -> None:
+class TerminalStart:
+    def __init__(self, arguments: Arguments, signals: Signals, desk: TerminalApp) -> None:
         self._words, self._signals, self._desk = arguments.words, signals, desk
-        self._lines = PaperLines(lambda: desk.paper, lambda: desk.shown)
+        self._lines = ScrollbackLines(lambda: desk.paper, lambda: desk.shown)
         self._options = arguments.session.replace(notice=self._lines.note, remark=self._lines.note)
 
     async def go(self) -> None:
@@ -73,21 +73,21 @@ class Sitting:
                 await self._with_session(desk, drawing)
         finally:
             drawn.cancel()
-            self._signals.during(nothing)
+            self._signals.during(do_nothing)
             desk.end()
             await drawing
 
-    async def _with_session(self, desk: Desk, drawing: asyncio.Future[None]) -> None:
+    async def _with_session(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
         """Raises `StartError`: the prompt is gone then, and nothing was begun."""
         from mainspring.agent.config import resolve_config
         from mainspring.agent.open_session import open_session
-        from mainspring.cli.repl.asker import Asker
-        from mainspring.cli.talk import Talk
+        from mainspring.cli.repl.asker import TerminalHost
+        from mainspring.cli.talk import TerminalSession
 
         await asyncio.sleep(BREATH)
         config = resolve_config(self._options, dict(os.environ))
-        asker = Asker(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
-        talk = Talk(open_session(config, asker, suggest=desk.suggest), self._lines)
+        asker = TerminalHost(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
+        talk = TerminalSession(open_session(config, asker, suggest=desk.suggest), self._lines)
         self._kill_also(talk.session.kill)
         await asyncio.sleep(BREATH)
         from mainspring.cli.repl.helps import helps_for
@@ -105,7 +105,7 @@ class Sitting:
             await talk.close()
         if is_stored and not self._signals.code:
             known_as = talk.world.about.session_id[:8]
-            self._lines.line(f"'mainspring --resume {known_as}' goes on with this conversation.", Style.DIM)
+            self._lines.line(f"'mainspring --resume {known_as}' goes on with this conversation.", TextStyle.DIM)
 
     def _hear_of_failure(self, _: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
         """Of something for which nobody waits. Python would write it over what is drawn."""
@@ -121,29 +121,31 @@ class Sitting:
 
         self._signals.kill = both
 
-    async def _work(self, desk: Desk, talk: Talk, helps: Helps, drawing: asyncio.Future[None]) -> None:
-        from mainspring.cli.conversation import greet
-        from mainspring.cli.repl.conversation import Conversation
-        from mainspring.cli.repl.shown import Shown
-        from mainspring.cli.repl.status import Status
+    async def _work(
+        self, desk: TerminalApp, talk: TerminalSession, helps: PromptHelpers, drawing: asyncio.Future[None]
+    ) -> None:
+        from mainspring.cli.conversation import print_greeting
+        from mainspring.cli.repl.conversation import SessionController
+        from mainspring.cli.repl.shown import RunView
+        from mainspring.cli.repl.status import StatusLine
 
-        shown = Shown(desk.stage, talk.model, root=talk.config.cwd)
-        status = Status()
-        conversation = Conversation(talk, shown, status, desk)
-        greet(self._lines, talk.world)
+        shown = RunView(desk.stage, talk.model, root=talk.config.cwd)
+        status = StatusLine()
+        conversation = SessionController(talk, shown, status, desk)
+        print_greeting(self._lines, talk.world)
         desk.begin(talk, helps, conversation, shown, status)
         desk.show_past()
-        begun()
+        freeze_garbage_collector()
         words = self._words
         if words:
-            conversation.say(readable(words[0]))
+            conversation.say(show_argument(words[0]))
         desk.say_early()
         work = asyncio.ensure_future(conversation.work())
         await asyncio.wait({work, drawing}, return_when=asyncio.FIRST_COMPLETED)
         conversation.leave()  # if the terminal is gone
         await work
 
-    def _hear_signals(self, desk: Desk) -> None:
+    def _hear_signals(self, desk: TerminalApp) -> None:
         loop, signals = asyncio.get_running_loop(), self._signals
 
         def heard() -> None:

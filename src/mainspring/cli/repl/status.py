@@ -34,7 +34,7 @@ def next_mode(mode: str) -> str:
     return MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
 
 
-class Status:
+class StatusLine:
     def __init__(self) -> None:
         self._filled = 0  # tokens of the last request
 

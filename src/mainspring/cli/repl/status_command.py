@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.agent.harmless import strip_control_characters
-from mainspring.cli.talk import Talk
+from mainspring.cli.talk import TerminalSession
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.waiting import HookCallError
@@ -23,7 +23,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 class StatusCommand:
-    def __init__(self, talk: Talk, command: str, changed: Callable[[], None]) -> None:
+    def __init__(self, talk: TerminalSession, command: str, changed: Callable[[], None]) -> None:
         self.text = ""
         self._talk, self._command, self._changed = talk, command, changed
         self._asked = self._again = False

@@ -20,7 +20,7 @@ LOOK_BACK = 1_000  # characters in which a good place to cut a line is looked fo
 OUTSIDE = 1  # columns: whatever is not indented more is in no item of a list
 
 
-class Piece(NamedTuple):
+class SettledText(NamedTuple):
     """What is settled. Pieces, one after another, are the text."""
 
     text: str
@@ -36,7 +36,7 @@ class Piece(NamedTuple):
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 
-class Kind(Enum):
+class MarkdownLineKind(Enum):
     BLANK = auto()
     DEEP = auto()  # by four columns or more: code, or within something
     FENCE = auto()
@@ -48,8 +48,8 @@ class Kind(Enum):
     PLAIN = auto()
 
 
-class Line(NamedTuple):
-    kind: Kind
+class MarkdownLine(NamedTuple):
+    kind: MarkdownLineKind
     indent: int
     mark: str = ""  # of a fence; of an item its last character, which tells lists apart
     inside: int = 0  # columns from which on a line belongs to the item
@@ -64,40 +64,40 @@ UNDERLINE = re.compile(r"(?:-+|=+)[ \t]*$")
 DELIMITERS = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 
-def look(line: str) -> Line:
+def classify_line(line: str) -> MarkdownLine:
     words = line.strip(" \t\n")
     if not words:
-        return Line(Kind.BLANK, 0)
+        return MarkdownLine(MarkdownLineKind.BLANK, 0)
     indent = len(line[: len(line) - len(line.lstrip(" \t"))].expandtabs(4))
     if indent >= 4:
-        return Line(Kind.DEEP, indent)
+        return MarkdownLine(MarkdownLineKind.DEEP, indent)
     if found := FENCE.match(words):
-        return Line(Kind.FENCE, indent, found[1] or found[2])
+        return MarkdownLine(MarkdownLineKind.FENCE, indent, found[1] or found[2])
     if HEADING.match(words):
-        return Line(Kind.HEADING, indent)
+        return MarkdownLine(MarkdownLineKind.HEADING, indent)
     if RULE.match(words):
-        return Line(Kind.RULE, indent)
+        return MarkdownLine(MarkdownLineKind.RULE, indent)
     if words[0] == ">":
-        return Line(Kind.QUOTE, indent)
+        return MarkdownLine(MarkdownLineKind.QUOTE, indent)
     if found := ITEM.match(words):
         return _item(indent, words, found)
-    return Line(Kind.UNCLEAR if UNDERLINE.match(words) else Kind.PLAIN, indent)
+    return MarkdownLine(MarkdownLineKind.UNCLEAR if UNDERLINE.match(words) else MarkdownLineKind.PLAIN, indent)
 
 
-def _item(indent: int, words: str, found: re.Match[str]) -> Line:
+def _item(indent: int, words: str, found: re.Match[str]) -> MarkdownLine:
     mark, number, gap = found[1], found[2], found[3]
     if found.end() == len(words) or "\t" in gap:
-        return Line(Kind.UNCLEAR, indent)
+        return MarkdownLine(MarkdownLineKind.UNCLEAR, indent)
     if not gap:
-        return Line(Kind.PLAIN, indent)
+        return MarkdownLine(MarkdownLineKind.PLAIN, indent)
     inside = indent + len(mark) + (len(gap) if len(gap) <= 4 else 1)
-    return Line(Kind.ITEM, indent, mark[-1], inside, int(number) if number else -1)
+    return MarkdownLine(MarkdownLineKind.ITEM, indent, mark[-1], inside, int(number) if number else -1)
 
 
 # --- blocks ---------------------------------------------------------------------------------------------------------
 
 
-class Block(Enum):
+class OpenBlock(Enum):
     """What is open."""
 
     NOTHING = auto()
@@ -109,92 +109,102 @@ class Block(Enum):
     LOST = auto()  # a fence, or none
 
 
-class Step(NamedTuple):
-    block: Block
+class ParseStep(NamedTuple):
+    block: OpenBlock
     before: bool = False  # what was before the line is settled
     after: bool = False  # and so is the line
 
 
-STAY = {block: Step(block) for block in Block}
+STAY = {block: ParseStep(block) for block in OpenBlock}
 BEGINS = {
-    Kind.BLANK: Step(Block.NOTHING),
-    Kind.DEEP: Step(Block.MIXED),
-    Kind.FENCE: Step(Block.FENCE),
-    Kind.HEADING: Step(Block.NOTHING, after=True),
-    Kind.RULE: Step(Block.NOTHING, after=True),
-    Kind.QUOTE: Step(Block.QUOTE),
-    Kind.ITEM: Step(Block.LIST),
-    Kind.UNCLEAR: Step(Block.MIXED),
-    Kind.PLAIN: Step(Block.PARAGRAPH),
+    MarkdownLineKind.BLANK: ParseStep(OpenBlock.NOTHING),
+    MarkdownLineKind.DEEP: ParseStep(OpenBlock.MIXED),
+    MarkdownLineKind.FENCE: ParseStep(OpenBlock.FENCE),
+    MarkdownLineKind.HEADING: ParseStep(OpenBlock.NOTHING, after=True),
+    MarkdownLineKind.RULE: ParseStep(OpenBlock.NOTHING, after=True),
+    MarkdownLineKind.QUOTE: ParseStep(OpenBlock.QUOTE),
+    MarkdownLineKind.ITEM: ParseStep(OpenBlock.LIST),
+    MarkdownLineKind.UNCLEAR: ParseStep(OpenBlock.MIXED),
+    MarkdownLineKind.PLAIN: ParseStep(OpenBlock.PARAGRAPH),
 }
 BEGINS_ANEW = {kind: step._replace(before=True) for kind, step in BEGINS.items()}
-ENDS = Step(Block.NOTHING, after=True)
-UNSURE = Step(Block.MIXED)
+ENDS = ParseStep(OpenBlock.NOTHING, after=True)
+UNSURE = ParseStep(OpenBlock.MIXED)
 
 
-def after_paragraph(line: Line) -> Step:
+def step_after_paragraph(line: MarkdownLine) -> ParseStep:
     match line.kind:
-        case Kind.BLANK | Kind.RULE:  # it may be the line below a heading: then what is above belongs to it
+        case (
+            MarkdownLineKind.BLANK | MarkdownLineKind.RULE
+        ):  # it may be the line below a heading: then what is above belongs to it
             return ENDS
-        case Kind.FENCE | Kind.HEADING | Kind.QUOTE:
+        case MarkdownLineKind.FENCE | MarkdownLineKind.HEADING | MarkdownLineKind.QUOTE:
             return BEGINS_ANEW[line.kind]
-        case Kind.ITEM if line.number in (-1, 1):  # others do not interrupt a paragraph
+        case MarkdownLineKind.ITEM if line.number in (-1, 1):  # others do not interrupt a paragraph
             return BEGINS_ANEW[line.kind]
-        case Kind.PLAIN:
-            return STAY[Block.PARAGRAPH]
+        case MarkdownLineKind.PLAIN:
+            return STAY[OpenBlock.PARAGRAPH]
         case _:
             return UNSURE
 
 
-def after_quote(line: Line) -> Step:
+def step_after_quote(line: MarkdownLine) -> ParseStep:
     match line.kind:
-        case Kind.QUOTE:
-            return STAY[Block.QUOTE]
-        case Kind.BLANK:
+        case MarkdownLineKind.QUOTE:
+            return STAY[OpenBlock.QUOTE]
+        case MarkdownLineKind.BLANK:
             return ENDS
-        case Kind.FENCE | Kind.HEADING | Kind.RULE:
+        case MarkdownLineKind.FENCE | MarkdownLineKind.HEADING | MarkdownLineKind.RULE:
             return BEGINS_ANEW[line.kind]
         case _:
             return UNSURE
 
 
-def after_item(line: Line, inside: int, *, blank: bool) -> Step:
-    if line.kind is Kind.BLANK or line.indent >= inside:
-        return STAY[Block.LIST]
+def step_after_item(line: MarkdownLine, inside: int, *, blank: bool) -> ParseStep:
+    if line.kind is MarkdownLineKind.BLANK or line.indent >= inside:
+        return STAY[OpenBlock.LIST]
     match line.kind:
-        case Kind.FENCE | Kind.HEADING | Kind.RULE | Kind.QUOTE | Kind.ITEM:
+        case (
+            MarkdownLineKind.FENCE
+            | MarkdownLineKind.HEADING
+            | MarkdownLineKind.RULE
+            | MarkdownLineKind.QUOTE
+            | MarkdownLineKind.ITEM
+        ):
             return BEGINS_ANEW[line.kind]
-        case Kind.PLAIN if blank:
+        case MarkdownLineKind.PLAIN if blank:
             return BEGINS_ANEW[line.kind]
         case _:
             return UNSURE
 
 
-def after_mixed(line: Line, *, blank: bool) -> Step:
+def step_after_mixed(line: MarkdownLine, *, blank: bool) -> ParseStep:
     match line.kind:
-        case Kind.FENCE if line.indent > OUTSIDE:
-            return STAY[Block.LOST]
-        case Kind.FENCE | Kind.HEADING if line.indent <= OUTSIDE:
+        case MarkdownLineKind.FENCE if line.indent > OUTSIDE:
+            return STAY[OpenBlock.LOST]
+        case MarkdownLineKind.FENCE | MarkdownLineKind.HEADING if line.indent <= OUTSIDE:
             return BEGINS_ANEW[line.kind]
-        case Kind.PLAIN | Kind.QUOTE | Kind.RULE if blank and line.indent <= OUTSIDE:
+        case MarkdownLineKind.PLAIN | MarkdownLineKind.QUOTE | MarkdownLineKind.RULE if (
+            blank and line.indent <= OUTSIDE
+        ):
             return BEGINS_ANEW[line.kind]
         case _:
-            return STAY[Block.MIXED]
+            return STAY[OpenBlock.MIXED]
 
 
 # --- the stream -----------------------------------------------------------------------------------------------------
 
 
-class Streaming:
+class MarkdownStream:
     def __init__(self) -> None:
         self._lines: list[str] = []  # whole ones that are not settled
         self._line: list[str] = []  # parts of the one that is being written
         self._length = 0  # of both
         self._cut = False  # the line's beginning is settled already
-        self._next = Piece("")  # how what is not settled is to be read
-        self._block = Block.NOTHING
+        self._next = SettledText("")  # how what is not settled is to be read
+        self._block = OpenBlock.NOTHING
         self._blank = False  # the line before is
-        self._item = Line(Kind.PLAIN, 0)  # the last one of a list
+        self._item = MarkdownLine(MarkdownLineKind.PLAIN, 0)  # the last one of a list
         self._number = 0  # it has
         self._fence = ""  # the line that opened it
         self._head = ""  # of a table
@@ -203,15 +213,15 @@ class Streaming:
     def rest(self) -> str:
         return "".join(self._lines) + "".join(self._line)
 
-    def tail(self, lines: int) -> Piece:
+    def tail(self, lines: int) -> SettledText:
         """The end of what is not settled: of code no more than it takes to show so many lines."""
-        if self._block is Block.FENCE and len(self._lines) > lines:
-            return Piece("".join(self._lines[-lines:]) + "".join(self._line), self._fence, glued=True)
+        if self._block is OpenBlock.FENCE and len(self._lines) > lines:
+            return SettledText("".join(self._lines[-lines:]) + "".join(self._line), self._fence, glued=True)
         return self._next._replace(text=self.rest)
 
-    def add(self, text: str) -> list[Piece]:
+    def add(self, text: str) -> list[SettledText]:
         """What is settled now. It does not depend on where the text was cut before it came."""
-        settled: list[Piece] = []
+        settled: list[SettledText] = []
         at = 0
         while at < len(text):
             room = at + LONGEST - self._length
@@ -225,7 +235,7 @@ class Streaming:
             at = end
         return settled
 
-    def end(self) -> list[Piece]:
+    def end(self) -> list[SettledText]:
         """The rest, as one piece."""
         last = self._next._replace(text=self.rest)
         self._lines, self._line, self._length = [], [], 0
@@ -233,91 +243,95 @@ class Streaming:
 
     # --- a line has ended ---
 
-    def _ends_line(self, settled: list[Piece]) -> None:
+    def _ends_line(self, settled: list[SettledText]) -> None:
         line = "".join(self._line)
         self._line.clear()
         if self._cut:
             self._cut = self._blank = False
             self._lines.append(line)
             return
-        seen = look(line)
+        seen = classify_line(line)
         step = self._step(seen, line)
         if step.before:
             self._settle(settled)
-            self._next = Piece("", number=self._counted(seen), glued=self._goes_on(seen))
+            self._next = SettledText("", number=self._counted(seen), glued=self._goes_on(seen))
         self._enter(step.block, seen, line)
         self._lines.append(line)
         if step.after:
             self._settle(settled)
-        elif self._block is Block.FENCE and len(self._lines) >= MOST_LINES and line.strip():
+        elif self._block is OpenBlock.FENCE and len(self._lines) >= MOST_LINES and line.strip():
             self._settle(settled)  # not at a blank line: at the end of a part it would not be drawn
-            self._next = Piece("", self._fence, glued=True)
+            self._next = SettledText("", self._fence, glued=True)
 
-    def _step(self, seen: Line, line: str) -> Step:
+    def _step(self, seen: MarkdownLine, line: str) -> ParseStep:
         match self._block:
-            case Block.NOTHING:
+            case OpenBlock.NOTHING:
                 return BEGINS[seen.kind]
-            case Block.PARAGRAPH:
-                return after_paragraph(seen)
-            case Block.QUOTE:
-                return after_quote(seen)
-            case Block.LIST:
-                return after_item(seen, self._item.inside, blank=self._blank)
-            case Block.FENCE:
-                return ENDS if self._closes(seen, line) else STAY[Block.FENCE]
-            case Block.MIXED:
-                return after_mixed(seen, blank=self._blank)
-            case Block.LOST:
-                return STAY[Block.LOST]
+            case OpenBlock.PARAGRAPH:
+                return step_after_paragraph(seen)
+            case OpenBlock.QUOTE:
+                return step_after_quote(seen)
+            case OpenBlock.LIST:
+                return step_after_item(seen, self._item.inside, blank=self._blank)
+            case OpenBlock.FENCE:
+                return ENDS if self._closes(seen, line) else STAY[OpenBlock.FENCE]
+            case OpenBlock.MIXED:
+                return step_after_mixed(seen, blank=self._blank)
+            case OpenBlock.LOST:
+                return STAY[OpenBlock.LOST]
 
-    def _closes(self, seen: Line, line: str) -> bool:
-        mark = look(self._fence).mark
-        return seen.kind is Kind.FENCE and seen.mark.startswith(mark) and line.strip(" \t\n") == seen.mark
+    def _closes(self, seen: MarkdownLine, line: str) -> bool:
+        mark = classify_line(self._fence).mark
+        return seen.kind is MarkdownLineKind.FENCE and seen.mark.startswith(mark) and line.strip(" \t\n") == seen.mark
 
-    def _goes_on(self, seen: Line) -> bool:
+    def _goes_on(self, seen: MarkdownLine) -> bool:
         """Whether this is one more item of the list."""
-        return self._block is Block.LIST and seen.kind is Kind.ITEM and seen.mark == self._item.mark
+        return self._block is OpenBlock.LIST and seen.kind is MarkdownLineKind.ITEM and seen.mark == self._item.mark
 
-    def _counted(self, seen: Line) -> int:
+    def _counted(self, seen: MarkdownLine) -> int:
         return self._number + 1 if self._goes_on(seen) and seen.number >= 0 else 0
 
-    def _enter(self, block: Block, seen: Line, line: str) -> None:
-        if block is Block.LIST and (self._block is not Block.LIST or (seen.kind is Kind.ITEM and self._outside(seen))):
+    def _enter(self, block: OpenBlock, seen: MarkdownLine, line: str) -> None:
+        if block is OpenBlock.LIST and (
+            self._block is not OpenBlock.LIST or (seen.kind is MarkdownLineKind.ITEM and self._outside(seen))
+        ):
             self._number = self._counted(seen) if self._goes_on(seen) else seen.number
             self._item = seen
-        if block is Block.FENCE and self._block is not Block.FENCE:
+        if block is OpenBlock.FENCE and self._block is not OpenBlock.FENCE:
             self._fence = line
-        if block is not Block.PARAGRAPH:
+        if block is not OpenBlock.PARAGRAPH:
             self._head = ""
         elif DELIMITERS.match(line) and self._lines and "|" in self._lines[-1]:
             self._head = self._lines[-1] + line
-        self._block, self._blank = block, seen.kind is Kind.BLANK
+        self._block, self._blank = block, seen.kind is MarkdownLineKind.BLANK
 
-    def _outside(self, seen: Line) -> bool:
+    def _outside(self, seen: MarkdownLine) -> bool:
         return seen.indent < self._item.inside
 
-    def _settle(self, settled: list[Piece]) -> None:
+    def _settle(self, settled: list[SettledText]) -> None:
         if self._lines:
             text = "".join(self._lines)
             settled.append(self._next._replace(text=text))
             self._lines.clear()
             self._length -= len(text)
-        self._next = Piece("")
+        self._next = SettledText("")
 
     # --- what does not end ---
 
-    def _cut_off(self, settled: list[Piece]) -> None:
+    def _cut_off(self, settled: list[SettledText]) -> None:
         """Whole lines if they are most of it, else a part of the line; what follows is read as it would have been."""
         line = "".join(self._line)
-        if self._block is Block.FENCE or len(line) > LONGEST / 2:
-            at = len(line) if self._block is Block.FENCE else good_place(line)
+        if self._block is OpenBlock.FENCE or len(line) > LONGEST / 2:
+            at = len(line) if self._block is OpenBlock.FENCE else good_place(line)
             self._lines.append(line[:at])
             self._line = [line[at:]] if at < len(line) else []
             self._cut = bool(line)
-            if self._block is not Block.FENCE:
-                self._block = Block.PARAGRAPH if self._block in (Block.NOTHING, Block.PARAGRAPH) else Block.MIXED
+            if self._block is not OpenBlock.FENCE:
+                self._block = (
+                    OpenBlock.PARAGRAPH if self._block in (OpenBlock.NOTHING, OpenBlock.PARAGRAPH) else OpenBlock.MIXED
+                )
         self._settle(settled)
-        self._next = Piece("", self._fence if self._block is Block.FENCE else self._head, glued=True)
+        self._next = SettledText("", self._fence if self._block is OpenBlock.FENCE else self._head, glued=True)
 
 
 def good_place(line: str) -> int:

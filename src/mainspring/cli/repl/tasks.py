@@ -8,7 +8,7 @@ import msgspec
 from rich.text import Text
 
 from mainspring.cli.repl.laid import one_line
-from mainspring.cli.repl.page import clipped
+from mainspring.cli.repl.page import clip_text
 from mainspring.tools.tasks import Status, Task
 
 TOOLS = ("TaskCreate", "TaskUpdate", "TaskList")
@@ -46,11 +46,14 @@ class TaskList:
         if most < 1 or all(task.status == "completed" for task in self._tasks):
             return []
         if len(self._tasks) <= most:
-            return [line(task, width) for task in self._tasks]
+            return [render_task(task, width) for task in self._tasks]
         first = self._first(most - 1)
         shown = self._tasks[first : first + most - 1]
         rest = [*self._tasks[:first], *self._tasks[first + most - 1 :]]
-        return [*[line(task, width) for task in shown], clipped(Text(f"… {counted(rest)}", "detail"), width)]
+        return [
+            *[render_task(task, width) for task in shown],
+            clip_text(Text(f"… {count_left_out(rest)}", "detail"), width),
+        ]
 
     def _first(self, most: int) -> int:
         """So that what is under way, or else is next, stands in the middle."""
@@ -59,12 +62,12 @@ class TaskList:
         return max(0, min(now - most // 2, len(states) - most))
 
 
-def line(task: Task, width: int) -> Text:
+def render_task(task: Task, width: int) -> Text:
     words = task.active_form or task.subject if task.status == "in_progress" else task.subject
     mark = Text(f"{MARKS[task.status]} ", "detail" if task.status == "completed" else STYLES[task.status])
-    return clipped(Text.assemble(mark, (one_line(words, width), STYLES[task.status])), width)
+    return clip_text(Text.assemble(mark, (one_line(words, width), STYLES[task.status])), width)
 
 
-def counted(tasks: list[Task]) -> str:
+def count_left_out(tasks: list[Task]) -> str:
     states = [task.status for task in tasks]
     return ", ".join([f"{number} {words}" for status, words in LEFT_OUT.items() if (number := states.count(status))])

@@ -7,8 +7,8 @@ from typing import assert_never
 
 from rich.text import Text
 
-from mainspring.cli.repl.calls import Agent, Running, Title, of_agent
-from mainspring.cli.repl.page import clipped
+from mainspring.cli.repl.calls import ActiveCall, CallTitle, SubagentLine, render_subagent_line
+from mainspring.cli.repl.page import clip_text
 from mainspring.core.updates import (
     AgentStarted,
     AgentUpdate,
@@ -24,18 +24,18 @@ MOST_GONE = 50  # agents whose reports are awaited: as many as may be away
 Seen = CallStarted | CallProgress | QuestionAsked | QuestionAnswered | AgentStarted | AgentUpdate
 
 
-class UnderWay:
+class ActiveCalls:
     def __init__(self, now: Callable[[], float], root: str = "") -> None:
         self._now, self._root = now, root
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, ActiveCall] = {}
         self._questions: dict[str, str] = {}  # and the calls, or the agents, that wait for them
-        self._agents: dict[str, Agent] = {}
-        self._gone: dict[str, Title] = {}  # agents that are done, until their reports are here
+        self._agents: dict[str, SubagentLine] = {}
+        self._gone: dict[str, CallTitle] = {}  # agents that are done, until their reports are here
 
     def see(self, update: Seen) -> None:
         match update:
             case CallStarted():
-                self._running[update.call.id] = Running(update.call, update.line, self._now(), self._root)
+                self._running[update.call.id] = ActiveCall(update.call, update.line, self._now(), self._root)
             case CallProgress():
                 if running := self._running.get(update.call_id):
                     running.says(update.text)
@@ -44,7 +44,7 @@ class UnderWay:
             case QuestionAnswered():
                 self._questions.pop(update.id, None)
             case AgentStarted():
-                self._agents[update.agent_id] = agent = Agent(update, self._now())
+                self._agents[update.agent_id] = agent = SubagentLine(update, self._now())
                 if running := self._running.get(update.call_id):
                     running.agent = agent
             case AgentUpdate():
@@ -67,11 +67,11 @@ class UnderWay:
             case _:
                 pass
 
-    def done(self, call_id: str) -> Running | None:
+    def done(self, call_id: str) -> ActiveCall | None:
         self._ask_no_more(call_id)
         return self._running.pop(call_id, None)
 
-    def agent_done(self, agent_id: str) -> Agent | None:
+    def agent_done(self, agent_id: str) -> SubagentLine | None:
         self._ask_no_more(agent_id)
         agent = self._agents.pop(agent_id, None)
         if agent is not None and agent.background:
@@ -80,12 +80,12 @@ class UnderWay:
                 del self._gone[next(iter(self._gone))]
         return agent
 
-    def reported(self, agent_id: str) -> Title:
+    def take_reported(self, agent_id: str) -> CallTitle:
         """Who that was. It is done: of one that ended between two runs nobody has heard."""
         agent, title = self._agents.pop(agent_id, None), self._gone.pop(agent_id, None)
-        return agent.title if agent is not None else title or Title("Agent", "")
+        return agent.title if agent is not None else title or CallTitle("Agent", "")
 
-    def end(self) -> list[Running]:
+    def end(self) -> list[ActiveCall]:
         """Of the turn. Agents in the background go on. What it returns has not come to its end."""
         left = list(self._running.values())
         self._running.clear()
@@ -122,11 +122,11 @@ class UnderWay:
         now = self._now()
         agents = [agent for agent in self._agents.values() if agent.background]
         drawn = [running.draw(now, width) for running in list(self._running.values())[:height]]
-        drawn += [of_agent(agent, now, width) for agent in agents[: height - len(drawn)]]
+        drawn += [render_subagent_line(agent, now, width) for agent in agents[: height - len(drawn)]]
         if sum([len(lines) for lines in drawn]) > height:
             drawn = [lines[:1] for lines in drawn]
         lines = [line for lines in drawn for line in lines]
         more = len(self._running) + len(agents) - len(drawn)
         if more > 0:
-            lines[-1] = clipped(Text(f"… and {more + 1} more", "detail"), width)
+            lines[-1] = clip_text(Text(f"… and {more + 1} more", "detail"), width)
         return lines

@@ -7,40 +7,40 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mainspring.agent.words import plural
-from mainspring.cli.repl.finished import Finished
+from mainspring.cli.repl.finished import CallResultView
 from mainspring.cli.repl.laid import MORE
-from mainspring.cli.repl.live import seconds
+from mainspring.cli.repl.live import format_elapsed
 
 MOST_KEPT = 50  # calls
 
 
-class Kept(NamedTuple):
+class ExpandedCall(NamedTuple):
     turn: int
     at: float
-    call: Finished
+    call: CallResultView
 
 
-class Group(NamedTuple):
+class CallGroup(NamedTuple):
     about: str
-    calls: list[Finished]
+    calls: list[CallResultView]
 
 
-class Unfolding:
+class ExpandedCalls:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._kept: deque[Kept] = deque(maxlen=MOST_KEPT)  # and what was unfolded leaves
+        self._kept: deque[ExpandedCall] = deque(maxlen=MOST_KEPT)  # and what was unfolded leaves
         self._turn = 0
 
     def begins_turn(self) -> None:
         self._turn += 1
 
-    def add(self, call: Finished) -> None:
-        self._kept.append(Kept(self._turn, self._now(), call))
+    def add(self, call: CallResultView) -> None:
+        self._kept.append(ExpandedCall(self._turn, self._now(), call))
 
     def forget(self) -> None:
         self._kept.clear()
 
-    def next(self) -> Group | None:
+    def next(self) -> CallGroup | None:
         """What was cut in the newest turn that was not unfolded yet."""
         folded = [kept for kept in self._kept if kept.call.is_folded]
         if not folded:
@@ -49,7 +49,7 @@ class Unfolding:
         rest = [kept for kept in self._kept if kept.turn != folded[-1].turn]
         self._kept = deque(rest, MOST_KEPT)
         ago, earlier = (
-            seconds(self._now() - group[-1].at),
+            format_elapsed(self._now() - group[-1].at),
             f" · earlier ones {MORE}" if len(folded) > len(group) else "",
         )
-        return Group(f"All of {plural(len(group), 'call')}, {ago} ago{earlier}", [kept.call for kept in group])
+        return CallGroup(f"All of {plural(len(group), 'call')}, {ago} ago{earlier}", [kept.call for kept in group])

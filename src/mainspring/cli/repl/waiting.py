@@ -19,7 +19,7 @@ MOST_DRAWN = 4
 HEAD = 500  # characters of a prompt that may be shown: no terminal has so many columns
 
 
-class Waiting:
+class PromptQueue:
     def __init__(self, session: AgentSession) -> None:
         self._session = session
         self._own: list[str] = []

@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.agent.words import truncate
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.cli.words.knowledge import held_back
 from mainspring.cli.words.stored import file_of
-from mainspring.cli.words.telling import LONGEST_ABOUT, about, clean, tell, tell_list, usage
+from mainspring.cli.words.telling import (
+    LONGEST_ABOUT,
+    clean_line,
+    print_to_terminal,
+    print_usage,
+    shorten_about,
+    tell_list,
+)
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
     from mainspring.context.agents import AgentType
     from mainspring.core.messages import Block
     from mainspring.engine.errand import SubagentStatus
@@ -28,85 +35,90 @@ FEW = 8  # tools that are named
 # --- kinds --------------------------------------------------------------------------------------------------------
 
 
-async def agents(talk: Talk, _: str) -> None:
+async def agents(talk: TerminalSession, _: str) -> None:
     from mainspring.context.agents import OURS
 
     world = talk.world
-    tell_list(talk, [line for kind in (world.kinds or OURS).values() for line in of_kind(kind)], most=100)
+    tell_list(talk, [line for kind in (world.kinds or OURS).values() for line in format_agent_type(kind)], most=100)
     for words in await asyncio.to_thread(held_back, world.around.memory.places("agents")):
-        tell(talk, words, Style.YELLOW)
+        print_to_terminal(talk, words, TextStyle.YELLOW)
     away = talk.world.agents.at_work()
     if away:
-        tell(talk, "At work in the background ('/tasks stop ID' ends one):", Style.DIM)
+        print_to_terminal(talk, "At work in the background ('/tasks stop ID' ends one):", TextStyle.DIM)
         tell_list(talk, await asyncio.to_thread(rows_of_agents, talk, away))
 
 
-def of_kind(kind: AgentType) -> list[str]:
-    return [f"{kind.name}  ({', '.join([whose(kind), tools_of(kind), *model_of(kind)])})", f"    {about(kind.about)}"]
+def format_agent_type(kind: AgentType) -> list[str]:
+    return [
+        f"{kind.name}  ({', '.join([describe_type_source(kind), tools_of(kind), *model_of(kind)])})",
+        f"    {shorten_about(kind.about)}",
+    ]
 
 
-def whose(kind: AgentType) -> str:
+def describe_type_source(kind: AgentType) -> str:
     from mainspring.context.agents import OURS
 
     if kind.path:
-        return f"{'the project' if kind.project else 'you'}: '{clean(kind.path)}'"
+        return f"{'the project' if kind.project else 'you'}: '{clean_line(kind.path)}'"
     return "ours" if OURS.get(kind.name) is kind else "command line"
 
 
 def tools_of(kind: AgentType) -> str:
-    without = f" but {', '.join(map(clean, kind.without[:FEW]))}" if kind.without else ""
+    without = f" but {', '.join(map(clean_line, kind.without[:FEW]))}" if kind.without else ""
     if kind.tools is None:
         return f"all tools{without}"
     more = f" and {len(kind.tools) - FEW} more" if len(kind.tools) > FEW else ""
-    return f"tools: {', '.join(map(clean, kind.tools[:FEW])) or 'none'}{more}{without}"
+    return f"tools: {', '.join(map(clean_line, kind.tools[:FEW])) or 'none'}{more}{without}"
 
 
 def model_of(kind: AgentType) -> list[str]:
-    return [f"model {clean(kind.model)}"] if kind.model else []
+    return [f"model {clean_line(kind.model)}"] if kind.model else []
 
 
 # --- what goes on -------------------------------------------------------------------------------------------------
 
 
-async def tasks(talk: Talk, words: str) -> None:
+async def tasks(talk: TerminalSession, words: str) -> None:
     verb, name = (*words.split(None, 1), "", "")[:2]
     running, away = talk.world.kit.background.running, talk.world.agents.at_work()
     if words and (verb != "stop" or not name):
-        usage(talk, "'/tasks' shows what runs in the background, '/tasks stop ID' ends one of them.")
+        print_usage(talk, "'/tasks' shows what runs in the background, '/tasks stop ID' ends one of them.")
     elif words:
-        await stop(talk, name, [*[one.id for one in running], *[one.agent_id for one in away]])
+        await stop_task(talk, name, [*[one.id for one in running], *[one.agent_id for one in away]])
     elif not running and not away:
-        tell(talk, "Nothing runs in the background.", Style.DIM)
+        print_to_terminal(talk, "Nothing runs in the background.", TextStyle.DIM)
     else:
         of_agents = await asyncio.to_thread(rows_of_agents, talk, away)
-        tell_list(talk, [*[row for one in running for row in of_command(one)], *of_agents], most=100)
-        tell(talk, "'/tasks stop ID' ends one.", Style.DIM)
+        tell_list(talk, [*[row for one in running for row in format_command(one)], *of_agents], most=100)
+        print_to_terminal(talk, "'/tasks stop ID' ends one.", TextStyle.DIM)
 
 
-async def stop(talk: Talk, name: str, known: list[str]) -> None:
+async def stop_task(talk: TerminalSession, name: str, known: list[str]) -> None:
     if name not in known:
         there = ", ".join([f"'{one}'" for one in known]) or "nothing"
-        tell(talk, f"There is no '{name}' in the background: {there} runs there.", Style.YELLOW)
+        print_to_terminal(talk, f"There is no '{name}' in the background: {there} runs there.", TextStyle.YELLOW)
         return
     await talk.world.stop(name)
-    tell(talk, f"'{name}' was ended.", Style.DIM)
+    print_to_terminal(talk, f"'{name}' was ended.", TextStyle.DIM)
 
 
-def of_command(running: BackgroundCommand) -> list[str]:
-    head = f"{running.id}  {running.told}  {about(running.about or running.command)}"
-    return [head, *indented(last_line(running))]
+def format_command(running: BackgroundCommand) -> list[str]:
+    head = f"{running.id}  {running.told}  {shorten_about(running.about or running.command)}"
+    return [head, *indent_about(last_line(running))]
 
 
-def rows_of_agents(talk: Talk, away: tuple[SubagentStatus, ...]) -> list[str]:
+def rows_of_agents(talk: TerminalSession, away: tuple[SubagentStatus, ...]) -> list[str]:
     found: list[str] = []
     for one in away:
-        found += [f"{one.agent_id}  running for {one.seconds:.0f} s  {clean(one.kind)}: {about(one.about)}"]
-        found += indented(last_said(talk, one.agent_id))
+        found += [
+            f"{one.agent_id}  running for {one.seconds:.0f} s  {clean_line(one.kind)}: {shorten_about(one.about)}"
+        ]
+        found += indent_about(last_said(talk, one.agent_id))
     return found
 
 
-def indented(words: str) -> list[str]:
-    return [f"    {truncate(clean(words), LONGEST_ABOUT)}"] if words.strip() else []
+def indent_about(words: str) -> list[str]:
+    return [f"    {truncate(clean_line(words), LONGEST_ABOUT)}"] if words.strip() else []
 
 
 def last_line(running: BackgroundCommand) -> str:
@@ -128,7 +140,7 @@ def end_of(path: str) -> str:
         os.close(fd)
 
 
-def last_said(talk: Talk, agent_id: str) -> str:
+def last_said(talk: TerminalSession, agent_id: str) -> str:
     """By the end of its file: between two runs nothing is shown of it. Empty: nothing of it is stored."""
     from mainspring.sessions.forms import Unreadable
     from mainspring.sessions.parsing import reply_blocks, spoke_of
@@ -141,13 +153,13 @@ def last_said(talk: Talk, agent_id: str) -> str:
             for _, line in reader.lines(max(0, reader.size - AGENT_TAIL)):
                 if line.type == "assistant":
                     blocks = reply_blocks(line, spoke_of(line), None)
-                    said = next((words for block in reversed(blocks) if (words := of_block(block))), said)
+                    said = next((words for block in reversed(blocks) if (words := format_block(block))), said)
     except (OSError, *Unreadable):
         return said
     return said
 
 
-def of_block(block: Block) -> str:
+def format_block(block: Block) -> str:
     from mainspring.core.messages import Text, ToolCall
 
     if isinstance(block, ToolCall):

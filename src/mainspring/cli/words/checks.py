@@ -7,37 +7,39 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mainspring.agent.harmless import strip_control_characters
-from mainspring.cli.output import Style
-from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
+from mainspring.cli.output import TextStyle
+from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import HookSetting, ProblemKind, Settings
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
 
 MOST_VALUES = 200  # of the settings
 
 
-async def doctor(talk: Talk, _: str) -> None:
+async def doctor(talk: TerminalSession, _: str) -> None:
     """One check after the other, each in a thread: some try the sandbox out, which takes seconds."""
-    from mainspring.cli.doctor import as_lines, examined, summary
-    from mainspring.cli.doctor_checks import Finding, State
+    from mainspring.cli.doctor import format_doctor_summary, format_finding, run_checks
+    from mainspring.cli.doctor_checks import CheckState, Finding
 
-    checks = iter(examined(talk.config.options))
+    checks = iter(run_checks(talk.config.options))
     problems = 0
     while (found := await asyncio.to_thread(next, checks, None)) is not None:
-        problems += found.state is State.PROBLEM
-        shown = Finding(found.name, found.state, clean(found.words), clean(found.way_out))
-        tell(talk, as_lines(shown), Style.YELLOW if found.state is State.PROBLEM else Style.PLAIN)
-    tell(talk, summary(problems))
+        problems += found.state is CheckState.PROBLEM
+        shown = Finding(found.name, found.state, clean_line(found.words), clean_line(found.way_out))
+        print_to_terminal(
+            talk, format_finding(shown), TextStyle.YELLOW if found.state is CheckState.PROBLEM else TextStyle.PLAIN
+        )
+    print_to_terminal(talk, format_doctor_summary(problems))
 
 
-async def config(talk: Talk, _: str) -> None:
+async def config(talk: TerminalSession, _: str) -> None:
     lines = await asyncio.to_thread(lambda: list(set_here(talk)))
     tell_list(talk, lines or ["Nothing is set: everything has its default."], most=MOST_VALUES)
 
 
-def set_here(talk: Talk) -> Iterator[str]:
+def set_here(talk: TerminalSession) -> Iterator[str]:
     """What `mainspring config` prints, of the settings that this session began with."""
     from mainspring.agent.broken_rules import broken_rules
     from mainspring.agent.slips import slips_in_rules
@@ -54,29 +56,31 @@ def set_here(talk: Talk) -> Iterator[str]:
 # --- hooks --------------------------------------------------------------------------------------------------------
 
 
-async def hooks(talk: Talk, _: str) -> None:
+async def hooks(talk: TerminalSession, _: str) -> None:
     settings = talk.config.settings
-    tell_list(talk, [row(hook) for hook in settings.hooks])
+    tell_list(talk, [format_hook_row(hook) for hook in settings.hooks])
     held = held_back(settings)
     for words in held:
-        tell(talk, words, Style.YELLOW)
-    tell_all(talk, switched_off(settings), Style.DIM)
+        print_to_terminal(talk, words, TextStyle.YELLOW)
+    tell_all(talk, switched_off(settings), TextStyle.DIM)
     if not settings.hooks and not held:
-        tell(talk, "There are no hooks: 'hooks' in the settings names them.", Style.DIM)
+        print_to_terminal(talk, "There are no hooks: 'hooks' in the settings names them.", TextStyle.DIM)
 
 
-def row(hook: HookSetting) -> str:
+def format_hook_row(hook: HookSetting) -> str:
     at = strip_control_characters(f"{hook.event}({hook.matcher})" if hook.matcher else hook.event)
     what = next((str(hook.command[name]) for name in ("command", "prompt", "url") if name in hook.command), "")
-    return f"{at:<22} {about(what)}  ({hook.origin.source}: {clean(hook.origin.place)}{note(hook)})"
+    return (
+        f"{at:<22} {shorten_about(what)}  ({hook.origin.source}: {clean_line(hook.origin.place)}{explain_hook(hook)})"
+    )
 
 
-def note(hook: HookSetting) -> str:
+def explain_hook(hook: HookSetting) -> str:
     """Why it does not do what somebody may expect of it."""
     from mainspring.hooks.points import GUARDS, HookPoint
 
     point = next((one for one in HookPoint if one == hook.event), None)
-    kind = clean(str(hook.command.get("type")))
+    kind = clean_line(str(hook.command.get("type")))
     if point is None:
         return "; never asked: there is no such point"
     if hook.broken:
@@ -91,10 +95,12 @@ def held_back(settings: Settings) -> list[str]:
     """By files of a project that nobody trusts: a problem names the keys that are not used, and why."""
     found = [one for one in settings.problems if one.kind is ProblemKind.UNTRUSTED]
     named = [one for one in found if "hooks" in one.says.partition(":")[0].split(", ")]
-    return [f"Held back: the hooks in '{clean(one.place)}'. 'mainspring trust' trusts this folder." for one in named]
+    return [
+        f"Held back: the hooks in '{clean_line(one.place)}'. 'mainspring trust' trusts this folder." for one in named
+    ]
 
 
 def switched_off(settings: Settings) -> list[str]:
     keys = ("disableAllHooks", "allowManagedHooksOnly")
     found = [one for one in settings.effective if one.name in keys and one.shown == "true"]
-    return [f"'{one.name}' is set ({one.origin.source}: {clean(one.origin.place)})." for one in found]
+    return [f"'{one.name}' is set ({one.origin.source}: {clean_line(one.origin.place)})." for one in found]

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
-from mainspring.cli.output import Style
-from mainspring.cli.words.telling import tell, usage
+from mainspring.cli.output import TextStyle
+from mainspring.cli.words.telling import print_to_terminal, print_usage
 from mainspring.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
     from mainspring.permissions.rules import BrokenRule, PermissionRule
 
 SOURCES = {"flag": "command line", "session": "this session", "user": "your settings"}
 
 
-async def model(talk: Talk, name: str) -> None:
+async def model(talk: TerminalSession, name: str) -> None:
     if not name:
         default = talk.world.about.model.name
-        tell(talk, f"{talk.model.name}. '/model NAME' asks another one, '/model default' {default} again.")
+        print_to_terminal(talk, f"{talk.model.name}. '/model NAME' asks another one, '/model default' {default} again.")
         return
     from mainspring.agent.slips import slip_in_model
 
@@ -31,39 +31,45 @@ async def model(talk: Talk, name: str) -> None:
             raise UsageError(slip)
         await talk.session.set_model(name)
     except (UsageError, StartError) as error:
-        tell(talk, f"The model stays: {error}", Style.YELLOW)
+        print_to_terminal(talk, f"The model stays: {error}", TextStyle.YELLOW)
         return
-    tell(talk, f"From now on: {talk.model.name}.", Style.DIM)
+    print_to_terminal(talk, f"From now on: {talk.model.name}.", TextStyle.DIM)
 
 
 # --- permissions ------------------------------------------------------------------------------------------
 
 
-async def permissions(talk: Talk, _: str) -> None:
+async def permissions(talk: TerminalSession, _: str) -> None:
     standing = talk.world.session.shared.policy
     rules = talk.config.gate.policy(standing).rules
-    tell(talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.config.cwd, *talk.world.kit.place.folders])}")
+    print_to_terminal(
+        talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.config.cwd, *talk.world.kit.place.folders])}"
+    )
     for behavior, found in (("deny", rules.deny), ("ask", rules.ask), ("allow", rules.allow)):
         for rule in found:
-            tell(talk, f"{behavior:<6}{rule.text}  ({source(rule)})")
+            print_to_terminal(talk, f"{behavior:<6}{rule.text}  ({describe_rule_source(rule)})")
     for broken in rules.broken:
-        tell(talk, f"{'void':<6}{broken.text}  ({source(broken)}): {broken.reason}", Style.YELLOW)
+        print_to_terminal(
+            talk, f"{'void':<6}{broken.text}  ({describe_rule_source(broken)}): {broken.reason}", TextStyle.YELLOW
+        )
     if not (rules.deny or rules.ask or rules.allow or rules.broken):
-        tell(talk, "There are no rules: the mode alone decides.")
-    tell(talk, "'mainspring permissions explain TOOL INPUT' says what is decided of a call, and why.", Style.DIM)
+        print_to_terminal(talk, "There are no rules: the mode alone decides.")
+    print_to_terminal(
+        talk, "'mainspring permissions explain TOOL INPUT' says what is decided of a call, and why.", TextStyle.DIM
+    )
 
 
-def source(rule: PermissionRule | BrokenRule) -> str:
+def describe_rule_source(rule: PermissionRule | BrokenRule) -> str:
     return SOURCES.get(rule.source, f"{rule.source} settings")
 
 
 # --- one more folder --------------------------------------------------------------------------------------
 
 
-async def add_dir(talk: Talk, named: str) -> None:
+async def add_dir(talk: TerminalSession, named: str) -> None:
     """Kept among the options, too, so that a conversation that begins here later has it as well."""
     if not named:
-        usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
+        print_usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
         return
     from mainspring.agent.rights import resolve_folder
     from mainspring.processes.paths import is_within
@@ -71,24 +77,32 @@ async def add_dir(talk: Talk, named: str) -> None:
     place = talk.world.kit.place
     folder = resolve_folder(named, place.root, place.home)
     if not await asyncio.to_thread(os.path.isdir, folder):
-        tell(talk, f"There is no folder '{named}': '{folder}' was looked for.", Style.YELLOW)
+        print_to_terminal(talk, f"There is no folder '{named}': '{folder}' was looked for.", TextStyle.YELLOW)
         return
     held = next((one for one in (place.root, *place.folders) if is_within(folder, one)), None)
     if held is not None:
-        tell(talk, f"The tools can work in '{folder}' already: it is {of(folder, held)}.", Style.DIM)
+        print_to_terminal(
+            talk,
+            f"The tools can work in '{folder}' already: it is {describe_folder_place(folder, held)}.",
+            TextStyle.DIM,
+        )
         return
     talk.session.add_directory(folder)
-    tell(
-        talk, f"From now on the tools can work in '{folder}', too. Who may do what there, the mode decides.", Style.DIM
+    print_to_terminal(
+        talk,
+        f"From now on the tools can work in '{folder}', too. Who may do what there, the mode decides.",
+        TextStyle.DIM,
     )
     await tell_of_walls(talk)
 
 
-def of(folder: str, held: str) -> str:
+def describe_folder_place(folder: str, held: str) -> str:
     return "one of the folders" if folder == held else f"in '{strip_control_characters(held)}'"
 
 
-async def tell_of_walls(talk: Talk) -> None:
+async def tell_of_walls(talk: TerminalSession) -> None:
     """They were put up around the folders of the start."""
     if await asyncio.to_thread(lambda: talk.config.sandboxing.in_force):
-        tell(talk, "Commands in the sandbox cannot write there before the next '/clear' or '/resume'.", Style.DIM)
+        print_to_terminal(
+            talk, "Commands in the sandbox cannot write there before the next '/clear' or '/resume'.", TextStyle.DIM
+        )

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
 from mainspring.agent.words import truncate
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.cli.words.stored import file_of, title_of
-from mainspring.cli.words.telling import about, clean, tell, tell_all, usage
+from mainspring.cli.words.telling import clean_line, print_to_terminal, print_usage, shorten_about, tell_all
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, Origin, User
 from mainspring.core.view import view
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
     from mainspring.sessions.listing import SessionEntry
 
 MOST_SESSIONS = MOST_PROMPTS = 20
@@ -26,19 +26,19 @@ LONGEST_TITLE = 200  # characters, as lists show them
 SHOWN = 400  # columns of a prompt that can be said again
 
 
-async def clear(talk: Talk, _: str) -> None:
+async def clear(talk: TerminalSession, _: str) -> None:
     before, spoken = talk.world.about.session_id, bool(talk.world.session.state.history)
     stored = bool(file_of(talk))
     try:
         await talk.change(talk.session.clear())
     except StartError as error:  # settings that were broken meanwhile
-        tell(talk, f"The conversation goes on: {error}", Style.YELLOW)
+        print_to_terminal(talk, f"The conversation goes on: {error}", TextStyle.YELLOW)
         return
     back = f" '/resume {before[:8]}' goes back to the one before." if spoken and stored else ""
-    tell(talk, f"A new conversation.{back}", Style.DIM)
+    print_to_terminal(talk, f"A new conversation.{back}", TextStyle.DIM)
 
 
-async def resume(talk: Talk, name: str) -> None:
+async def resume(talk: TerminalSession, name: str) -> None:
     from mainspring.agent.sessions import find_session_by_name, format_no_session, new_place
     from mainspring.sessions.places import id_of
 
@@ -54,15 +54,15 @@ async def resume(talk: Talk, name: str) -> None:
             raise StartError("it is the one that you are in")
         await talk.change(talk.session.resume(id_of(file)))
     except StartError as error:
-        tell(talk, f"The conversation stays: {error}", Style.YELLOW)
+        print_to_terminal(talk, f"The conversation stays: {error}", TextStyle.YELLOW)
         return
     from mainspring.cli.conversation import tell_of_last
 
     tell_of_last(talk.output, talk.world)
 
 
-async def list_sessions(talk: Talk, folder: str) -> None:
-    from mainspring.cli.sessions_command import rows
+async def list_sessions(talk: TerminalSession, folder: str) -> None:
+    from mainspring.cli.sessions_command import format_session_rows
     from mainspring.sessions.listing import list_sessions_in
 
     def others() -> list[SessionEntry]:
@@ -71,30 +71,32 @@ async def list_sessions(talk: Talk, folder: str) -> None:
         ]
 
     found = await asyncio.to_thread(others)
-    tell_all(talk, rows(found[:MOST_SESSIONS]))
+    tell_all(talk, format_session_rows(found[:MOST_SESSIONS]))
     how = "'/resume ID' goes on with one." if found else "There is no other session of this folder."
-    tell(talk, how, Style.DIM)
+    print_to_terminal(talk, how, TextStyle.DIM)
 
 
 # --- its name -----------------------------------------------------------------------------------------------------
 
 
-async def rename(talk: Talk, title: str) -> None:
+async def rename(talk: TerminalSession, title: str) -> None:
     """One more line in its file, as every client that names a session writes it; the last one counts."""
-    name = clean(title)[:LONGEST_TITLE]
+    name = clean_line(title)[:LONGEST_TITLE]
     if not name:
         known = title_of(talk)
-        usage(talk, (f"It is called '{clean(known)}'. " if known else "") + "'/rename TITLE' calls it otherwise.")
+        print_usage(
+            talk, (f"It is called '{clean_line(known)}'. " if known else "") + "'/rename TITLE' calls it otherwise."
+        )
     else:
         try:
             await talk.session.rename(name)
         except UsageError as error:
-            tell(talk, f"There is no name yet: {error}.", Style.YELLOW)
+            print_to_terminal(talk, f"There is no name yet: {error}.", TextStyle.YELLOW)
             return
-        tell(talk, f"This session is called '{name}' now: '/resume {name}' finds it.", Style.DIM)
+        print_to_terminal(talk, f"This session is called '{name}' now: '/resume {name}' finds it.", TextStyle.DIM)
 
 
-def why_not(talk: Talk) -> str:
+def why_not(talk: TerminalSession) -> str:
     journal = talk.opened.journal
     stored = journal is not None and journal.stored
     return "nothing was said yet" if stored else "nothing of this session is stored"
@@ -103,54 +105,58 @@ def why_not(talk: Talk) -> str:
 # --- the way back -------------------------------------------------------------------------------------------------
 
 
-async def rewind(talk: Talk, number: str) -> None:
-    prompts = said(talk)
+async def rewind(talk: TerminalSession, number: str) -> None:
+    prompts = list_user_prompts(talk)
     if not prompts or not file_of(talk):
-        tell(talk, f"There is no way back: {why_not(talk)}.", Style.DIM)
+        print_to_terminal(talk, f"There is no way back: {why_not(talk)}.", TextStyle.DIM)
     elif not number:
         list_prompts(talk, prompts)
     elif not number.isdecimal() or not 0 < int(number) <= len(prompts):
-        tell(talk, f"There is no prompt '{number}': '/rewind' lists them, the last one is 1.", Style.YELLOW)
+        print_to_terminal(
+            talk, f"There is no prompt '{number}': '/rewind' lists them, the last one is 1.", TextStyle.YELLOW
+        )
     else:
         await go_back(talk, prompts[-int(number)])
 
 
-def said(talk: Talk) -> list[User]:
+def list_user_prompts(talk: TerminalSession) -> list[User]:
     """By the person, as far back as the model's own view goes."""
     history = talk.world.session.state.history
     return [one for one in history if isinstance(one, User) and one.origin is Origin.PROMPT]
 
 
-def list_prompts(talk: Talk, prompts: list[User]) -> None:
+def list_prompts(talk: TerminalSession, prompts: list[User]) -> None:
     state, shown = talk.world.session.state, prompts[-MOST_PROMPTS:]
     if any(isinstance(one, User) and one.origin is Origin.SUMMARY for one in view(state.history, state.edits)):
-        tell(talk, "What was said before the summary is not listed.", Style.DIM)
+        print_to_terminal(talk, "What was said before the summary is not listed.", TextStyle.DIM)
     if len(prompts) > len(shown):
-        tell(talk, f"{len(prompts) - len(shown):,} more before these", Style.DIM)
+        print_to_terminal(talk, f"{len(prompts) - len(shown):,} more before these", TextStyle.DIM)
     for number, prompt in zip(range(len(shown), 0, -1), shown, strict=True):
-        tell(talk, f"{number:>4}  {about(prompt.text) or '(no words)'}")
-    tell(
+        print_to_terminal(talk, f"{number:>4}  {shorten_about(prompt.text) or '(no words)'}")
+    print_to_terminal(
         talk,
         "'/rewind N' goes back to before that prompt, and lets you say it again. Files stay as they are.",
-        Style.DIM,
+        TextStyle.DIM,
     )
 
 
-async def go_back(talk: Talk, prompt: User) -> None:
+async def go_back(talk: TerminalSession, prompt: User) -> None:
     before = talk.world.about.session_id
     first = first_of(prompt, talk.world.session.state.history.newest_first())
     try:
         last = await asyncio.to_thread(line_before, file_of(talk), first)
         await talk.change(talk.session.rewind_to(last) if last else talk.session.clear())
     except StartError as error:
-        tell(talk, f"The conversation goes on: {error}", Style.YELLOW)
+        print_to_terminal(talk, f"The conversation goes on: {error}", TextStyle.YELLOW)
         return
     talk.draft = strip_control_characters(prompt.text)
-    tell(
-        talk, f"Back to before that prompt. '/resume {before[:8]}' goes on with the conversation as it was.", Style.DIM
+    print_to_terminal(
+        talk,
+        f"Back to before that prompt. '/resume {before[:8]}' goes on with the conversation as it was.",
+        TextStyle.DIM,
     )
-    tell(talk, "Files are as they are now: nothing in them was undone.", Style.DIM)
-    tell(talk, f"You had said: {truncate(clean(prompt.text), SHOWN)}")
+    print_to_terminal(talk, "Files are as they are now: nothing in them was undone.", TextStyle.DIM)
+    print_to_terminal(talk, f"You had said: {truncate(clean_line(prompt.text), SHOWN)}")
 
 
 def first_of(prompt: User, newest_first: Iterator[Message]) -> str:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.words import plural
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.cli.words.stored import file_of, title_of
-from mainspring.cli.words.telling import about, clean, tell
+from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about
 from mainspring.core.messages import Assistant, Message, Origin, Text, ToolCall, User
 from mainspring.secrets.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
     from mainspring.core.messages import Block
     from mainspring.sessions.parsing import JournalLine
 
@@ -32,33 +32,37 @@ LONGEST_NAME = 60  # characters; a file system takes 255 bytes
 _ODD = re.compile(r"[^\w.-]+")
 
 
-class Piece(NamedTuple):
+class ExportSection(NamedTuple):
     who: str  # user, assistant
     text: str
     tool: str = ""  # whose call it is
     reply: str = ""  # whose block it is
 
 
-async def export(talk: Talk, named: str) -> None:
+async def export(talk: TerminalSession, named: str) -> None:
     if not talk.world.session.state.history:
-        tell(talk, "There is nothing to export: nothing was said yet.", Style.DIM)
+        print_to_terminal(talk, "There is nothing to export: nothing was said yet.", TextStyle.DIM)
         return
     try:
-        path, prompts = await asyncio.to_thread(exported, talk, named)
+        path, prompts = await asyncio.to_thread(export_session, talk, named)
     except FileExistsError as error:
-        tell(talk, f"'{error.filename}' is there already, and stays: '/export FILE' takes another name.", Style.YELLOW)
+        print_to_terminal(
+            talk,
+            f"'{error.filename}' is there already, and stays: '/export FILE' takes another name.",
+            TextStyle.YELLOW,
+        )
     except OSError as error:
-        tell(talk, f"'{error.filename}' cannot be written: {error.strerror}.", Style.YELLOW)
+        print_to_terminal(talk, f"'{error.filename}' cannot be written: {error.strerror}.", TextStyle.YELLOW)
     else:
-        tell(talk, f"{plural(prompts, 'prompt')} and what came of them: '{path}'.", Style.DIM)
+        print_to_terminal(talk, f"{plural(prompts, 'prompt')} and what came of them: '{path}'.", TextStyle.DIM)
 
 
-def exported(talk: Talk, named: str) -> tuple[str, int]:
+def export_session(talk: TerminalSession, named: str) -> tuple[str, int]:
     """Where it is, and how many prompts it has."""
-    title = clean(title_of(talk)) or talk.world.about.session_id
+    title = clean_line(title_of(talk)) or talk.world.about.session_id
     path = path_for(talk, named, title)
     pieces = list(pieces_of(talk))
-    write_new(path, "\n".join(markdown(title, heading(talk), pieces)))
+    write_new(path, "\n".join(sections_to_markdown(title, make_export_heading(talk), pieces)))
     return path, len([piece for piece in pieces if piece.who == "user"])
 
 
@@ -74,7 +78,7 @@ def write_new(path: str, text: str) -> None:
         raise OSError(error.errno, error.strerror, path) from None
 
 
-def path_for(talk: Talk, named: str, title: str) -> str:
+def path_for(talk: TerminalSession, named: str, title: str) -> str:
     """What somebody names is theirs to name; a folder takes a file of our name."""
     from mainspring.settings.home import expand_tilde
 
@@ -89,17 +93,17 @@ def path_for(talk: Talk, named: str, title: str) -> str:
 # --- what was said ------------------------------------------------------------------------------------------------
 
 
-def pieces_of(talk: Talk) -> list[Piece]:
+def pieces_of(talk: TerminalSession) -> list[ExportSection]:
     """Of the file, which also has what is out of the model's view by now; else of what is in memory."""
     file = file_of(talk)
     if not file:
-        return [piece for message in talk.world.session.state.history for piece in of_message(message)]
+        return [piece for message in talk.world.session.state.history for piece in export_message(message)]
     from mainspring.sessions.forms import Unreadable
     from mainspring.sessions.parsing import record_of
     from mainspring.sessions.reader import JournalReader
     from mainspring.sessions.records import WithdrawnRecord
 
-    found: list[Piece] = []
+    found: list[ExportSection] = []
     with JournalReader(Path(file)) as reader:
         for _, line in reader.lines():
             with suppress(*Unreadable):
@@ -107,11 +111,11 @@ def pieces_of(talk: Talk) -> list[Piece]:
                 if isinstance(record, WithdrawnRecord):
                     found = [piece for piece in found if piece.reply != record.reply_id]
                 elif record is None:
-                    found += of_line(line, reader.payload)
+                    found += export_line(line, reader.payload)
     return found
 
 
-def of_line(line: JournalLine, payload: Payload) -> Iterator[Piece]:
+def export_line(line: JournalLine, payload: Payload) -> Iterator[ExportSection]:
     from mainspring.sessions.lines import PLAIN
     from mainspring.sessions.parsing import reply_blocks, spoke_of, user_messages
 
@@ -120,57 +124,57 @@ def of_line(line: JournalLine, payload: Payload) -> Iterator[Piece]:
     spoke, kept = spoke_of(line), payload((line.mainspring or PLAIN).payload)
     if line.type == "assistant":
         for block in reply_blocks(line, spoke, kept):
-            yield from of_block(block, spoke.id or line.uuid)
+            yield from export_block(block, spoke.id or line.uuid)
     elif line.type == "user":
         for message in user_messages(line, spoke, kept):
-            yield from of_message(message)
+            yield from export_message(message)
 
 
-def of_message(message: Message) -> Iterator[Piece]:
+def export_message(message: Message) -> Iterator[ExportSection]:
     if isinstance(message, Assistant):
         for block in message.blocks:
-            yield from of_block(block, message.id)
+            yield from export_block(block, message.id)
     elif isinstance(message, User) and message.origin is Origin.PROMPT:
-        yield Piece("user", message.text)
+        yield ExportSection("user", message.text)
 
 
-def of_block(block: Block, reply: str) -> Iterator[Piece]:
+def export_block(block: Block, reply: str) -> Iterator[ExportSection]:
     if isinstance(block, Text):
-        yield Piece("assistant", block.text, reply=reply)
+        yield ExportSection("assistant", block.text, reply=reply)
     elif isinstance(block, ToolCall):
         said = next((value for value in block.input.values() if isinstance(value, str) and value), "")
-        yield Piece("assistant", said, block.name, reply)
+        yield ExportSection("assistant", said, block.name, reply)
 
 
 # --- as Markdown --------------------------------------------------------------------------------------------------
 
 
-def heading(talk: Talk) -> str:
+def make_export_heading(talk: TerminalSession) -> str:
     day = time.strftime("%Y-%m-%d %H:%M")
-    return f"Session {talk.world.about.session_id} in {clean(talk.config.cwd)}, with {talk.model.name}. {day}."
+    return f"Session {talk.world.about.session_id} in {clean_line(talk.config.cwd)}, with {talk.model.name}. {day}."
 
 
-def markdown(title: str, head: str, pieces: list[Piece]) -> Iterator[str]:
+def sections_to_markdown(title: str, head: str, pieces: list[ExportSection]) -> Iterator[str]:
     yield f"# {title}"
     yield ""
     yield head
-    before = Piece("", "")
+    before = ExportSection("", "")
     for piece in pieces:
         if not (piece.tool and before.tool):  # calls stand below each other
             yield ""
         if piece.who == "user":
-            yield from [f"> {row}".rstrip() for row in shown(piece.text).split("\n")]
+            yield from [f"> {row}".rstrip() for row in redact_for_export(piece.text).split("\n")]
         elif piece.tool:
-            yield f"- {clean(piece.tool)}{quoted(piece.text)}"
+            yield f"- {clean_line(piece.tool)}{format_about(piece.text)}"
         else:
-            yield shown(piece.text)
+            yield redact_for_export(piece.text)
         before = piece
     yield ""
 
 
-def quoted(text: str) -> str:
-    return ": `{}`".format(about(text).replace("`", "'")) if text else ""
+def format_about(text: str) -> str:
+    return ": `{}`".format(shorten_about(text).replace("`", "'")) if text else ""
 
 
-def shown(text: str) -> str:
+def redact_for_export(text: str) -> str:
     return strip_control_characters(redact(text)).strip("\n")

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from mainspring.agent.own_words import TERMINAL, names_at
 from mainspring.agent.words import plural
-from mainspring.cli.output import Style
-from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list, usage
+from mainspring.cli.output import TextStyle
+from mainspring.cli.words.telling import clean_line, print_to_terminal, print_usage, shorten_about, tell_all, tell_list
 from mainspring.context.memory import LEFT_OUT, MemoryFile
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
     from mainspring.context.folders import ConfigFolders
     from mainspring.context.memory import MemoryFiles
     from mainspring.context.surroundings import ContextSources
@@ -44,36 +44,41 @@ IMPROVED = " Keep what stands there and is still true, mend what is not, and tak
 # --- memory files -------------------------------------------------------------------------------------------------
 
 
-async def memory(talk: Talk, words: str) -> None:
+async def memory(talk: TerminalSession, words: str) -> None:
     found = talk.world.around.memory
     if words and words != "edit":
-        usage(talk, "'/memory' shows the files, '/memory edit' says how to change one.")
+        print_usage(talk, "'/memory' shows the files, '/memory edit' says how to change one.")
     elif words:
         tell_all(talk, await asyncio.to_thread(how_to_edit, talk))
     else:
         tell_list(talk, await asyncio.to_thread(rows_of, talk))
-        tell_list(talk, [clean(problem) for problem in found.problems], Style.YELLOW)
+        tell_list(talk, [clean_line(problem) for problem in found.problems], TextStyle.YELLOW)
         if not found.files and not found.problems:
-            tell(talk, "There is no memory file: '/init' has one written. docs/memory.md has the names.", Style.DIM)
+            print_to_terminal(
+                talk, "There is no memory file: '/init' has one written. docs/memory.md has the names.", TextStyle.DIM
+            )
 
 
-def rows_of(talk: Talk) -> list[str]:
+def rows_of(talk: TerminalSession) -> list[str]:
     """In the order in which the model gets them: the later ones count for more."""
     found = talk.world.around.memory
     sent = {attachment.name: attachment.text for attachment in found.attachments}
-    files = [f"{file.scope:<8} {clean(file.path)}  ({size(file, sent.get(file.path, ''))})" for file in found.files]
+    files = [
+        f"{file.scope:<8} {clean_line(file.path)}  ({describe_file_size(file, sent.get(file.path, ''))})"
+        for file in found.files
+    ]
     return [*files, *notes_of(talk)]
 
 
-def size(file: MemoryFile, sent: str) -> str:
+def describe_file_size(file: MemoryFile, sent: str) -> str:
     whole = plural(len(file.text), "character")
-    by = f", included by '{clean(file.by)}'" if file.by else ""
+    by = f", included by '{clean_line(file.by)}'" if file.by else ""
     if file.text in sent and file.size is None:
         return f"{whole}{by}"
     return f"{whole}{by}; left out: there is no room for it" if LEFT_OUT in sent else f"{whole}{by}; cut"
 
 
-def notes_of(talk: Talk) -> list[str]:
+def notes_of(talk: TerminalSession) -> list[str]:
     """What sessions here have noted for later ones."""
     from mainspring.agent.mind import get_notes_folder
 
@@ -83,32 +88,32 @@ def notes_of(talk: Talk) -> list[str]:
         names = [name for name in os.listdir(folder) if name.endswith(".md")] if folder else []  # noqa: PTH208
     except OSError:
         return []
-    return [f"{'notes':<8} {clean(folder)}  ({plural(len(names), 'file')})"] if names else []
+    return [f"{'notes':<8} {clean_line(folder)}  ({plural(len(names), 'file')})"] if names else []
 
 
-def how_to_edit(talk: Talk) -> list[str]:
+def how_to_edit(talk: TerminalSession) -> list[str]:
     """The terminal is the editor's as long as a command of the user's own runs in it."""
     environment = talk.config.environment
     editor = environment.get("VISUAL") or environment.get("EDITOR") or "vi"
     found = talk.world.around.memory
     paths = dict.fromkeys([file.path for file in found.files if not file.by])
-    made = [] if any(within_project(file) for file in found.files) else [f"{found.where.cwd}/{IN_PROJECTS[0]}"]
-    rows = [f"!{editor} {shlex.quote(clean(path))}" for path in (*paths, *made)]
+    made = [] if any(is_project_file(file) for file in found.files) else [f"{found.where.cwd}/{IN_PROJECTS[0]}"]
+    rows = [f"!{editor} {shlex.quote(clean_line(path))}" for path in (*paths, *made)]
     return [
         *rows,
         "Such a line opens the file here. A change counts from the next prompt on, a new file in new sessions.",
     ]
 
 
-def within_project(file: MemoryFile) -> bool:
+def is_project_file(file: MemoryFile) -> bool:
     return file.scope == "project"
 
 
-async def init(talk: Talk, words: str) -> str:
+async def init(talk: TerminalSession, words: str) -> str:
     """A prompt, as a skill is one: it costs a turn."""
     path, there = await asyncio.to_thread(file_for, talk.world.around.memory)
     more = (IMPROVED if there else "") + (f"\n\n{words}" if words else "")
-    return INIT.format(task="Improve" if there else "Write", path=clean(path), more=more)
+    return INIT.format(task="Improve" if there else "Write", path=clean_line(path), more=more)
 
 
 def file_for(found: MemoryFiles) -> tuple[str, bool]:
@@ -121,19 +126,21 @@ def file_for(found: MemoryFiles) -> tuple[str, bool]:
 # --- skills and commands ------------------------------------------------------------------------------------------
 
 
-async def skills(talk: Talk, _: str) -> None:
-    rows, problems = await asyncio.to_thread(shelves, talk.world.around)
+async def skills(talk: TerminalSession, _: str) -> None:
+    rows, problems = await asyncio.to_thread(list_skills_and_commands, talk.world.around)
     prompts = [
-        f"{f'/{one.name}':<{COLUMN}} {about(one.about)}  (prompt of an MCP server)"
+        f"{f'/{one.name}':<{COLUMN}} {shorten_about(one.about)}  (prompt of an MCP server)"
         for one in talk.world.servers.words()
     ]
     tell_list(talk, [*rows, *prompts])
-    tell_list(talk, problems, Style.YELLOW)
+    tell_list(talk, problems, TextStyle.YELLOW)
     if not rows and not prompts and not problems:
-        tell(talk, "There are no skills and no commands. docs/memory.md says where they lie.", Style.DIM)
+        print_to_terminal(
+            talk, "There are no skills and no commands. docs/memory.md says where they lie.", TextStyle.DIM
+        )
 
 
-def shelves(found: ContextSources) -> tuple[list[str], list[str]]:
+def list_skills_and_commands(found: ContextSources) -> tuple[list[str], list[str]]:
     """What lies there now, and what of it is left out. Read anew: what the session has read is the loop's."""
     from mainspring.context.commands import CustomCommands
     from mainspring.context.skills import Skills
@@ -143,16 +150,19 @@ def shelves(found: ContextSources) -> tuple[list[str], list[str]]:
     for shelf in (skills, commands):
         shelf.refresh()
     of_commands = [one for one in commands.by_name.values() if one.name not in skills.by_name]
-    rows = [row("skill", one.name, one.about, one.path, project=one.project) for one in skills.by_name.values()]
-    rows += [row("command", one.name, one.about, one.path, project=one.project) for one in of_commands]
+    rows = [
+        format_knowledge_row("skill", one.name, one.about, one.path, project=one.project)
+        for one in skills.by_name.values()
+    ]
+    rows += [format_knowledge_row("command", one.name, one.about, one.path, project=one.project) for one in of_commands]
     held = [words for sort in ("skills", "commands") for words in held_back(found.memory.places(sort))]
-    return rows, [*map(clean, (*skills.problems, *commands.problems)), *held]
+    return rows, [*map(clean_line, (*skills.problems, *commands.problems)), *held]
 
 
-def row(sort: str, name: str, what: str, path: str, *, project: bool) -> str:
+def format_knowledge_row(sort: str, name: str, what: str, path: str, *, project: bool) -> str:
     hidden = "; hidden: the word is ours" if name in names_at(TERMINAL) else ""
     whose = "the project's" if project else "your"
-    return f"{f'/{clean(name)}':<{COLUMN}} {about(what)}  ({whose} {sort} '{clean(path)}'{hidden})"
+    return f"{f'/{clean_line(name)}':<{COLUMN}} {shorten_about(what)}  ({whose} {sort} '{clean_line(path)}'{hidden})"
 
 
 def held_back(places: ConfigFolders) -> list[str]:
@@ -161,4 +171,4 @@ def held_back(places: ConfigFolders) -> list[str]:
         return []
     ours = [folder for folder, project in replace(places, trusted=True).folders() if project]
     found = [folder for folder in ours if os.path.isdir(folder)]  # noqa: PTH112
-    return [f"Held back: '{clean(folder)}'. 'mainspring trust' trusts this folder." for folder in found]
+    return [f"Held back: '{clean_line(folder)}'. 'mainspring trust' trusts this folder." for folder in found]

@@ -12,12 +12,12 @@ from mainspring.agent.options import StartError
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
 from mainspring.agent.said import list_other_commands
 from mainspring.agent.words import plural
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.cli.words.stored import file_of, title_of
-from mainspring.cli.words.telling import about, clean, tell, tell_all, tell_list
+from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
 
 HELP = """\
 /NAME [words]           A skill or a command of yours, or of a trusted project: they stand below
@@ -32,31 +32,31 @@ LABEL = 10  # columns
 FEW = 8  # of what stands on one line
 
 
-async def show_help(talk: Talk, _: str) -> None:
+async def show_help(talk: TerminalSession, _: str) -> None:
     for word in words_at(TERMINAL):
-        tell(talk, f"{f'/{word.name} {word.hint}':<{COLUMN}} {word.about}")
-    tell(talk, HELP)
+        print_to_terminal(talk, f"{f'/{word.name} {word.hint}':<{COLUMN}} {word.about}")
+    print_to_terminal(talk, HELP)
     found = (*list_other_commands(talk.world.around, names_at(TERMINAL)), *talk.world.servers.words())
     rows = [
-        f"{strip_control_characters(f'/{one.name} {one.hint}'.rstrip()):<{COLUMN}} {about(one.about)}".rstrip()
+        f"{strip_control_characters(f'/{one.name} {one.hint}'.rstrip()):<{COLUMN}} {shorten_about(one.about)}".rstrip()
         for one in found
     ]
-    tell_list(talk, rows, Style.DIM)
+    tell_list(talk, rows, TextStyle.DIM)
 
 
-async def show_context(talk: Talk, _: str) -> None:
+async def show_context(talk: TerminalSession, _: str) -> None:
     from mainspring.cli.context_command import lines_of
 
     session = talk.world.about.session_id
     try:
         lines = await asyncio.to_thread(lambda: list(lines_of(session)))  # it reads the whole file
     except StartError:
-        tell(talk, "There is nothing in the conversation yet.", Style.DIM)
+        print_to_terminal(talk, "There is nothing in the conversation yet.", TextStyle.DIM)
         return
     tell_all(talk, lines)
 
 
-async def show_cost(talk: Talk, _: str) -> None:
+async def show_cost(talk: TerminalSession, _: str) -> None:
     from mainspring.cli.cost import cost_lines, limit_lines
 
     usage, account = talk.session.usage, talk.world.session.shared.ledger.account
@@ -66,13 +66,13 @@ async def show_cost(talk: Talk, _: str) -> None:
 # --- how things stand ---------------------------------------------------------------------------------------------
 
 
-async def status(talk: Talk, _: str) -> None:
+async def status(talk: TerminalSession, _: str) -> None:
     """The sandbox may be tried out for it, and the context is counted: not on the loop."""
-    for label, words in await asyncio.to_thread(lambda: list(facts(talk))):
-        tell(talk, f"{label:<{LABEL}}{clean(words)}")
+    for label, words in await asyncio.to_thread(lambda: list(iter_status_facts(talk))):
+        print_to_terminal(talk, f"{label:<{LABEL}}{clean_line(words)}")
 
 
-def facts(talk: Talk) -> Iterator[tuple[str, str]]:
+def iter_status_facts(talk: TerminalSession) -> Iterator[tuple[str, str]]:
     from mainspring.version import __version__
 
     world, config = talk.world, talk.config
@@ -84,27 +84,30 @@ def facts(talk: Talk) -> Iterator[tuple[str, str]]:
     yield "Mode", world.session.shared.policy.mode
     yield "Folder", config.cwd
     if world.kit.place.folders:
-        yield "Also", some(list(world.kit.place.folders))
+        yield "Also", join_or_none(list(world.kit.place.folders))
     yield "Sandbox", world.about.sandbox().removeprefix("sandbox: ")
-    yield "MCP", some([one_server(one) for one in world.mcp.status()] if world.mcp is not None else []) or "no servers"
-    yield "Settings", some(settings_files(talk)) or "no file: everything has its default"
-    yield "Memory", some([file.path for file in world.around.memory.files]) or "no file: '/init' writes one"
-    yield "Context", share(talk)
+    yield (
+        "MCP",
+        join_or_none([one_server(one) for one in world.mcp.status()] if world.mcp is not None else []) or "no servers",
+    )
+    yield "Settings", join_or_none(settings_files(talk)) or "no file: everything has its default"
+    yield "Memory", join_or_none([file.path for file in world.around.memory.files]) or "no file: '/init' writes one"
+    yield "Context", format_context_share(talk)
 
 
-def some(words: list[str]) -> str:
+def join_or_none(words: list[str]) -> str:
     more = f" and {len(words) - FEW:,} more" if len(words) > FEW else ""
     return ", ".join(words[:FEW]) + more
 
 
-def kept_in(talk: Talk) -> str:
+def kept_in(talk: TerminalSession) -> str:
     journal = talk.opened.journal
     if journal is None or not journal.stored:
         return "none: nothing of this session is stored"
     return journal.file if file_of(talk) else f"{journal.file}, from the first prompt on"
 
 
-def server_of(talk: Talk) -> str:
+def server_of(talk: TerminalSession) -> str:
     """Its address, without what may be a key in it. A name and a password no address may hold."""
     from mainspring.agent.endpoints import endpoint_of
 
@@ -120,7 +123,7 @@ def one_server(state: dict[str, object]) -> str:
     return f"{state['name']} ({state['status']}{number})"
 
 
-def settings_files(talk: Talk) -> list[str]:
+def settings_files(talk: TerminalSession) -> list[str]:
     """Those that are there, in the order in which the later one wins."""
     from mainspring.settings.home import home_folder
     from mainspring.settings.places import SettingsPaths
@@ -131,7 +134,7 @@ def settings_files(talk: Talk) -> list[str]:
     return [*found, *([options.spell("settings")] if options.settings is not None else [])]
 
 
-def share(talk: Talk) -> str:
+def format_context_share(talk: TerminalSession) -> str:
     from mainspring.agent.context_usage import context_usage
 
     used = context_usage(talk.world)

@@ -5,54 +5,56 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainspring.agent.harmless import strip_control_characters
-from mainspring.cli.output import Style
-from mainspring.cli.words.telling import clean, tell, tell_list, usage
+from mainspring.cli.output import TextStyle
+from mainspring.cli.words.telling import clean_line, print_to_terminal, print_usage, tell_list
 from mainspring.core.errors import MainspringError
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
 
 NONE = (
     "This session has no MCP servers. docs/mcp.md says where to name them, 'mainspring mcp' tries those of this folder."
 )
 
 
-async def mcp(talk: Talk, words: str) -> None:
+async def mcp(talk: TerminalSession, words: str) -> None:
     verb, name = (*words.split(None, 1), "", "")[:2]
     if not words:
-        show(talk)
+        print_servers(talk)
     elif verb == "reconnect" and name:
-        await reconnect(talk, name)
+        await reconnect_server(talk, name)
     else:
-        usage(talk, "'/mcp' shows the servers, '/mcp reconnect NAME' tries one again.")
+        print_usage(talk, "'/mcp' shows the servers, '/mcp reconnect NAME' tries one again.")
 
 
-def show(talk: Talk) -> None:
-    from mainspring.cli.mcp_command import lines
+def print_servers(talk: TerminalSession) -> None:
+    from mainspring.cli.mcp_command import format_server_state
 
     servers, found = talk.world.mcp, talk.config.servers
     if servers is None:
-        tell(talk, NONE, Style.DIM)
+        print_to_terminal(talk, NONE, TextStyle.DIM)
         return
     off = [{"name": name, "status": "disabled"} for name in (found.off if found is not None else ())]
-    rows = [line for state in (*servers.status(), *off) for line in lines(state)]
-    tell_list(talk, [f"{margin(row)}{clean(row)}" for row in rows])
-    tell_list(talk, [clean(problem) for problem in (found.problems if found is not None else ())], Style.YELLOW)
+    rows = [line for state in (*servers.status(), *off) for line in format_server_state(state)]
+    tell_list(talk, [f"{indent_row(row)}{clean_line(row)}" for row in rows])
+    tell_list(
+        talk, [clean_line(problem) for problem in (found.problems if found is not None else ())], TextStyle.YELLOW
+    )
 
 
-def margin(row: str) -> str:
+def indent_row(row: str) -> str:
     return " " * (len(row) - len(row.lstrip(" ")))
 
 
-async def reconnect(talk: Talk, name: str) -> None:
+async def reconnect_server(talk: TerminalSession, name: str) -> None:
     """Its tools come with the next prompt."""
     servers = talk.world.mcp
     if servers is None:
-        tell(talk, NONE, Style.DIM)
+        print_to_terminal(talk, NONE, TextStyle.DIM)
         return
     try:
         await talk.session.reconnect_mcp(name)
     except (MainspringError, OSError) as error:
-        tell(talk, f"It did not come to that: {clean(str(error))}", Style.YELLOW)
+        print_to_terminal(talk, f"It did not come to that: {clean_line(str(error))}", TextStyle.YELLOW)
         return
-    tell(talk, f"The MCP server '{strip_control_characters(name)}' is connected.", Style.DIM)
+    print_to_terminal(talk, f"The MCP server '{strip_control_characters(name)}' is connected.", TextStyle.DIM)

@@ -9,16 +9,16 @@ from mainspring.sessions.listing import SessionEntry, describe_session
 from mainspring.sessions.places import size_of
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
 
 
-def file_of(talk: Talk) -> str:
+def file_of(talk: TerminalSession) -> str:
     """Empty: nothing of the session is stored, or nothing was said yet."""
     journal = talk.opened.journal
     return journal.file if journal is not None and journal.stored and size_of(journal.file) else ""
 
 
-def title_of(talk: Talk) -> str:
+def title_of(talk: TerminalSession) -> str:
     """As a list of sessions shows it; empty: it has none yet. Reads two pieces of its file, however long it is."""
     file = file_of(talk)
     if not file:

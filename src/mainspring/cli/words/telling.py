@@ -7,41 +7,43 @@ from typing import TYPE_CHECKING
 
 from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.words import truncate
-from mainspring.cli.output import Style
+from mainspring.cli.output import TextStyle
 from mainspring.secrets.redaction import redact
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import Talk
+    from mainspring.cli.talk import TerminalSession
 
 MOST_LISTED = 50  # rows of a list: more than fit on a screen
 LONGEST_ABOUT = 90  # columns of what is said of a thing
 
 
-def tell(talk: Talk, text: str, style: Style = Style.PLAIN) -> None:
+def print_to_terminal(talk: TerminalSession, text: str, style: TextStyle = TextStyle.PLAIN) -> None:
     talk.output.line(strip_control_characters(text), style)
 
 
-def clean(text: str) -> str:
+def clean_line(text: str) -> str:
     """Words of others, on one line and without keys."""
     return " ".join(strip_control_characters(redact(text)).split())
 
 
-def about(text: str) -> str:
-    return truncate(clean(text), LONGEST_ABOUT)
+def shorten_about(text: str) -> str:
+    return truncate(clean_line(text), LONGEST_ABOUT)
 
 
-def tell_all(talk: Talk, rows: Iterable[str], style: Style = Style.PLAIN) -> None:
+def tell_all(talk: TerminalSession, rows: Iterable[str], style: TextStyle = TextStyle.PLAIN) -> None:
     for row in rows:
-        tell(talk, row, style)
+        print_to_terminal(talk, row, style)
 
 
-def tell_list(talk: Talk, rows: Sequence[str], style: Style = Style.PLAIN, most: int = MOST_LISTED) -> None:
+def tell_list(
+    talk: TerminalSession, rows: Sequence[str], style: TextStyle = TextStyle.PLAIN, most: int = MOST_LISTED
+) -> None:
     """As many as somebody reads, and how many more there are."""
     tell_all(talk, rows[:most], style)
     if len(rows) > most:
-        tell(talk, f"and {len(rows) - most:,} more", Style.DIM)
+        print_to_terminal(talk, f"and {len(rows) - most:,} more", TextStyle.DIM)
 
 
-def usage(talk: Talk, words: str) -> None:
+def print_usage(talk: TerminalSession, words: str) -> None:
     """How a word is used, for somebody who used it otherwise."""
-    tell(talk, words, Style.DIM)
+    print_to_terminal(talk, words, TextStyle.DIM)
