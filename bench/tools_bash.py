@@ -19,7 +19,7 @@ from time import monotonic, perf_counter, thread_time
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.processes.output import DISK
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.background import BackgroundCommands
 from mainspring.tools.bash import bash_tool
 
@@ -33,7 +33,7 @@ OBEYS = "echo ready; sleep 100; true"
 DEAF = "trap '' TERM; echo ready; sleep 100; sleep 100"
 
 
-class Hands(Called):
+class Hands(FakeToolContext):
     def __init__(self, folder: str, *, adopt: bool = True) -> None:
         super().__init__(folder)
         self.place.spill = f"{folder}/spill"

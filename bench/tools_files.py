@@ -32,7 +32,7 @@ from mainspring.sessions.lines import Envelope
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import _newlines, line_index
 from mainspring.tools.base import ToolAnswer, Workspace
 from mainspring.tools.edit import EDIT
@@ -95,7 +95,7 @@ async def best_of(works: dict[str, Work], repeats: int) -> dict[str, float]:
 
 def bare(root: Path, *arguments: str) -> Work:
     """ripgrep as a shell would start it, its output read and dropped."""
-    program = find_ripgrep(Called(str(root)).place)
+    program = find_ripgrep(FakeToolContext(str(root)).place)
     assert program is not None, "there is no ripgrep: install the development packages"
 
     async def work() -> None:
@@ -106,7 +106,7 @@ def bare(root: Path, *arguments: str) -> Work:
 
 
 def ours(root: Path, tool: Any, **input: Any) -> Work:
-    calling = Called(str(root))
+    calling = FakeToolContext(str(root))
 
     async def work() -> ToolAnswer:
         return await calling.use(tool, **input)
@@ -145,16 +145,18 @@ async def read_figures(root: Path, big: Path) -> list[Figure]:
     count = BIG // len(LINE) // 1_000 * 1_000
     at = iter(range(count // 4, count, 997))
 
-    def middle(calling: Called) -> Work:
+    def middle(calling: FakeToolContext) -> Work:
         return lambda: calling.use(READ, file_path=str(big), offset=next(at), limit=100)
 
     cold, head, lag = [], [], []
     for _ in range(COLD):
         forget()
-        cold.append(await timed(lambda: Called(str(root)).use(READ, file_path=str(big), offset=count // 2, limit=100)))
+        cold.append(
+            await timed(lambda: FakeToolContext(str(root)).use(READ, file_path=str(big), offset=count // 2, limit=100))
+        )
         await longest_wait(counting_now)  # for the rest
         forget()
-        calling = Called(str(root))
+        calling = FakeToolContext(str(root))
         head.append(await timed(lambda calling=calling: calling.use(READ, file_path=str(big))))  # type: ignore[misc]
         lag.append(await longest_wait(counting_now))
     counted = await bare_counts(big)
@@ -247,7 +249,7 @@ async def ten_reads(root: Path) -> list[Figure]:
     names = [str(root / f"part{number // 10}" / f"sub{number}" / f"file{number}.txt") for number in range(0, 30, 3)]
 
     async def reads() -> None:
-        calling = Called(str(root))
+        calling = FakeToolContext(str(root))
         await asyncio.gather(*[calling.use(READ, file_path=name) for name in names])
 
     best = await best_of({"ten": reads}, 200)
@@ -342,7 +344,7 @@ async def by_command(root: Path, url: str, asked: list[int]) -> float:
 async def edit_figures(root: Path) -> list[Figure]:
     file = root / "edited.py"
     file.write_text("value = 1\n" * 500 + "unique = 0\n" + "value = 2\n" * 500)
-    calling = Called(str(root))
+    calling = FakeToolContext(str(root))
     await calling.use(READ, file_path=str(file))
     count = iter(range(10_000))
 

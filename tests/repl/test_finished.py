@@ -13,7 +13,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import CallProgress, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.approval import DENIED
 from mainspring.tools.base import INTERRUPTED, ToolAnswer
 from mainspring.tools.edit import EDIT
@@ -143,7 +143,7 @@ def test_a_change_is_told_by_its_lines() -> None:
 
 def test_files_are_named_from_the_working_folder(tmp_path: Path) -> None:
     file = str(tmp_path / "a.py")
-    hands, seen = Called(str(tmp_path)), Watching(100, str(tmp_path)).reply()
+    hands, seen = FakeToolContext(str(tmp_path)), Watching(100, str(tmp_path)).reply()
     seen.calls("Write", f"Write {file}").tells(hands.now(WRITE, file_path=file, content="one\n" * 12))
     assert seen.paper.said == [
         "● Write(a.py)", "  ⎿  Wrote 12 lines to a.py", *[f"     {at:>2}  one" for at in range(1, 11)],
@@ -193,7 +193,7 @@ def planned(said: str, plan: str) -> ToolAnswer:
         mode[0] = new
 
     _, leave = plan_tools(lambda: mode[0], change)
-    return Called("/", answers=(said,)).now(leave, plan=plan)
+    return FakeToolContext("/", answers=(said,)).now(leave, plan=plan)
 
 
 PLAN = "## First\n\n- do *this*\n- and that\n"

@@ -27,7 +27,7 @@ from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine import deps
 from mainspring.engine.session import EngineSession
 from mainspring.permissions.shown import format_call_input
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval, parse_approval
 from mainspring.tools.base import ToolAnswer, Workspace
@@ -108,7 +108,7 @@ class Person:
         return await self.asked.answer(deps.CallQuestion("q", call_id, text, about, self.call))
 
 
-class Calling(Called):
+class Calling(FakeToolContext):
     def __init__(self, person: Person) -> None:
         super().__init__("/")
         self._person = person

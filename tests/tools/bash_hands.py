@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.background import BackgroundCommand, BackgroundCommands, kill_tool, output_tool
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.bash import bash_tool
@@ -18,7 +18,7 @@ from mainspring.tools.bash import bash_tool
 Result = TypeVar("Result")
 
 
-class Hands(Called):
+class Hands(FakeToolContext):
     def __init__(self, folder: Path, **settings: Any) -> None:
         super().__init__(str(folder))
         self.place.spill = str(folder.parent / f"{folder.name}-spill")

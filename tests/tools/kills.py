@@ -16,7 +16,7 @@ from typing import Any
 
 from processes.steps import Steps, left_over
 
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool
 from mainspring.tools.edit import EDIT
 from mainspring.tools.read import READ
@@ -35,7 +35,7 @@ def killed_at(folder: Path, which: str, at: int) -> dict[str, object]:
     (folder / "f").chmod(0o640)
     (folder / "made/new").unlink(missing_ok=True)
     tool, input = INPUTS[which]
-    calling = Called(str(folder))
+    calling = FakeToolContext(str(folder))
     calling.now(READ, file_path="f")
     child = os.fork()
     if child == 0:

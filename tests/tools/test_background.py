@@ -12,7 +12,7 @@ from processes.traces import descriptors, new_nap, until, with_word, zombies
 from tiers import parametrize_few
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.sleep import SLEEP, SleepInput
 from tools.bash_hands import Hands, play
 
@@ -174,7 +174,7 @@ def test_an_unknown_id_is_told_with_those_that_are_known(tmp_path: Path) -> None
 
 @pytest.mark.covers("N-07")
 def test_sleep_waits_and_wakes_when_it_is_cancelled(tmp_path: Path) -> None:
-    called = Called(str(tmp_path))
+    called = FakeToolContext(str(tmp_path))
     before = time.monotonic()
     assert called.now(SLEEP, seconds=0.05).text == "0.05 seconds have passed."
     assert time.monotonic() - before >= 0.05
@@ -195,4 +195,4 @@ def test_sleep_waits_and_wakes_when_it_is_cancelled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seconds", [0, -1, 601, "1", None, float("inf"), float("nan")])
 def test_sleep_is_bounded(tmp_path: Path, seconds: object) -> None:
     with pytest.raises(ToolError, match="The input of 'Sleep' does not fit"):
-        Called(str(tmp_path)).now(SLEEP, seconds=seconds)
+        FakeToolContext(str(tmp_path)).now(SLEEP, seconds=seconds)

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Image, Text, ToolCall
 from mainspring.core.updates import CallStarted
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer, ToolContext, make_answer
 from mainspring.tools.custom import FunctionTool, ThreadToolContext, parse_docstring, tool
 from tools.desk import Desk
@@ -331,9 +331,9 @@ def test_numbers_beyond_all_bounds_are_as_python_has_them() -> None:
     assert Desk([count]).now("count", number=10**40).answer.text == f"{10**40} 1.0"
     assert Desk([count]).now("count", number=1, most=float("nan")).answer.text == "1 nan"
     with pytest.raises(ToolError, match="does not fit: a name in it holds half a character"):
-        Called("/").now(count, number=1, **{"a\ud800": 1})
+        FakeToolContext("/").now(count, number=1, **{"a\ud800": 1})
     with pytest.raises(ToolError, match="Expected `int`"):
-        Called("/").now(count, number={1})
+        FakeToolContext("/").now(count, number={1})
 
 
 def test_an_enormous_value_is_taken_and_its_result_is_cut() -> None:
@@ -657,7 +657,7 @@ def test_from_a_thread_there_is_all_that_a_call_offers() -> None:
     def asks(calling: ToolContext) -> Any:
         return calling.ask("May I?", about={"a": 1})
 
-    called = Called("/")
+    called = FakeToolContext("/")
     assert (called.now(work).text, called.updates) == ("call-1 / False True", [update])
     for made, verb in ((waits, "wait"), (asks, "ask")):
         with pytest.raises(ToolError, match=f"'{made.name}' cannot {verb} from a thread: mend the tool"):
@@ -737,7 +737,7 @@ def test_progress_may_be_tested_without_the_pipeline() -> None:
         calling.progress("a")
         return await calling.ask("b?")
 
-    called = Called("/", answers=("c",))
+    called = FakeToolContext("/", answers=("c",))
     assert (called.now(work).text, called.shown, called.asked) == ("c", ["a"], ["b?"])
     assert isinstance(work, FunctionTool)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.coding import decode_text, encode_text, normalize_newlines
 from mainspring.tools.edit import EDIT
 from mainspring.tools.files import WHOLE
@@ -25,7 +25,7 @@ from tools.patching import applied
 def edited(folder: Path, data: bytes, old: str, new: str, **more: bool) -> bytes:
     file = folder / "f"
     file.write_bytes(data)
-    calling = Called(str(folder))
+    calling = FakeToolContext(str(folder))
     calling.now(READ, file_path="f")
     calling.now(EDIT, file_path="f", old_string=old, new_string=new, **more)
     return file.read_bytes()
@@ -42,7 +42,7 @@ def refused(folder: Path, data: bytes, old: str, new: str, **more: bool) -> str:
 @pytest.mark.covers("N-01", "N-08")
 def test_one_place(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("".join(f"line {number}\n" for number in range(1, 31)))
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     answer = calling.now(EDIT, file_path="f", old_string="line 12\nline 13\n", new_string="twelve\n")
     assert (tmp_path / "f").read_text().split("\n")[10:13] == ["line 11", "twelve", "line 14"]
@@ -144,7 +144,7 @@ def test_the_patch_of_an_edit_leads_to_the_new_text(
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
     (folder / "patched").write_bytes(text.encode())
-    calling = Called(str(folder))
+    calling = FakeToolContext(str(folder))
     calling.now(READ, file_path="patched")
     try:
         answer = calling.now(EDIT, file_path="patched", old_string=old, new_string=new, replace_all=True)
@@ -161,14 +161,14 @@ def test_the_patch_of_an_edit_leads_to_the_new_text(
 def test_a_file_must_be_read_first(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a")
     with pytest.raises(ToolError, match=r"'f' was not read yet\. Nothing was done: use Read on it first\."):
-        Called(str(tmp_path)).now(EDIT, file_path="f", old_string="a", new_string="b")
+        FakeToolContext(str(tmp_path)).now(EDIT, file_path="f", old_string="a", new_string="b")
     assert (tmp_path / "f").read_text() == "a"
 
 
 def test_a_file_that_changed_since_is_not_touched(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("a")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     found = file.stat()
     file.write_text("A")  # of the same size, and made to look as old
@@ -180,7 +180,7 @@ def test_a_file_that_changed_since_is_not_touched(tmp_path: Path) -> None:
 
 def test_one_edit_after_the_other_needs_no_reading_between(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     calling.now(EDIT, file_path="f", old_string="a", new_string="b")
     calling.now(EDIT, file_path="f", old_string="b", new_string="c")
@@ -190,7 +190,7 @@ def test_one_edit_after_the_other_needs_no_reading_between(tmp_path: Path) -> No
 def test_the_mode_is_kept(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a")
     (tmp_path / "f").chmod(0o750)
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     calling.now(EDIT, file_path="f", old_string="a", new_string="b")
     assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o750
@@ -199,7 +199,7 @@ def test_the_mode_is_kept(tmp_path: Path) -> None:
 def test_through_a_link_the_file_changes_and_the_link_stays(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a")
     (tmp_path / "link").symlink_to("f")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="link")
     calling.now(EDIT, file_path="f", old_string="a", new_string="b")
     assert (tmp_path / "link").is_symlink()
@@ -210,7 +210,7 @@ def test_through_a_link_the_file_changes_and_the_link_stays(tmp_path: Path) -> N
 
 
 def test_an_empty_text_makes_a_new_file(tmp_path: Path) -> None:
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(EDIT, file_path="made/new", old_string="", new_string="a\nb\n")
     assert (tmp_path / "made/new").read_bytes() == b"a\nb\n"
     with pytest.raises(ToolError, match="is not empty: say in 'old_string' what to replace"):
@@ -224,7 +224,7 @@ def test_an_empty_text_makes_a_new_file(tmp_path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     (tmp_path / "name.py").touch()
     with pytest.raises(ToolError, match=r"'nam.py' does not exist.*Did you mean '.*/name.py'"):
-        Called(str(tmp_path)).now(EDIT, file_path="nam.py", old_string="a", new_string="b")
+        FakeToolContext(str(tmp_path)).now(EDIT, file_path="nam.py", old_string="a", new_string="b")
 
 
 # --- near misses ------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_half_characters_never_become_bytes(tmp_path: Path) -> None:
 
 def test_what_is_no_text_is_not_edited(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\xff\xfea")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     with pytest.raises(ToolError, match="begins as UTF-16 and is none"):
         calling.now(EDIT, file_path="f", old_string="a", new_string="b")
@@ -294,7 +294,7 @@ def test_sizes_are_bounded(tmp_path: Path) -> None:
     with (tmp_path / "big").open("wb") as file:
         file.truncate(WHOLE + 1)
     with pytest.raises(ToolError, match="is the most that is changed here: use Bash for it"):
-        Called(str(tmp_path)).now(EDIT, file_path="big", old_string="a", new_string="b")
+        FakeToolContext(str(tmp_path)).now(EDIT, file_path="big", old_string="a", new_string="b")
 
 
 def test_what_blocks_is_refused(tmp_path: Path) -> None:
@@ -302,5 +302,5 @@ def test_what_blocks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name, old in (("pipe", "a"), ("folder", "a"), ("/dev/null", "a"), ("folder", ""), ("new/", "")):
         with pytest.raises(ToolError, match=r"is a folder|is no regular file"):
-            Called(str(tmp_path)).now(EDIT, file_path=name, old_string=old, new_string="b")
+            FakeToolContext(str(tmp_path)).now(EDIT, file_path=name, old_string=old, new_string="b")
     assert names_in(tmp_path) == ["folder", "pipe"]

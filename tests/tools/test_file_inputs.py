@@ -11,7 +11,7 @@ import pytest
 from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool
 from mainspring.tools.edit import EDIT
 from mainspring.tools.glob import GLOB
@@ -65,7 +65,7 @@ def test_wrong_kinds(tmp_path: Path, tool: Tool, wrong: str) -> None:
         if name == "cell_id" and wrong == "nothing":
             continue
         with pytest.raises(ToolError, match=f"^The input of '{tool.name}' ") as error:
-            Called(str(tmp_path)).now(tool, **input)
+            FakeToolContext(str(tmp_path)).now(tool, **input)
         assert len(str(error.value)) < 500
     assert snapshot(tmp_path) == before
 
@@ -77,10 +77,10 @@ def test_missing_and_extra_fields(tmp_path: Path, tool: Tool) -> None:
     for name in required:
         input = {key: value for key, value in FINE[tool.name].items() if key != name}
         with pytest.raises(ToolError, match=f"does not fit: .*{name}.*Nothing was done: call it again"):
-            Called(str(tmp_path)).now(tool, **input)
+            FakeToolContext(str(tmp_path)).now(tool, **input)
     assert tool.parse({**FINE[tool.name], "surprise": 1}) == tool.parse(FINE[tool.name])
     with pytest.raises(ToolError, match="does not fit"):
-        Called(str(tmp_path)).now(tool)
+        FakeToolContext(str(tmp_path)).now(tool)
     assert names_in(tmp_path) == []
 
 
@@ -95,7 +95,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path, tool: Tool, path: str) -> None:
     if name == "path" and not PATHS[path]:
         return  # no folder given: the working folder
     with pytest.raises(ToolError) as error:
-        Called(str(tmp_path)).now(tool, **FINE[tool.name] | {name: PATHS[path]})
+        FakeToolContext(str(tmp_path)).now(tool, **FINE[tool.name] | {name: PATHS[path]})
     assert len(str(error.value)) < 1_000
     assert names_in(tmp_path) == ["loop"]
 
@@ -119,7 +119,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path, tool: Tool, path: str) -> None:
 )
 def test_values_out_of_bounds(tmp_path: Path, tool: Tool, name: str, value: object) -> None:
     with pytest.raises(ToolError, match=rf"does not fit: .*`\$\.{name}`"):
-        Called(str(tmp_path)).now(tool, **FINE[tool.name] | {name: value})
+        FakeToolContext(str(tmp_path)).now(tool, **FINE[tool.name] | {name: value})
 
 
 TEXTS = [
@@ -131,7 +131,7 @@ TEXTS = [
 def test_half_characters_and_nul_in_any_text(tmp_path: Path, tool: Tool, name: str) -> None:
     """A model may send them. They are the input's fault, not the tool's: nothing but a `ToolError` may come of them."""
     (tmp_path / "f").write_text("a\nb\n")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     for text in ("a\ud800", "\udcff", "\ud800\0"):
         with pytest.raises(ToolError, match=f"does not fit: '{name}' holds half a character .*Nothing was done"):
@@ -141,7 +141,7 @@ def test_half_characters_and_nul_in_any_text(tmp_path: Path, tool: Tool, name: s
     assert snapshot(tmp_path) == {"f": b"a\nb\n"}
 
 
-def answered(calling: Called, tool: Tool, input: dict[str, Any]) -> str:
+def answered(calling: FakeToolContext, tool: Tool, input: dict[str, Any]) -> str:
     try:
         return calling.now(tool, **input).text
     except ToolError as error:
@@ -166,7 +166,7 @@ def answered(calling: Called, tool: Tool, input: dict[str, Any]) -> str:
 def test_enormous_values(tmp_path: Path, tool: Tool, more: dict[str, Any]) -> None:
     """They are answered, one way or the other, and nothing is done."""
     (tmp_path / "f").write_text("a\nb\n")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     assert len(answered(calling, tool, FINE[tool.name] | more)) < 50_000
     assert snapshot(tmp_path) == {"f": b"a\nb\n"}

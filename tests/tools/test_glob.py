@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.glob import GLOB, MOST_COUNTED
 from tools.searching import manner
 
@@ -25,7 +25,7 @@ def make(folder: Path, *names: str) -> None:
 
 
 def found(folder: Path, pattern: str, **more: str) -> list[str]:
-    return list(Called(str(folder)).now(GLOB, pattern=pattern, **more).data["filenames"])
+    return list(FakeToolContext(str(folder)).now(GLOB, pattern=pattern, **more).data["filenames"])
 
 
 @pytest.mark.covers("N-02")
@@ -38,8 +38,8 @@ def test_the_newest_first(tmp_path: Path, manner: str) -> None:
     assert found(tmp_path, f"{tmp_path}/*.py") == ["b.py"]
     assert found(tmp_path, "./*.py") == ["b.py"]
     assert found(tmp_path / "src", "*.txt", path="..") == [f"{tmp_path}/d.txt"]
-    assert Called(str(tmp_path)).now(GLOB, pattern="*.rs").text == "No files found.\n"
-    assert Called(str(tmp_path)).now(GLOB, pattern="nowhere/*.rs").text == "No files found.\n"
+    assert FakeToolContext(str(tmp_path)).now(GLOB, pattern="*.rs").text == "No files found.\n"
+    assert FakeToolContext(str(tmp_path)).now(GLOB, pattern="nowhere/*.rs").text == "No files found.\n"
 
 
 def test_what_git_ignores_is_left_out(tmp_path: Path, manner: str) -> None:
@@ -53,7 +53,7 @@ def test_what_git_ignores_is_left_out(tmp_path: Path, manner: str) -> None:
 
 def test_a_hundred_are_shown_and_the_rest_is_counted(tmp_path: Path, manner: str) -> None:
     make(tmp_path, *[f"{number:04}" for number in range(250)])
-    answer = Called(str(tmp_path)).now(GLOB, pattern="*")
+    answer = FakeToolContext(str(tmp_path)).now(GLOB, pattern="*")
     assert answer.data["filenames"] == [f"{number:04}" for number in range(249, 149, -1)]
     assert answer.text.endswith("[150 other files fit as well: use a narrower pattern.]\n")
     assert answer.data["truncated"] is True
@@ -62,12 +62,12 @@ def test_a_hundred_are_shown_and_the_rest_is_counted(tmp_path: Path, manner: str
 def test_many_more_are_not_all_counted(tmp_path: Path) -> None:
     for number in range(MOST_COUNTED + 150):
         (tmp_path / f"{number:05}").touch()
-    assert "[More than 2,000 other files" in Called(str(tmp_path)).now(GLOB, pattern="*").text
+    assert "[More than 2,000 other files" in FakeToolContext(str(tmp_path)).now(GLOB, pattern="*").text
 
 
 def test_the_rules_hold_for_names_and_for_counts(tmp_path: Path, manner: str) -> None:
     make(tmp_path, "a.py", "secret/b.py", "c.py")
-    calling = Called(str(tmp_path), may_read=lambda path: "/secret/" not in path)
+    calling = FakeToolContext(str(tmp_path), may_read=lambda path: "/secret/" not in path)
     answer = calling.now(GLOB, pattern="**/*.py")
     assert answer.text == "c.py\na.py\n"
     assert calling.now(GLOB, pattern="secret/*.py").text == "No files found.\n"
@@ -104,7 +104,7 @@ def test_a_pattern_is_data(tmp_path: Path, manner: str, pattern: str) -> None:
 def test_what_is_refused(tmp_path: Path, input: dict[str, str], said: str) -> None:
     make(tmp_path, "a.py")
     with pytest.raises(ToolError) as error:
-        Called(str(tmp_path)).now(GLOB, **input)
+        FakeToolContext(str(tmp_path)).now(GLOB, **input)
     assert said in str(error.value)
 
 

@@ -13,7 +13,7 @@ from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.paths import resolve_path
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.grep import GREP
@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def grep(folder: Path, pattern: str, mode: Any = "content", **more: Any) -> str:
-    return Called(str(folder)).now(GREP, pattern=pattern, output_mode=mode, **more).text
+    return FakeToolContext(str(folder)).now(GREP, pattern=pattern, output_mode=mode, **more).text
 
 
 # --- what it finds ----------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def grep(folder: Path, pattern: str, mode: Any = "content", **more: Any) -> str:
 
 @pytest.mark.covers("N-02")
 def test_names_the_newest_first(files: Path, manner: str) -> None:
-    assert Called(str(files)).now(GREP, pattern="one").text == "Found 3 files\nnotes.md\nsrc/b.ts\na.py\n"
+    assert FakeToolContext(str(files)).now(GREP, pattern="one").text == "Found 3 files\nnotes.md\nsrc/b.ts\na.py\n"
     assert grep(files, "nothing like it", "files_with_matches") == "No files found.\n"
 
 
@@ -131,8 +131,8 @@ def test_pages(files: Path, manner: str) -> None:
 @pytest.mark.parametrize("mode", ["content", "files_with_matches", "count"])
 def test_nothing_of_a_file_that_may_not_be_read(files: Path, manner: str, mode: str) -> None:
     (files / "secret.env").write_text("one KEY=hunter2\n" * 3)
-    calling = Called(str(files), may_read=lambda path: not path.endswith("secret.env"))
-    everything = Called(str(files)).now(GREP, pattern="one", output_mode=mode)
+    calling = FakeToolContext(str(files), may_read=lambda path: not path.endswith("secret.env"))
+    everything = FakeToolContext(str(files)).now(GREP, pattern="one", output_mode=mode)
     answer = calling.now(GREP, pattern="one", output_mode=mode, **{"-C": 3})
     assert "secret" in everything.text
     for told in (answer.text, str(answer.data), str(answer.shown)):
@@ -159,7 +159,7 @@ def test_the_search_stays_where_it_was_decided(tmp_path: Path, manner: str) -> N
     for root, text in (("ws", "one inside"), ("out", "one secret")):
         (tmp_path / root).mkdir()
         (tmp_path / root / "f").write_text(text)
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     for name in ("ws", "ws/f"):
         with open_search_root(resolve_path(name, str(tmp_path)), calling) as where:
             (tmp_path / "ws").rename(tmp_path / "aside")
@@ -256,14 +256,14 @@ def test_more_than_can_be_shown(tmp_path: Path, manner: str) -> None:
 )
 def test_what_is_refused(files: Path, manner: str, input: dict[str, str], said: str) -> None:
     with pytest.raises(ToolError) as error:
-        Called(str(files)).now(GREP, **input)
+        FakeToolContext(str(files)).now(GREP, **input)
     assert said in str(error.value)
 
 
 # --- ends -------------------------------------------------------------------------------------------
 
 
-async def cancelled_once_it_runs(calling: Called, **input: Any) -> float:
+async def cancelled_once_it_runs(calling: FakeToolContext, **input: Any) -> float:
     """Seconds from the cancellation until no process is left."""
     before = set(children())
     task = asyncio.create_task(calling.use(GREP, **input))
@@ -282,7 +282,7 @@ async def cancelled_once_it_runs(calling: Called, **input: Any) -> float:
 def test_no_search_outlives_a_cancellation(files: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fake_ripgrep(tmp_path_factory.mktemp("slow"), patch, "trap '' TERM; exec sleep 1000")
-        assert asyncio.run(cancelled_once_it_runs(Called(str(files)), pattern="one")) < 1
+        assert asyncio.run(cancelled_once_it_runs(FakeToolContext(str(files)), pattern="one")) < 1
 
 
 def test_an_expression_that_takes_for_ever(files: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -290,7 +290,7 @@ def test_an_expression_that_takes_for_ever(files: Path, tmp_path_factory: pytest
     (files / "f").write_text("a" * 60 + "b\n")
     with pytest.MonkeyPatch.context() as patch:
         without_ripgrep(tmp_path_factory.mktemp("bin"), patch)
-        assert asyncio.run(cancelled_once_it_runs(Called(str(files)), pattern="(a+)+$")) < 1
+        assert asyncio.run(cancelled_once_it_runs(FakeToolContext(str(files)), pattern="(a+)+$")) < 1
 
 
 def test_time_is_limited(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_the_loop_goes_on_meanwhile(tmp_path: Path) -> None:
     for number in range(300):
         (tmp_path / f"f{number}").write_text("one two three\n" * 100)
 
-    async def longest_wait(calling: Called) -> float:
+    async def longest_wait(calling: FakeToolContext) -> float:
         task = asyncio.create_task(calling.use(GREP, pattern="one", output_mode="content", head_limit=0))
         worst = 0.0
         while not task.done():
@@ -339,7 +339,7 @@ def test_the_loop_goes_on_meanwhile(tmp_path: Path) -> None:
         return worst
 
     async def main() -> float:
-        return min([await longest_wait(Called(str(tmp_path))) for _ in range(10)])
+        return min([await longest_wait(FakeToolContext(str(tmp_path))) for _ in range(10)])
 
     assert asyncio.run(main()) < 0.05  # 0.006 on a quiet machine: the interpreter changes threads every 0.005
 
@@ -348,7 +348,9 @@ def test_the_loop_goes_on_meanwhile(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0)
     (tmp_path / "open.txt").write_text("one\n")
-    assert "Some files or folders could not be read." in Called(str(tmp_path)).now(GREP, pattern="nothing").text
+    assert (
+        "Some files or folders could not be read." in FakeToolContext(str(tmp_path)).now(GREP, pattern="nothing").text
+    )
 
 
 def test_the_users_own_ignore_files_count_although_ripgrep_cannot_look_there(tmp_path: Path) -> None:
@@ -364,7 +366,7 @@ def test_the_users_own_ignore_files_count_although_ripgrep_cannot_look_there(tmp
     (work / ".gitignore").write_text("*.above\n")
     for name in ("a.named", "a.usual", "a.above", "a.txt"):
         (work / "sub" / name).write_text("one\n")
-    called = Called(str(work / "sub"))
+    called = FakeToolContext(str(work / "sub"))
     called.place.home = str(home)
     assert sorted(called.now(GREP, pattern="one").data["filenames"]) == ["a.txt", "a.usual"]
     (home / ".gitconfig").unlink()
@@ -376,7 +378,7 @@ def test_an_ignore_file_that_is_a_link_out_of_the_folder_is_not_read(tmp_path: P
     (tmp_path / "secret").write_text("a.txt\n")
     (tmp_path / "work/.ignore").symlink_to(tmp_path / "secret")
     (tmp_path / "work/a.txt").write_text("one\n")
-    assert Called(str(tmp_path / "work")).now(GREP, pattern="one").data["filenames"] == ["a.txt"]
+    assert FakeToolContext(str(tmp_path / "work")).now(GREP, pattern="one").data["filenames"] == ["a.txt"]
 
 
 @pytest.mark.parametrize("mode", ["content", "files_with_matches", "count"])
@@ -384,7 +386,10 @@ def test_more_files_than_are_opened_at_once_where_a_rule_closes_one(tmp_path: Pa
     """What was found is searched again in files that are open: the answer is the same, without the closed one."""
     for number in range(AT_ONCE + 5):
         (tmp_path / f"{number:03}.txt").write_text(f"one\n{number}\n")
-    free, ruled = Called(str(tmp_path)), Called(str(tmp_path), may_read=lambda path: not path.endswith("/000.txt"))
+    free, ruled = (
+        FakeToolContext(str(tmp_path)),
+        FakeToolContext(str(tmp_path), may_read=lambda path: not path.endswith("/000.txt")),
+    )
     more = {"-A": 1} if mode == "content" else {}
     free_answer = free.now(GREP, pattern="^one$", output_mode=mode, head_limit=0, **more).text
     ruled_answer = ruled.now(GREP, pattern="^one$", output_mode=mode, head_limit=0, **more).text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.grep import GREP
 
 
@@ -25,7 +25,7 @@ from mainspring.tools.grep import GREP
 def test_a_way_out(tmp_path: Path, input: dict[str, Any], said: str, hint: str) -> None:
     (tmp_path / "f").write_text("f(x)\n")
     with pytest.raises(ToolError) as error:
-        Called(str(tmp_path)).now(GREP, **input)
+        FakeToolContext(str(tmp_path)).now(GREP, **input)
     text = str(error.value)
     assert text.startswith("The search failed: ")
     assert said in text

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.custom import tool
 from mainspring.tools.schema import schema_of
 
@@ -153,7 +153,7 @@ def test_what_is_told_is_taken(kind: str) -> None:
     keep.__annotations__["it"] = hint
     made = tool(keep)
     assert made.spec.schema == thing(["it"], it=told)
-    Called("/").now(made, it=input)
+    FakeToolContext("/").now(made, it=input)
     assert got == [given]
     assert type(got[0]) is type(given)
 
@@ -164,7 +164,7 @@ def test_what_may_be_left_out_need_not_be_null() -> None:
         return f"{word} {most}"
 
     assert find.spec.schema == thing([], word=TEXT, most={"type": "integer", "description": "How many."})
-    assert Called("/").now(find, word=None).text == "None None"
+    assert FakeToolContext("/").now(find, word=None).text == "None None"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_word_that_is_none_of_those_that_are_known_is_told_which_are(it: Any, 
     def act(it: Outer) -> None: ...
 
     with pytest.raises(ToolError) as error:
-        Called("/").now(act, it=it)
+        FakeToolContext("/").now(act, it=it)
     assert str(error.value) == f"The input of 'act' does not fit: {said} Nothing was done: call it again."
 
 
@@ -225,7 +225,7 @@ def test_a_tool_that_takes_nothing_says_so() -> None:
     def look() -> None: ...
 
     with pytest.raises(ToolError, match=r"unknown field `a`\. It takes nothing\. Nothing was done"):
-        Called("/").now(look, a=1)
+        FakeToolContext("/").now(look, a=1)
 
 
 def test_our_own_schemas_say_what_a_struct_is() -> None:

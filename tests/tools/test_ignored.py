@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.glob import GLOB
 from tools.searching import without_ripgrep
 
@@ -34,7 +34,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def listed(folder: Path) -> list[str]:
-    return sorted(Called(str(folder)).now(GLOB, pattern="**/*").data["filenames"])
+    return sorted(FakeToolContext(str(folder)).now(GLOB, pattern="**/*").data["filenames"])
 
 
 def test_both_ways_list_the_same_files(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.notebook import NOTEBOOK_EDIT
 from mainspring.tools.read import READ
 
@@ -49,7 +49,7 @@ NOTEBOOK = """{
 def edited(folder: Path, text: str, **input: str) -> str:
     file = folder / "n.ipynb"
     file.write_bytes(text.encode())
-    calling = Called(str(folder))
+    calling = FakeToolContext(str(folder))
     calling.now(READ, file_path="n.ipynb")
     calling.now(NOTEBOOK_EDIT, notebook_path="n.ipynb", **input)
     return file.read_bytes().decode()
@@ -141,10 +141,10 @@ def test_only_a_notebook_that_was_read(tmp_path: Path) -> None:
     (tmp_path / "n.ipynb").write_text(NOTEBOOK)
     (tmp_path / "n.txt").write_text(NOTEBOOK)
     with pytest.raises(ToolError, match="was not read yet"):
-        Called(str(tmp_path)).now(NOTEBOOK_EDIT, notebook_path="n.ipynb", cell_id="sum", new_source="x")
+        FakeToolContext(str(tmp_path)).now(NOTEBOOK_EDIT, notebook_path="n.ipynb", cell_id="sum", new_source="x")
     with pytest.raises(ToolError, match="its name does not end in"):
-        Called(str(tmp_path)).now(NOTEBOOK_EDIT, notebook_path="n.txt", cell_id="sum", new_source="x")
-    calling = Called(str(tmp_path))
+        FakeToolContext(str(tmp_path)).now(NOTEBOOK_EDIT, notebook_path="n.txt", cell_id="sum", new_source="x")
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="n.ipynb")
     (tmp_path / "n.ipynb").write_text(NOTEBOOK + " ")
     with pytest.raises(ToolError, match="changed since it was read"):

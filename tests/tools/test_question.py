@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.question import ASK_USER_QUESTION, QuestionOption, UserQuestion, match_answer, render_question
 from tools.desk import Desk
 
@@ -140,4 +140,6 @@ def test_what_is_known_before_it_runs() -> None:
     assert (tool.is_read_only(given), tool.is_concurrent(given), tool.is_repeatable(given)) == (True, False, True)
     assert tool.line(given) == "Ask: Which database?"
     assert len(msgspec.json.encode(tool.spec)) <= 1_800
-    assert Called("/", answers=("1",)).now(tool, questions=[DATABASE]).text.endswith('"Which database?"="SQLite"')
+    assert (
+        FakeToolContext("/", answers=("1",)).now(tool, questions=[DATABASE]).text.endswith('"Which database?"="SQLite"')
+    )

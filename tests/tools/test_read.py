@@ -22,7 +22,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Image, Text
 from mainspring.processes.atomic import digest
 from mainspring.processes.paths import resolve_path
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import lines
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import MOST_SHOWN
@@ -34,7 +34,7 @@ from mainspring.tools.read import MOST_LINES, READ
 
 
 def read(folder: Path, name: str = "f", **input: int) -> str:
-    return Called(str(folder)).now(READ, file_path=name, **input).text
+    return FakeToolContext(str(folder)).now(READ, file_path=name, **input).text
 
 
 def refused(folder: Path, name: str = "f", **input: int) -> str:
@@ -117,7 +117,7 @@ def test_windows_put_together_are_the_file(tmp_path_factory: pytest.TempPathFact
     (folder / "windows").write_bytes(text.encode())
     if not text or text.startswith(("\x89PNG", "GIF8", "%PDF-", "\ufeff")):
         return
-    calling = Called(str(folder))
+    calling = FakeToolContext(str(folder))
     found: list[str] = []
     while len(found) < len(text.removesuffix("\n").split("\n")):
         data = calling.now(READ, file_path="windows", offset=len(found) + 1, limit=7).data["file"]
@@ -158,14 +158,14 @@ def test_numbers_cost_as_little_as_they_can(tmp_path: Path) -> None:
 
 def test_what_was_read_is_remembered_whole_even_from_a_window(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\nb\nc\n")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f", offset=2, limit=1)
     assert calling.place.read.of(resolve_path("f", str(tmp_path))) == digest(b"a\nb\nc\n")
 
 
 def test_what_is_too_big_to_be_edited_is_not_remembered(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x" * 99 + b"\n" * (WHOLE - 98))
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     assert calling.place.read.of(resolve_path("f", str(tmp_path))) is None
 
@@ -176,7 +176,7 @@ def test_what_is_too_big_to_be_edited_is_not_remembered(tmp_path: Path) -> None:
 def test_the_middle_of_a_big_file_takes_little_memory(tmp_path: Path) -> None:
     row = b"r" * 99 + b"\n"
     (tmp_path / "f").write_bytes(row * 400_000)  # 40 MB
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     tracemalloc.start()
     try:
         data = calling.now(READ, file_path="f", offset=200_000, limit=10).data["file"]
@@ -257,7 +257,7 @@ WEBP = b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + b"\x09\0\0" + b"\x04\0\0" +
 )
 def test_images_by_their_first_bytes(tmp_path: Path, data: bytes, kind: str, size: str) -> None:
     (tmp_path / "picture.txt").write_bytes(data)
-    answer = Called(str(tmp_path)).now(READ, file_path="picture.txt")
+    answer = FakeToolContext(str(tmp_path)).now(READ, file_path="picture.txt")
     assert answer.content == (Image(kind, base64.b64encode(data).decode()),)
     assert answer.shown is not None
     assert size in answer.shown.summary
@@ -276,11 +276,11 @@ def test_images_that_no_model_takes(tmp_path: Path) -> None:
 def test_a_document(tmp_path: Path) -> None:
     data = b"%PDF-1.4\n1 0 obj<</Type/Pages/Count 2>>endobj 2 0 obj<</Type /Page>>endobj 3 0 obj<</Type/Page>>endobj"
     (tmp_path / "f").write_bytes(data)
-    answer = Called(str(tmp_path)).now(READ, file_path="f")
+    answer = FakeToolContext(str(tmp_path)).now(READ, file_path="f")
     assert answer.content == (Document("application/pdf", base64.b64encode(data).decode()),)
     assert answer.data["file"]["pages"] == 2
     (tmp_path / "f").write_bytes(b"%PDF-1.7 everything in it is compressed")
-    assert Called(str(tmp_path)).now(READ, file_path="f").data["file"]["pages"] is None
+    assert FakeToolContext(str(tmp_path)).now(READ, file_path="f").data["file"]["pages"] is None
 
 
 def test_documents_that_no_model_takes(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_notebook(tmp_path: Path) -> None:
             {"cell_type": "code", "source": []},
         )
     )
-    answer = Called(str(tmp_path)).now(READ, file_path="n.ipynb")
+    answer = FakeToolContext(str(tmp_path)).now(READ, file_path="n.ipynb")
     assert answer.content == (
         Text(
             '<cell id="m" type="markdown">\n# Title\nwords\n</cell>\n'
@@ -387,7 +387,7 @@ def test_a_missing_file_has_near_names(tmp_path: Path) -> None:
 
 def test_near_names_obey_the_rules(tmp_path: Path) -> None:
     (tmp_path / "secrets.env").touch()
-    calling = Called(str(tmp_path), may_read=lambda path: not path.endswith(".env"))
+    calling = FakeToolContext(str(tmp_path), may_read=lambda path: not path.endswith(".env"))
     with pytest.raises(ToolError) as error:
         calling.now(READ, file_path="secret.env")
     assert "secrets" not in str(error.value)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace
 from mainspring.tools.counting import LARGEST, MOST_AT_ONCE, count_ahead
@@ -50,7 +50,7 @@ def counted(file: Path) -> bool:
 
 def test_who_reads_the_beginning_finds_all_lines_counted_soon_after(tmp_path: Path) -> None:
     file = big(tmp_path / "f")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     first = calling.now(READ, file_path="f", limit=2)
     assert first.data["file"]["totalLines"] is None
     assert first.text.endswith("\n[Lines 1-2 of about 170,000. Go on with offset=3, or search with Grep.]\n")
@@ -62,7 +62,7 @@ def test_who_reads_the_beginning_finds_all_lines_counted_soon_after(tmp_path: Pa
 
 def test_who_searches_a_big_file_finds_it_counted(tmp_path: Path) -> None:
     file = big(tmp_path / "f", b"\xef\xbb\xbf" + ROW * ROWS + b"needle\n")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     assert f"{ROWS + 1}:needle" in calling.now(GREP, pattern="needle", path="f", output_mode="content").text
     wait_until(lambda: counted(file))
     assert calling.now(READ, file_path="f", offset=ROWS + 1).text == f"{ROWS + 1}\tneedle\n"
@@ -70,13 +70,13 @@ def test_who_searches_a_big_file_finds_it_counted(tmp_path: Path) -> None:
 
 def test_the_last_lines_tell_how_many_there_are(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(ROW * ROWS)
-    data = Called(str(tmp_path)).now(READ, file_path="f", offset=ROWS - 1).data["file"]
+    data = FakeToolContext(str(tmp_path)).now(READ, file_path="f", offset=ROWS - 1).data["file"]
     assert (data["numLines"], data["totalLines"]) == (2, ROWS)
 
 
 def test_a_file_that_changes_is_counted_again(tmp_path: Path) -> None:
     file = big(tmp_path / "f")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f", limit=1)
     wait_until(lambda: counted(file))
     file.write_bytes(b"two\n" + ROW * ROWS)
@@ -140,13 +140,13 @@ def test_a_look_does_not_fail_for_want_of_a_thread(tmp_path: Path, monkeypatch: 
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
-        assert Called(str(tmp_path)).now(READ, file_path="f", limit=1).text.startswith("1\trrr")
+        assert FakeToolContext(str(tmp_path)).now(READ, file_path="f", limit=1).text.startswith("1\trrr")
     with monkeypatch.context() as patch:
         patch.setattr(os, "dup", no_descriptor)
-        assert Called(str(tmp_path)).now(READ, file_path="f", limit=1).text.startswith("1\trrr")
+        assert FakeToolContext(str(tmp_path)).now(READ, file_path="f", limit=1).text.startswith("1\trrr")
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
     assert not counted(file)
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f", limit=1)
     wait_until(lambda: counted(file))  # the place was given free
 

@@ -13,7 +13,7 @@ import pytest
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Text
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import pdf
 from mainspring.tools.pdf_pages import NO_LIBRARY
 from mainspring.tools.read import READ
@@ -37,7 +37,7 @@ def document(pypdf: Any, pages: int, *, password: str = "") -> bytes:
 
 def refused(folder: Path, pages: str, name: str = "f") -> str:
     with pytest.raises(ToolError) as error:
-        Called(str(folder)).now(READ, file_path=name, pages=pages)
+        FakeToolContext(str(folder)).now(READ, file_path=name, pages=pages)
     return str(error.value)
 
 
@@ -47,7 +47,7 @@ def refused(folder: Path, pages: str, name: str = "f") -> str:
 )
 def test_pages(tmp_path: Path, pypdf: Any, pages: str, shown: str, numbers: list[int]) -> None:
     (tmp_path / "f").write_bytes(document(pypdf, 25))
-    answer = Called(str(tmp_path)).now(READ, file_path="f", pages=pages)
+    answer = FakeToolContext(str(tmp_path)).now(READ, file_path="f", pages=pages)
     said, cut = answer.content
     assert said == Text(f"[Pages {shown} of 25 of 'f'.]")
     assert isinstance(cut, Document)
@@ -59,8 +59,8 @@ def test_pages(tmp_path: Path, pypdf: Any, pages: str, shown: str, numbers: list
 def test_a_document_that_is_too_long_for_a_model_can_be_read_in_parts(tmp_path: Path, pypdf: Any) -> None:
     (tmp_path / "f").write_bytes(document(pypdf, pdf.MOST_PAGES + 1))
     with pytest.raises(ToolError, match=r"has 101 pages; 100 is the most at once\. Choose some with 'pages'"):
-        Called(str(tmp_path)).now(READ, file_path="f")
-    assert Called(str(tmp_path)).now(READ, file_path="f", pages="101").text == "[Pages 101 of 101 of 'f'.]"
+        FakeToolContext(str(tmp_path)).now(READ, file_path="f")
+    assert FakeToolContext(str(tmp_path)).now(READ, file_path="f", pages="101").text == "[Pages 101 of 101 of 'f'.]"
 
 
 def test_pages_that_are_not_there(tmp_path: Path, pypdf: Any) -> None:
@@ -95,7 +95,7 @@ def test_pages_of_what_is_no_document(tmp_path: Path) -> None:
     assert refused(tmp_path, "1") == (
         "'f' is no PDF document: leave 'pages' out, and choose with 'offset' and 'limit'."
     )
-    assert Called(str(tmp_path)).now(READ, file_path="f", pages="").text == "1\ttext\n"
+    assert FakeToolContext(str(tmp_path)).now(READ, file_path="f", pages="").text == "1\ttext\n"
 
 
 def ends_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:

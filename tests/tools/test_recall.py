@@ -16,7 +16,7 @@ from mainspring.core.reasons import Trouble
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import LARGEST_INLINE, Envelope
 from mainspring.sessions.records import BlockRecord, OutcomeRecord, Record, SaidRecord, WithdrawnRecord
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.recall import MOST, Search, recall_tool
 
 ID = "11111111-2222-4333-8444-555555555555"
@@ -72,12 +72,12 @@ def search_of(file: Path) -> Search:
 
 
 def recall(file: Path, query: str, **more: Any) -> str:
-    return Called(str(file.parent)).now(recall_tool(search_of(file)), query=query, **more).text
+    return FakeToolContext(str(file.parent)).now(recall_tool(search_of(file)), query=query, **more).text
 
 
 def refused(search: Search, folder: Path, query: str) -> str:
     with pytest.raises(ToolError) as error:
-        Called(str(folder)).now(recall_tool(search), query=query)
+        FakeToolContext(str(folder)).now(recall_tool(search), query=query)
     return str(error.value)
 
 
@@ -178,7 +178,9 @@ def test_an_expression_that_takes_for_ever_is_ended_with_the_call(tmp_path: Path
     file = script.written()
 
     async def main() -> float:
-        call = asyncio.ensure_future(Called(str(tmp_path)).use(recall_tool(search_of(file)), query="(a+)+(a+)+(a+)+$x"))
+        call = asyncio.ensure_future(
+            FakeToolContext(str(tmp_path)).use(recall_tool(search_of(file)), query="(a+)+(a+)+(a+)+$x")
+        )
         done, _ = await asyncio.wait([call], timeout=1)
         assert not done, "the expression was meant to be hard"
         before = time.monotonic()

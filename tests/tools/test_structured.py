@@ -16,7 +16,7 @@ from mainspring.core.reasons import Subtype
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
 from mainspring.providers.scripted import Scripted, call, says
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Workspace
 from mainspring.tools.gate import PermissionChecker, RuleText
 from mainspring.tools.hands import Toolset
@@ -338,7 +338,7 @@ def test_a_valid_input_is_taken() -> None:
     done = Desk([tool]).now(NAME, **FINE, lines=[1, 2.0], by={"name": "x"})
     assert (done.answer.text, done.answer.is_error) == ("The output was taken.", False)
     assert done.answer.data == {**FINE, "lines": [1, 2.0], "by": {"name": "x"}}
-    assert Called("/").now(tool, **FINE).data == FINE
+    assert FakeToolContext("/").now(tool, **FINE).data == FINE
     assert (tool.spec.name, tool.spec.schema) == (NAME, BUG)
     assert (tool.is_read_only({}), tool.is_concurrent({}), tool.line({})) == (True, True, "Structured output")
 

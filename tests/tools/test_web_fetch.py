@@ -13,7 +13,7 @@ from wire.servers import Handler, Served, answering, run, serving
 from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.engine.shared import EnginePolicy
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.passage import InvocationResult
 from mainspring.tools.web_fetch import web_fetch_tool
@@ -45,7 +45,7 @@ class Site:
         self.tool = web_fetch_tool(self.reader, everywhere, ask)
 
     async def use(self, path: str = "/", prompt: str = "") -> ToolAnswer:
-        return await Called("/").use(self.tool, url=f"http://near.test{path}", prompt=prompt)
+        return await FakeToolContext("/").use(self.tool, url=f"http://near.test{path}", prompt=prompt)
 
 
 def fetched(handler: Handler, *, ask: Ask | None = None, path: str = "/", prompt: str = "") -> ToolAnswer:
@@ -107,7 +107,7 @@ def test_what_cannot_be_fetched_is_told_as_it_is() -> None:
     async def main() -> str:
         async with serving(answering(page(b"x"))) as served:
             with pytest.raises(ToolError) as caught:
-                await Called("/").use(Site(served).tool, url="http://near.test:1:2/")
+                await FakeToolContext("/").use(Site(served).tool, url="http://near.test:1:2/")
             return str(caught.value)
 
     assert run(main()).startswith("Not fetched: the host of 'http://near.test:1:2/' can be read in more than one way.")

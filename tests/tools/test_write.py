@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import Called
+from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.coding import normalize_newlines
 from mainspring.tools.files import WHOLE
 from mainspring.tools.read import READ
@@ -23,7 +23,7 @@ from tools.patching import applied
 
 @pytest.mark.covers("N-01")
 def test_a_new_file(tmp_path: Path) -> None:
-    answer = Called(str(tmp_path)).now(WRITE, file_path="a/b/f", content="one\r\ntwo\n\u4e2d")
+    answer = FakeToolContext(str(tmp_path)).now(WRITE, file_path="a/b/f", content="one\r\ntwo\n\u4e2d")
     assert (tmp_path / "a/b/f").read_bytes() == "one\r\ntwo\n\u4e2d".encode()
     assert answer.text == "File created successfully at: a/b/f"
     assert (answer.data["type"], answer.data["originalFile"]) == ("create", None)
@@ -47,7 +47,7 @@ def test_over_a_file_that_was_read(tmp_path: Path, before: bytes, content: str, 
     file = tmp_path / "f"
     file.write_bytes(before)
     file.chmod(0o640)
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     calling.now(WRITE, file_path="f", content=content)
     assert file.read_bytes() == after
@@ -58,7 +58,7 @@ def test_over_a_file_that_was_read(tmp_path: Path, before: bytes, content: str, 
 
 def test_what_it_came_to(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("1\n2\n3\n")
-    calling = Called(str(tmp_path))
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     answer = calling.now(WRITE, file_path="f", content="1\n2\nthree\n4\n")
     assert answer.text == (
@@ -73,7 +73,7 @@ def test_what_it_came_to(tmp_path: Path) -> None:
 def test_the_patch_leads_to_the_new_text(tmp_path_factory: pytest.TempPathFactory, old: str, new: str) -> None:
     folder = tmp_path_factory.getbasetemp()
     (folder / "rewritten").write_bytes(old.encode())
-    calling = Called(str(folder))
+    calling = FakeToolContext(str(folder))
     calling.now(READ, file_path="rewritten")
     answer = calling.now(WRITE, file_path="rewritten", content=new)
     assert applied(normalize_newlines(old), answer.data["structuredPatch"]) == normalize_newlines(new)
@@ -83,8 +83,8 @@ def test_a_file_that_was_not_read_is_not_replaced(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text("precious")
     with pytest.raises(ToolError, match="'f' was not read yet"):
-        Called(str(tmp_path)).now(WRITE, file_path="f", content="x")
-    calling = Called(str(tmp_path))
+        FakeToolContext(str(tmp_path)).now(WRITE, file_path="f", content="x")
+    calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     file.write_text("changed by a person")
     with pytest.raises(ToolError, match="'f' changed since it was read"):
@@ -98,17 +98,17 @@ def test_what_is_no_file_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("pipe", "folder", "new/", "/dev/null", "/proc/self/comm"):
         with pytest.raises(ToolError, match=r"(is a folder|is no regular file).*\. Nothing was done: name a file\."):
-            Called(str(tmp_path)).now(WRITE, file_path=name, content="x")
+            FakeToolContext(str(tmp_path)).now(WRITE, file_path=name, content="x")
     with pytest.raises(ToolError, match="which is no folder"):
-        Called(str(tmp_path)).now(WRITE, file_path="file/below", content="x")
+        FakeToolContext(str(tmp_path)).now(WRITE, file_path="file/below", content="x")
     assert names_in(tmp_path) == ["file", "folder", "pipe"]
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="'content' holds half a character"):
-        Called(str(tmp_path)).now(WRITE, file_path="f", content="\ud800")
+        FakeToolContext(str(tmp_path)).now(WRITE, file_path="f", content="\ud800")
     with pytest.raises(ToolError, match=r"'content' has 10,000,001 bytes; 10,000,000 is the most"):
-        Called(str(tmp_path)).now(WRITE, file_path="f", content="x" * (WHOLE + 1))
+        FakeToolContext(str(tmp_path)).now(WRITE, file_path="f", content="x" * (WHOLE + 1))
     assert names_in(tmp_path) == []
     with pytest.raises(ToolError, match="cannot be written: File name too long"):
-        Called(str(tmp_path)).now(WRITE, file_path="missing/" + "n" * 300, content="x")
+        FakeToolContext(str(tmp_path)).now(WRITE, file_path="missing/" + "n" * 300, content="x")

@@ -15,7 +15,7 @@ def _everything(_path: str) -> bool:
     return True
 
 
-class Called(ToolContext):
+class FakeToolContext(ToolContext):
     """As the pipeline gives it to a tool. What the tool shows and asks is kept; `answers` are given in their order."""
 
     def __init__(
