@@ -32,7 +32,7 @@ class Late:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name != "mainspring.permissions":
+        if name != "mainspring.permissions.policy":
             return None
         found = PathFinder.find_spec(name, path, target)
         load = found.loader.exec_module
@@ -52,10 +52,10 @@ def waits():
     frames = sys._current_frames()
     return not others or [frames[one.ident].f_code.co_name for one in others if one.ident in frames] == ["acquire"]
 
-assert "mainspring.permissions" not in sys.modules
+assert "mainspring.permissions.policy" not in sys.modules
 sys.meta_path.insert(0, Late)
 from mainspring.tools.steps import run_pipeline
-assert "mainspring.permissions" in sys.modules
+assert "mainspring.permissions.policy" in sys.modules
 """
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage
 from cli.terminal import OWN_TERMINAL
-from mainspring.agent.harmless import escape_controls
 from mainspring.simulator.replies import Refuse, Say
+from mainspring.text import escape_controls
 
 EVIL = "\x1b]52;c;aGk=\x07\x9b31m\x1b[2J\u202e\x7f\x08\x90"
 OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?2004[hl]")  # colours, marks around pastes

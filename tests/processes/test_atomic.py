@@ -235,7 +235,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, manner: str) -> None:
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("target", ["f", "new", "made/new"])
 def test_kill_at_every_system_call(tmp_path: Path, target: str, named: bool) -> None:
-    """The file is the old one or the new one, and what is left beside it is what the head of `atomic.py` says."""
+    """The file is the old one or the new one, and what is left beside it is what the head of `atomic_write.py` says."""
     script = Path(__file__).with_name("kills.py")
     done = subprocess.run(
         [sys.executable, script, tmp_path, target, str(int(named))],

@@ -28,8 +28,8 @@ from mainspring.core.messages import (
     User,
 )
 from mainspring.core.money import Usage
+from mainspring.messages_api import format_timestamp
 from mainspring.sessions.book import TranscriptDecoder
-from mainspring.sessions.forms import format_timestamp
 from mainspring.sessions.parsing import parse_journal_line, parse_timestamp
 from mainspring.sessions.records import (
     AnsweredRecord,

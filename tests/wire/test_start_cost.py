@@ -22,14 +22,13 @@ NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and
 
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
-    "mainspring": "version",
-    "mainspring.agent": "agents config harmless mind model open_session options "
-    "outcomes prompts rights run_loop said sandbox session sessions settings updates usage "
-    "world",
+    "mainspring": "messages_api text version",
+    "mainspring.agent": "agents config mind model open_session options outcomes prompts rights run_loop said "
+    "sandbox session sessions settings updates usage world",
     "mainspring.cli": "collector flags headless main signals stdin stdout telling terminal_output",
     "mainspring.context": "attachments environment folders memory prompt surroundings texts values",
-    "mainspring.core": "bound compaction config effects errors events history ladder limits messages models money "
-    "moves oversize pairing reasons schedule state step updates value view",
+    "mainspring.core": "bound compaction config effects errors events history ladder limits messages models "
+    "money moves oversize pairing reasons schedule state step updates value view",
     "mainspring.engine": "background channel deps driver endings equipped executor ledger mind plain prompts run "
     "sampling session shared wishes",
     "mainspring.hooks": "points",
@@ -37,7 +36,7 @@ OURS = {
     "mainspring.providers": "anthropic anthropic_events anthropic_json asking base chunks connection dial media "
     "placing prefix projection proxies refusals retry sse tls transport",
     "mainspring.secrets": "hardening held sources",
-    "mainspring.sessions": "forms journal lines opening places records scribe",
+    "mainspring.sessions": "journal lines opening places records scribe",
     "mainspring.settings": "home load places values",
     "mainspring.tools": "base catalog gate hands kit",
 }

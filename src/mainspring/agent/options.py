@@ -44,8 +44,8 @@ class OptionError(StartError):
 
 def sanitize_words(words: str) -> str:
     """No secrets, and nothing that a terminal obeys rather than shows."""
-    from mainspring.agent.harmless import strip_control_characters
     from mainspring.secrets.redaction import redact
+    from mainspring.text import strip_control_characters
 
     return strip_control_characters(redact(words))
 

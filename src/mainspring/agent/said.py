@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import User
 from mainspring.core.view import view
 from mainspring.engine.prompts import AttachedMention, ExpandedPrompt
 from mainspring.engine.wishes import parse_compact_command
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import SessionMcpServers

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
 from mainspring.agent.words import plural
 from mainspring.cli.flags import show_argument
@@ -15,6 +14,7 @@ from mainspring.cli.granting import READ, ApprovalScopes, deny_approval, get_app
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.typed import AT_ONCE, drop_typed_ahead, input_waits, take_typed_ahead
 from mainspring.core.errors import DeclinedError
+from mainspring.text import strip_control_characters
 from mainspring.tools.approval import Approval
 from mainspring.tools.plan import NOT_APPROVED, asks_for_approval
 from mainspring.tools.question import render_question

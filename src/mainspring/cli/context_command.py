@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.mind import is_trusted_folder
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sessions import SessionLocation, find_session_by_name, format_no_session, new_place
@@ -37,9 +36,9 @@ from mainspring.core.history import History
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.state import State
 from mainspring.core.value import as_json
+from mainspring.messages_api import Unreadable
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
-from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.lines import CheckpointExtras
 from mainspring.sessions.listing import find_newest_session
 from mainspring.sessions.loaded import LoadedSession
@@ -47,6 +46,7 @@ from mainspring.sessions.parsing import JournalLine, event_of
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError
 from mainspring.sessions.resume import load_session
+from mainspring.text import strip_control_characters
 from mainspring.tools.catalog import SPECS
 from mainspring.tools.kit import FOR_PEOPLE
 

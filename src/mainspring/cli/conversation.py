@@ -9,7 +9,6 @@ import asyncio
 import os
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.open_session import open_session
 from mainspring.agent.said import lines_of_attached
 from mainspring.agent.updates import (
@@ -36,6 +35,7 @@ from mainspring.cli.typed import TypedAhead, load_line_editing, read_typed_line
 from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Assistant, Message
 from mainspring.engine.wishes import parse_compact_command
+from mainspring.text import strip_control_characters
 
 MOST_ABSENT = 5  # names that are told
 LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again

@@ -16,7 +16,6 @@ from textwrap import fill
 
 import msgspec
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.settings import settings_of
 from mainspring.cli.doctor_checks import CHECKS, CheckState, DoctorContext, Finding
@@ -25,6 +24,7 @@ from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
+from mainspring.text import strip_control_characters
 from mainspring.version import __version__
 
 WIDTH = 80

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.value import Bundle
+from mainspring.text import strip_control_characters
 from mainspring.tools.approval import Approval
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.open_session import open_session
 from mainspring.agent.prompts import Prompt
 from mainspring.agent.session import AgentSession
@@ -23,6 +22,7 @@ from mainspring.cli.stdout import StdoutWriter
 from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Retrying
+from mainspring.text import strip_control_characters
 
 # Ends that are no errors, but that a reader of the bare answer should know of.
 WORTH_KNOWING: dict[Cause, str] = {

@@ -7,7 +7,6 @@ import os
 from typing import Any, cast
 
 from mainspring.agent import rights
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.mcp import (
     McpConfig,
     McpConfigInput,
@@ -24,6 +23,7 @@ from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
+from mainspring.text import strip_control_characters
 from mainspring.tools.base import Workspace as Site
 from mainspring.tools.kit import BuiltinTools
 

@@ -15,12 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from mainspring.agent.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, find_configured_endpoints, key_of, named_by
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.model import Environment, key_for
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Trouble
 from mainspring.core.value import Bundle, Value
 from mainspring.settings.values import Settings
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.providers.asking import ApiKey

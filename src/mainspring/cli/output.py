@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from mainspring.agent.harmless import escape_controls
 from mainspring.cli.terminal_output import write_own
 from mainspring.cli.wrap import LineWrap, NoWrap
+from mainspring.text import escape_controls
 
 
 class TextStyle(StrEnum):

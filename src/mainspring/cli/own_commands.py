@@ -9,9 +9,9 @@ import asyncio
 import os
 import signal
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import TextStyle
 from mainspring.cli.talk import LineWriter
+from mainspring.text import strip_control_characters
 
 
 async def run_own(command: str, output: LineWriter) -> None:

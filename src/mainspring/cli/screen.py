@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.outcomes import LOCAL, make_outcome
 from mainspring.agent.words import plural, truncate
 from mainspring.cli.output import TerminalOutput, TextStyle
@@ -43,6 +42,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
+from mainspring.text import strip_control_characters
 
 WIDTH = 78  # of a line about a call
 PATIENCE = 2.0  # seconds until a call that runs is heard of, and between two such lines

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.words import plural
 from mainspring.core.effects import Finish
 from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Cause
 from mainspring.core.value import Bundle
+from mainspring.messages_api import Unreadable
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.agents import meta_file
-from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.parsing import record_of
 from mainspring.sessions.places import agent_file, size_of
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import AgentRecord
 from mainspring.sessions.resume import load_session
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.sessions.loaded import LoadedSession

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
 from mainspring.agent.said import list_other_commands
 from mainspring.cli.output import TextStyle
 from mainspring.core.errors import ToolError
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession
 
 Does = Callable[["TerminalSession", str], Awaitable[str | None]]  # with what stands behind the word; a text is a prompt
 
-# Where each is done, in `cli/words/`: a file, and a function in it. Loaded when somebody says the word.
+# Where each is done, in `cli/slash/`: a file, and a function in it. Loaded when somebody says the word.
 DOES = {
     "help": ("overview", "show_help"),
     "status": ("overview", "status"),

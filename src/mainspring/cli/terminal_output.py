@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
-from mainspring.agent.harmless import escape_controls
+from mainspring.text import escape_controls
 
 
 class SafeStream:

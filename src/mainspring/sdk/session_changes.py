@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from mainspring.messages_api import format_timestamp
 from mainspring.sdk.session_facts import note_prompt
 from mainspring.sdk.sessions import SUFFIX, SessionFile, entries_in, files_of, is_id, payload_of
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
 from mainspring.secrets.held import mask_secrets
-from mainspring.sessions.forms import format_timestamp
 from mainspring.sessions.opening import folder_of, open_file, rename_session_file
 from mainspring.sessions.places import draft_of, payload_file, remove_session, side_folder
 

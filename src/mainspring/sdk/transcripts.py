@@ -17,8 +17,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from mainspring.messages_api import Unreadable
 from mainspring.sessions.chain import KINDS
-from mainspring.sessions.forms import Unreadable
 
 Entry = dict[str, Any]  # a line, whoever wrote it
 SPOKEN = ("user", "assistant")

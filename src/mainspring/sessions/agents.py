@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from mainspring.messages_api import as_line
 from mainspring.secrets.held import mask_secrets
-from mainspring.sessions.forms import as_line
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.opening import open_file

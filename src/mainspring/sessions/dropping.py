@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin, User
+from mainspring.messages_api import Unreadable
 from mainspring.sessions.chain import ChainNode, ParentChain
-from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.parsing import spoke_of, user_messages
 from mainspring.sessions.reader import JournalReader
 

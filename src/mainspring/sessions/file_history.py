@@ -17,7 +17,7 @@ import os
 import msgspec
 from msgspec import Struct
 
-from mainspring.sessions.forms import Unreadable
+from mainspring.messages_api import Unreadable
 from mainspring.sessions.lines import KEPT_FILE, SNAPSHOT, VERSION
 from mainspring.sessions.places import payload_file, size_of
 

@@ -34,8 +34,8 @@ from mainspring.core.config import Config
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.events import ToolsDone
 from mainspring.core.value import Bundle
+from mainspring.messages_api import Unreadable, as_line
 from mainspring.secrets.held import hold_secrets, mask_secrets
-from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import Envelope, Payload, name_lines
 from mainspring.sessions.opening import open_file, place_new, rename_session_file
 from mainspring.sessions.places import (

@@ -35,7 +35,7 @@ from mainspring.core.messages import (
 )
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle
-from mainspring.sessions.forms import (
+from mainspring.messages_api import (
     as_line,
     block_id,
     block_to_api,

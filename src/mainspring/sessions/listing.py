@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from mainspring.core.messages import Assistant, Block, Content, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.messages_api import Unreadable, as_line
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.book import TranscriptDecoder
-from mainspring.sessions.forms import Unreadable, as_line
 from mainspring.sessions.lines import CHECKPOINT
 from mainspring.sessions.parsing import parse_journal_line, spoke_of, user_messages
 from mainspring.sessions.places import Place, is_session_id

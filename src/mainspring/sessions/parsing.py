@@ -28,7 +28,7 @@ from mainspring.core.messages import (
     User,
 )
 from mainspring.core.money import Usage
-from mainspring.sessions.forms import Unreadable, block_id, encode_plainly
+from mainspring.messages_api import Unreadable, block_id, encode_plainly
 from mainspring.sessions.lines import PLAIN, CheckpointExtras, LineMark
 from mainspring.sessions.records import Record
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from mainspring.core.messages import Block, Origin, Text, ToolCall, ToolResult, User
-from mainspring.sessions.forms import Unreadable, as_line
+from mainspring.messages_api import Unreadable, as_line
 from mainspring.sessions.lines import PLAIN
 from mainspring.sessions.parsing import JournalLine, record_of, reply_blocks, spoke_of, user_messages
 from mainspring.sessions.reader import JournalReader

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from mainspring.sessions.forms import Unreadable
+from mainspring.messages_api import Unreadable
 from mainspring.sessions.lines import CHECKPOINT, VERSION
 from mainspring.sessions.parsing import JournalLine, parse_journal_line
 from mainspring.sessions.places import payload_file

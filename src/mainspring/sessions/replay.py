@@ -19,10 +19,10 @@ from mainspring.core.state import Checkpoint, State, decode_checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import BlockKind
 from mainspring.core.view import Edit, Fold, view
+from mainspring.messages_api import Unreadable, block_id
 from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.chain import KINDS
 from mainspring.sessions.foreign import ForeignLines, ForeignTurns
-from mainspring.sessions.forms import Unreadable, block_id
 from mainspring.sessions.lines import CheckpointExtras, agents_cost, note_agent, note_replies, note_usage
 from mainspring.sessions.loaded import LoadedSession, standing_for
 from mainspring.sessions.parsing import JournalLine, note_names, record_of

@@ -19,11 +19,11 @@ from mainspring.core.errors import UsageError
 from mainspring.core.history import History
 from mainspring.core.state import Checkpoint, State
 from mainspring.core.view import Fold, view
+from mainspring.messages_api import Unreadable
 from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.chain import KINDS, ChainNode, ParentChain, make_node, repair_conversation
 from mainspring.sessions.dropping import check_drops
 from mainspring.sessions.foreign import ForeignRewindError
-from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.lines import CheckpointExtras, used_by
 from mainspring.sessions.loaded import LoadedSession, standing_for
 from mainspring.sessions.parsing import JournalLine, note_names, record_of

@@ -26,7 +26,7 @@ from mainspring.core.events import (
 from mainspring.core.messages import Assistant, Block, Message, Origin, ToolResult, User
 from mainspring.core.state import Checkpoint, State, checkpoint, encode_checkpoint
 from mainspring.core.view import Edit, Fold
-from mainspring.sessions.forms import as_line, block_id, one_line
+from mainspring.messages_api import as_line, block_id, one_line
 from mainspring.sessions.lines import (
     CHECKPOINT,
     KEPT_FILE,

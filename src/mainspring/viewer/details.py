@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.messages import (
     Block,
     Content,
@@ -19,10 +18,11 @@ from mainspring.core.messages import (
     ToolResult,
     User,
 )
+from mainspring.messages_api import Unreadable, encode_plainly
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.book import TranscriptDecoder
-from mainspring.sessions.forms import Unreadable, encode_plainly
 from mainspring.sessions.reader import JournalReader
+from mainspring.text import strip_control_characters
 from mainspring.viewer.spans import Span, SpanKind
 from mainspring.viewer.trace import Trace
 

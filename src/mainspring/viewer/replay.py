@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.effects import ANSWERS, CallModel, Effect
 from mainspring.core.events import Event, Replied, Submitted
 from mainspring.core.messages import Origin, ToolResult, User
@@ -19,6 +18,7 @@ from mainspring.core.state import Checkpoint, State, Step
 from mainspring.core.updates import Appended, Tombstone, Update
 from mainspring.sessions.places import Place
 from mainspring.sessions.records import WithdrawnRecord
+from mainspring.text import strip_control_characters
 from mainspring.viewer.shortly import list_state_changes, shorten_top_value
 from mainspring.viewer.trace import JournalTail
 from mainspring.viewer.walk import Told, WalkedCheckpoint, WalkedEvent, WalkedMessage, WalkedNote

@@ -8,13 +8,13 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import fields
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.state import State
 from mainspring.secrets.redaction import redact
+from mainspring.text import strip_control_characters
 from mainspring.viewer.spans import may_hold_secret
 
 SHORT = 200  # characters of a value

@@ -10,11 +10,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.messages import ToolCall
 from mainspring.core.money import Usage
 from mainspring.secrets import held
 from mainspring.secrets.redaction import ROWS, redact
+from mainspring.text import strip_control_characters
 
 LABEL = 100  # characters: a line of the list, a bar at high zoom
 BEHIND = 4 * LABEL  # characters of a text that are looked at for its label: most begin with words

@@ -21,8 +21,8 @@ from mainspring.core.step import step
 from mainspring.core.updates import Appended
 from mainspring.core.value import Bundle
 from mainspring.core.view import out_of_view
+from mainspring.messages_api import Unreadable
 from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
-from mainspring.sessions.forms import Unreadable
 from mainspring.sessions.lines import PLAIN, CheckpointExtras
 from mainspring.sessions.parsing import (
     JournalLine,

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.repl.files_index import PathIndex, is_typable
 from mainspring.context.includes import find_mentions
 from mainspring.core.value import Bundle
 from mainspring.settings.home import expand_tilde
+from mainspring.text import strip_control_characters
 
 MOST = 20  # offered
 MOST_ASKED = 200  # paths that the rules are asked about for these

@@ -13,7 +13,6 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.prompts import Prompt, QueuedPrompt
 from mainspring.agent.updates import (
     Idle,
@@ -42,6 +41,7 @@ from mainspring.core.updates import Injected, QuestionAsked, Result, Update
 from mainspring.engine.endings import end_all
 from mainspring.engine.wishes import parse_compact_command
 from mainspring.hooks.notices import waiting_for_person
+from mainspring.text import strip_control_characters
 
 T = TypeVar("T")
 

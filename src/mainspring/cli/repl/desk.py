@@ -22,13 +22,13 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import wants_colour
 from mainspring.cli.repl.editor import Editor
 from mainspring.cli.repl.keys import TerminalKeyBindings, help_rows
 from mainspring.cli.repl.late import LateCompleter, LateHistory
 from mainspring.cli.repl.stage import Screen
 from mainspring.cli.signals import DOUBLE
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -2,7 +2,7 @@
 
 There are two places. Paper is the terminal's own scrollback: what is put there stands for good, and is never touched
 again. Below it is what may still change: it is drawn anew as often as it must be, from lines that each part hands out.
-Texts that come from outside (a model, a file, a command) are made harmless (`agent/harmless.py`) by whoever puts
+Texts that come from outside (a model, a file, a command) are made harmless (`text.py`) by whoever puts
 them into a `Text`, so that nothing here sends control characters to a terminal.
 """
 

@@ -16,9 +16,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.core.errors import ToolError
 from mainspring.processes.opening import open_folder
+from mainspring.text import strip_control_characters
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace
 from mainspring.tools.search import run_search

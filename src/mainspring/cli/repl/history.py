@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import Struct
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.places import FILE, draft_of, make_folder, put_in_place, remove_session
+from mainspring.text import strip_control_characters
 
 NAME = "history.jsonl"
 LARGEST = 2 << 20  # bytes; a larger file is cut at the next start

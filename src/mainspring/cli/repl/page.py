@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.cells import cell_len, split_graphemes
 from rich.text import Text
 
-from mainspring.agent.harmless import strip_control_characters
+from mainspring.text import strip_control_characters
 
 TAB = 4  # columns: a tab has no width of its own
 FLAGS = range(0x1F1E6, 0x1F200)  # two of these letters are one flag

@@ -15,8 +15,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.repl.theme import THEME
+from mainspring.text import strip_control_characters
 
 Fragments = list[tuple[str, str]]  # as prompt-toolkit has them: a style and a text
 

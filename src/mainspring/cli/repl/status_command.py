@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.talk import TerminalSession
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.waiting import HookCallError
+from mainspring.text import strip_control_characters
 from mainspring.version import __version__
 
 SECONDS = 5.0

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.session import AgentSession
 from mainspring.agent.words import truncate
+from mainspring.text import strip_control_characters
 
 MARK = "❯ "
 MOST_DRAWN = 4

@@ -142,7 +142,7 @@ def end_of(path: str) -> str:
 
 def last_said(talk: TerminalSession, agent_id: str) -> str:
     """By the end of its file: between two runs nothing is shown of it. Empty: nothing of it is stored."""
-    from mainspring.sessions.forms import Unreadable
+    from mainspring.messages_api import Unreadable
     from mainspring.sessions.parsing import reply_blocks, spoke_of
     from mainspring.sessions.places import agent_file
     from mainspring.sessions.reader import JournalReader

@@ -6,11 +6,11 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
 from mainspring.cli.output import TextStyle
 from mainspring.cli.words.telling import print_to_terminal, print_usage
 from mainspring.core.errors import UsageError
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession

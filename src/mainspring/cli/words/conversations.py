@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
 from mainspring.agent.words import truncate
 from mainspring.cli.output import TextStyle
@@ -16,6 +15,7 @@ from mainspring.cli.words.telling import clean_line, print_to_terminal, print_us
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, Origin, User
 from mainspring.core.view import view
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession

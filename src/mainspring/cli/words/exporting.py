@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
 from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about
 from mainspring.core.messages import Assistant, Message, Origin, Text, ToolCall, User
 from mainspring.secrets.redaction import redact
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,7 @@ def pieces_of(talk: TerminalSession) -> list[ExportSection]:
     file = file_of(talk)
     if not file:
         return [piece for message in talk.world.session.state.history for piece in export_message(message)]
-    from mainspring.sessions.forms import Unreadable
+    from mainspring.messages_api import Unreadable
     from mainspring.sessions.parsing import record_of
     from mainspring.sessions.reader import JournalReader
     from mainspring.sessions.records import WithdrawnRecord

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.options import StartError
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
 from mainspring.agent.said import list_other_commands
@@ -15,6 +14,7 @@ from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
 from mainspring.cli.words.stored import file_of, title_of
 from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.cli.output import TextStyle
 from mainspring.cli.words.telling import clean_line, print_to_terminal, print_usage, tell_list
 from mainspring.core.errors import MainspringError
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession

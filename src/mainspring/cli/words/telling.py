@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mainspring.agent.harmless import strip_control_characters
 from mainspring.agent.words import truncate
 from mainspring.cli.output import TextStyle
 from mainspring.secrets.redaction import redact
+from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession

@@ -1,4 +1,5 @@
-"""The API's form of content, in compact JSON; times and ids as they stand in a session file. Read by `parsing.py`."""
+"""The API's form of content, in compact JSON; times and ids as they stand in a session file. Read by
+`sessions/parsing.py`."""
 
 from __future__ import annotations
 
