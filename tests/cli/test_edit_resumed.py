@@ -11,7 +11,7 @@ import pytest
 
 from cli.stage import Serve, Stage
 from mainspring.processes import read_log
-from mainspring.processes.atomic import MOST_REMEMBERED, ReadSet, digest
+from mainspring.processes.atomic_write import MOST_REMEMBERED, ReadSet, digest
 from mainspring.processes.paths import resolve_path
 from mainspring.simulator.replies import Say
 

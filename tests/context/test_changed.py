@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mainspring.context.attachments import MANNERS, AttachmentKind, render_attachment
 from mainspring.context.changed import LINES, MOST_NAMED, MOST_SHOWN, FileChanges, diff_changed_lines
-from mainspring.processes.atomic import ReadSet
+from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.paths import resolve_path
 
 

@@ -28,7 +28,7 @@ from mainspring.context.named import (
     resolve_mentions,
 )
 from mainspring.core.messages import Document, Image
-from mainspring.processes.atomic import ReadSet, digest
+from mainspring.processes.atomic_write import ReadSet, digest
 from mainspring.processes.paths import is_within, resolve_path
 from mainspring.providers.media import LARGEST_DOCUMENT
 from mainspring.tools import images

@@ -23,7 +23,7 @@ from mainspring.core.view import Drop, Fold
 from mainspring.engine.background import SideJobs
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession as RealSession
-from mainspring.processes.atomic import ReadSet
+from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.paths import resolve_path
 from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.providers.scripted import Scripted, ScriptedReply, call, says

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from mainspring.processes import atomic
+from mainspring.processes import atomic_write
 from mainspring.processes.paths import resolve_path
 from processes.steps import Steps, left_over
 
@@ -25,12 +25,12 @@ def one_round(folder: Path, target: str, at: int) -> dict[str, object]:
             path.unlink(missing_ok=True)
     (folder / "f").write_text("old")
     path_ = resolve_path(target, str(folder))
-    digest = atomic.digest(b"old")  # in any case: it loads what would count as system calls otherwise
+    digest = atomic_write.digest(b"old")  # in any case: it loads what would count as system calls otherwise
     before = digest if target == "f" else None
     child = os.fork()
     if child == 0:
         with Steps(at, lambda: os.kill(os.getpid(), signal.SIGKILL)):
-            atomic.write_atomically(path_, b"new", before=before)
+            atomic_write.write_atomically(path_, b"new", before=before)
         os._exit(0)
     status = os.waitpid(child, 0)[1]
     file = folder / target
@@ -47,7 +47,7 @@ def one_round(folder: Path, target: str, at: int) -> dict[str, object]:
 def main() -> None:
     folder, target, named = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     if named:
-        atomic._NAMELESS = 0
+        atomic_write._NAMELESS = 0
     rounds: list[dict[str, object]] = []
     while not rounds or rounds[-1]["killed"]:
         rounds.append(one_round(folder, target, len(rounds)))

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.processes import atomic
-from mainspring.processes.atomic import MOST_REMEMBERED, FileChanged, ReadSet, digest, write_atomically
-from mainspring.processes.opening import FileMovedError, read_resolved_file
+from mainspring.processes import atomic_write
+from mainspring.processes.atomic_write import MOST_REMEMBERED, FileChanged, ReadSet, digest, write_atomically
 from mainspring.processes.paths import PathRefused, Resolved, resolve_path
+from mainspring.processes.safe_open import FileMovedError, read_resolved_file
 from processes.steps import Steps, left_over, names_in, open_descriptors
 
 
@@ -26,7 +26,7 @@ from processes.steps import Steps, left_over, names_in, open_descriptors
 def manner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With files that have no name yet, and without, as on NFS and macOS."""
     if request.param == "named":
-        monkeypatch.setattr(atomic, "_NAMELESS", 0)
+        monkeypatch.setattr(atomic_write, "_NAMELESS", 0)
     return str(request.param)
 
 
@@ -102,7 +102,7 @@ def test_the_owner_is_kept_and_nobody_gains(tmp_path: Path) -> None:
     assert (file.stat().st_uid, file.stat().st_gid, mode_of(file)) == (1_234, 1_235, 0o660)
     # A member of another group may write it through the folder. The file was closed to that group, and stays so.
     script = (
-        "import os, sys; from mainspring.processes import atomic, paths\n"
+        "import os, sys; from mainspring.processes import atomic_write as atomic, paths\n"
         "before = atomic.digest(b'2')\n"  # and it is all loaded, wherever Python is
         "os.setgroups([]); os.setgid(1236); os.setuid(1234)\n"
         "atomic.write_atomically(paths.Resolved('f', sys.argv[1], (), 'file'), b'3', before=before)"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tiers import long, parametrize_few
 
-from mainspring.processes import descent, marks
+from mainspring.processes import marks, process_tree
 from mainspring.processes.child import Child
 from mainspring.processes.children import Children
 from processes.escapes import ESCAPES, bash
@@ -171,7 +171,7 @@ def test_they_are_found_among_few_numbers_and_among_all(age: float) -> None:
         children = Children()
         child = children.start(bash(f"setsid sleep {nap} & wait"))
         await until(lambda: asleep(nap))
-        found = descent.left_of(child.line, age)
+        found = process_tree.left_of(child.line, age)
         assert set(asleep(nap)) <= {one.pid for one in found}
         assert child.pid not in [one.pid for one in found]
         await children.close()
@@ -186,20 +186,20 @@ def test_either_mark_is_enough() -> None:
         child = children.start(bash(f"setsid sleep {nap} & env -i setsid sleep {nap} & wait"))
         await until(lambda: len(asleep(nap)) == 2)
         pids = asleep(nap)
-        by_variable = descent.ProcessTree(0, child.mark._replace(limit=0))
-        by_limit = descent.ProcessTree(0, marks.ProcessTag("none", child.mark.limit))
+        by_variable = process_tree.ProcessTree(0, child.mark._replace(limit=0))
+        by_limit = process_tree.ProcessTree(0, marks.ProcessTag("none", child.mark.limit))
         assert len([pid for pid in pids if belongs(pid, by_variable)]) == 1
         assert len([pid for pid in pids if belongs(pid, by_limit)]) == 1  # the variable of another call beats a limit
-        both = [pid for pid in pids if belongs(pid, descent.ProcessTree(0, child.mark))]
+        both = [pid for pid in pids if belongs(pid, process_tree.ProcessTree(0, child.mark))]
         assert both == pids
         await children.close()
 
     asyncio.run(main())
 
 
-def belongs(pid: int, line: descent.ProcessTree) -> bool:
-    found = descent.read_process(pid)
-    return found is not None and descent.belongs_to_tree(found, line)
+def belongs(pid: int, line: process_tree.ProcessTree) -> bool:
+    found = process_tree.read_process(pid)
+    return found is not None and process_tree.belongs_to_tree(found, line)
 
 
 def test_an_agent_within_an_agent_bears_both_marks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes.opening import (
+from mainspring.processes.paths import PathRefused, Resolved, resolve_path
+from mainspring.processes.safe_open import (
     FileMovedError,
     open_child,
     open_folder,
@@ -20,7 +21,6 @@ from mainspring.processes.opening import (
     refuse_if_moved,
     refuse_unless_regular,
 )
-from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from processes.steps import Steps, open_descriptors
 
 
@@ -140,7 +140,7 @@ def test_a_file_that_is_always_replaced_is_given_up(tmp_path: Path) -> None:
 def test_without_proc_the_walk_alone_must_do(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("")
     script = (
-        "import os, sys; from mainspring.processes.opening import open_read\n"
+        "import os, sys; from mainspring.processes.safe_open import open_read\n"
         "from mainspring.processes.paths import Resolved\n"
         "os.chroot(sys.argv[1])\n"
         "os.close(open_read(Resolved('f', '/f', (), 'file'))); print('opened')"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.processes.paths import Resolved, resolve_path
-from mainspring.processes.protected import SYSTEM, SYSTEM_REASON, TABLE, is_protected
+from mainspring.processes.protected_paths import SYSTEM, SYSTEM_REASON, TABLE, is_protected
 
 PROTECTED = """
 .git/config  .git/hooks/pre-commit  .git  sub/.git/HEAD  .git/modules/x/config  .GIT/config  .gi\u200ct/config

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from tiers import long
 
-from mainspring.processes import atomic
-from mainspring.processes.atomic import digest, write_atomically
-from mainspring.processes.opening import read_resolved_file
+from mainspring.processes import atomic_write
+from mainspring.processes.atomic_write import digest, write_atomically
 from mainspring.processes.paths import PathRefused, is_inside_all, resolve_path
+from mainspring.processes.safe_open import read_resolved_file
 from processes.steps import Steps, left_over, open_descriptors, snapshot
 
 SECRET, INSIDE = b"secret", b"inside"
@@ -176,7 +176,7 @@ def test_a_swap_at_every_system_call(
     base: Path, swap: Callable[[World], None], named: bool, one_in: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if named:
-        monkeypatch.setattr(atomic, "_NAMELESS", 0)
+        monkeypatch.setattr(atomic_write, "_NAMELESS", 0)
     rounds = 0
     descriptors = open_descriptors()
     for number, (act, asked) in enumerate(ACTS):

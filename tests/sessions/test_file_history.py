@@ -11,7 +11,7 @@ import pytest
 from claude_agent_sdk import get_session_messages
 
 from mainspring.core.messages import Origin, Text, User
-from mainspring.processes.atomic import digest
+from mainspring.processes.atomic_write import digest
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import SNAPSHOT

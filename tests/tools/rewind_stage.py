@@ -21,7 +21,7 @@ from processes.steps import Steps, left_over
 from mainspring.agent.rewinding import CheckpointLimits, FileCheckpoints
 from mainspring.core.messages import Text, User
 from mainspring.engine.shared import EnginePolicy
-from mainspring.processes.atomic import digest
+from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope

@@ -32,6 +32,6 @@ def test_killed_at_every_system_call(tmp_path: Path, which: str) -> None:
     assert rounds[0]["content"] == before
     assert rounds[-1]["content"] == AFTER[which].hex()
     assert len(rounds) > 20  # 50 here: each one was killed at another call
-    assert sum(one["left"] for one in rounds) <= 2  # between the last calls, as `processes/atomic.py` says
+    assert sum(one["left"] for one in rounds) <= 2  # between the last calls, as `processes/atomic_write.py` says
     if which != "new":
         assert {one["mode"] for one in rounds} == {0o640}

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Image, Text
-from mainspring.processes.atomic import digest
+from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import lines

@@ -24,7 +24,7 @@ from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 from mainspring.core.errors import ToolError
 from mainspring.engine.shared import EnginePolicy
 from mainspring.permissions.policy import PermissionRequest
-from mainspring.processes.atomic import ReadSet
+from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.output import create_spill_file
 from mainspring.processes.paths import PathRefused, resolve_path
 from mainspring.processes.spill import SpillFolder

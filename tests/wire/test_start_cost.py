@@ -32,10 +32,10 @@ OURS = {
     "mainspring.engine": "background channel deps driver endings equipped executor ledger mind plain prompts run "
     "sampling session shared wishes",
     "mainspring.hooks": "points",
-    "mainspring.processes": "paths subreaper",
+    "mainspring.processes": "hardening own_process paths",
     "mainspring.providers": "anthropic anthropic_events anthropic_json asking base chunks connection dial media "
     "placing prefix projection proxies refusals retry sse tls transport",
-    "mainspring.secrets": "hardening held sources",
+    "mainspring.secrets": "held sources",
     "mainspring.sessions": "journal lines opening places records scribe",
     "mainspring.settings": "home load places values",
     "mainspring.tools": "base catalog gate hands kit",
@@ -43,7 +43,7 @@ OURS = {
 
 # What else is loaded, and who asks for it. This list may only shrink.
 BESIDES = {
-    "_ctypes",  # processes/subreaper.py: 0.4 ms; nobody looks into a process that holds a key (security K2),
+    "_ctypes",  # processes/own_process.py: 0.4 ms; nobody looks into a process that holds a key (security K2),
     "resource",  # and no core of it is written
     "gc",  # cli/main.py: switched off while modules load; it is part of the interpreter
     "zlib",  # core/limits.py: the fingerprints of the progress guard

@@ -7,7 +7,7 @@ import os
 
 from mainspring.context.named import MentionMedia
 from mainspring.core.messages import Document, Image
-from mainspring.processes.opening import read_all
+from mainspring.processes.safe_open import read_all
 from mainspring.tools import images, pdf
 from mainspring.tools.coding import HEAD
 

@@ -20,7 +20,7 @@ from mainspring.agent.words import plural
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import PermissionRequest
-from mainspring.processes.atomic import FileChanged
+from mainspring.processes.atomic_write import FileChanged
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.records import FileRecord

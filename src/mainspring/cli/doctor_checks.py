@@ -25,11 +25,11 @@ from mainspring.agent.slips import slips_in_rules
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.bubblewrap import TEMPORARY
+from mainspring.processes.hardening import harden_process
 from mainspring.processes.paths import is_within
 from mainspring.processes.probes import PROBES
 from mainspring.processes.programs import find_program
 from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
-from mainspring.secrets.hardening import harden_process
 from mainspring.secrets.sources import HELPER, NONE, KeyRequest, find_key, list_present_keys
 from mainspring.sessions.places import make_folder
 from mainspring.settings.values import ProblemKind, Settings

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from mainspring.context.attachments import Attachment, AttachmentKind
 from mainspring.context.texts import FileStamp, settle_stamp, stat_file
 from mainspring.core.value import Bundle
-from mainspring.processes.atomic import ReadSet, digest
-from mainspring.processes.opening import read_resolved_file
+from mainspring.processes.atomic_write import ReadSet, digest
 from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.processes.safe_open import read_resolved_file
 
 MOST_FILES = 200  # that are watched, those read last
 LARGEST = 100_000  # bytes of a file of which a copy is kept

@@ -16,9 +16,9 @@ from mainspring.context.attachments import Attachment, AttachmentKind
 from mainspring.context.includes import find_mentions
 from mainspring.core.messages import Content, Text
 from mainspring.core.value import Bundle
-from mainspring.processes.atomic import ReadSet
-from mainspring.processes.opening import open_listing, open_read, read_all
+from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.paths import PathRefused, Resolved, resolve_path
+from mainspring.processes.safe_open import open_listing, open_read, read_all
 from mainspring.providers.media import FEWER_BYTES
 
 MOST = 20  # files and folders of one prompt

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mainspring.processes.atomic import ReadSet
-from mainspring.processes.opening import read_resolved_file
+from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.processes.safe_open import read_resolved_file
 
 LOOKED_AT = 30  # files, at most: most of them are too large, or gone
 LARGEST = 20_000  # bytes

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mainspring.context.notes import MemoryNotes
     from mainspring.context.skills import Skills
     from mainspring.context.slash import SlashCatalog
-    from mainspring.processes.atomic import ReadSet
+    from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.children import Children
 
 # Fields of our tools that name a file or a folder.

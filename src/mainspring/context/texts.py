@@ -32,7 +32,7 @@ class FileText(Bundle):
 
 def read_text(path: Resolved, most: int = LARGEST) -> FileText:
     """The beginning of a file. What is no UTF-8 is replaced; raises `PathRefused` and `OSError`."""
-    from mainspring.processes.opening import open_read  # where there is no such file, nobody pays for it
+    from mainspring.processes.safe_open import open_read  # where there is no such file, nobody pays for it
 
     fd = open_read(path)
     try:

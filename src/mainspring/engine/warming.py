@@ -13,9 +13,9 @@ from importlib import import_module
 ALWAYS = ("mainspring.engine.outcomes", "mainspring.permissions.decide", "mainspring.tools.steps")
 BY_TOOL = {
     "Bash": ("mainspring.permissions.bash", "mainspring.processes.children", "mainspring.tools.bash"),
-    "Read": ("mainspring.tools.read", "mainspring.processes.atomic"),
-    "Edit": ("mainspring.tools.edit", "mainspring.processes.atomic"),
-    "Write": ("mainspring.tools.write", "mainspring.processes.atomic"),
+    "Read": ("mainspring.tools.read", "mainspring.processes.atomic_write"),
+    "Edit": ("mainspring.tools.edit", "mainspring.processes.atomic_write"),
+    "Write": ("mainspring.tools.write", "mainspring.processes.atomic_write"),
     "Grep": ("mainspring.tools.grep",),
     "Glob": ("mainspring.tools.glob",),
 }

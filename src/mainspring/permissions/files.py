@@ -16,7 +16,7 @@ from mainspring.permissions.shell.values import UNKNOWN
 from mainspring.permissions.sorted_rules import READERS, WRITERS, sort_rules
 from mainspring.processes.disk import DISK, Disk, TooManyError
 from mainspring.processes.paths import PathRefused, Resolved
-from mainspring.processes.protected import is_protected
+from mainspring.processes.protected_paths import is_protected
 
 MOST_HIDDEN = 200_000  # files and folders that are looked at for a sandbox, once a session
 _ELSEWHERE = re.compile(r"(?:/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)|/dev/fd)(?:/|\Z)")

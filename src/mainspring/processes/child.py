@@ -19,10 +19,10 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from mainspring.processes.descent import ProcessTree
 from mainspring.processes.marks import NAME, ProcessTag, new_mark, put_limit
 from mainspring.processes.output import OutputSizes, ProcessOutput
 from mainspring.processes.pipes import PipeReader, input_of
+from mainspring.processes.process_tree import ProcessTree
 from mainspring.processes.watching import watch_process
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import NamedTuple
 
-from mainspring.processes import descent, subreaper
+from mainspring.processes import own_process, process_tree
 from mainspring.processes.child import Child, ProcessSpec, SandboxAccess
 from mainspring.processes.ending import end_child, kill_child_now, wait_for_leftovers
 from mainspring.processes.output import ProcessOutput
@@ -32,7 +32,7 @@ class ProcessResult(NamedTuple):
 
 class Children:
     def __init__(self, *, adopt: bool = False, hide: bool = False, around: Around | None = None) -> None:
-        """`adopt` and `hide` are for the whole process, and take place at the first start (`subreaper.py`). `around`
+        """`adopt` and `hide` are for the whole process, and take place at the first start (`own_process.py`). `around`
         is the sandbox, for jobs that want walls."""
         self._adopt, self._hide, self._adopting = adopt, hide, False
         self.around = around
@@ -88,8 +88,10 @@ class Children:
     def sweep(self) -> None:
         """Bury the dead who came to us, and whom nobody else waits for."""
         lines = [child.line for child in self._alive]
-        dead = [found for found in descent.list_own_children() if found.zombie]
-        descent.reap_orphans([found for found in dead if any(descent.belongs_to_tree(found, line) for line in lines)])
+        dead = [found for found in process_tree.list_own_children() if found.zombie]
+        process_tree.reap_orphans(
+            [found for found in dead if any(process_tree.belongs_to_tree(found, line) for line in lines)]
+        )
         self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
 
     def _forget(self, child: Child) -> None:
@@ -102,7 +104,7 @@ class Children:
     def _prepare(self) -> None:
         if self._hide:
             self._hide = False
-            subreaper.hide_process()
+            own_process.hide_process()
         if self._adopt:
             self._adopt = False
-            self._adopting = subreaper.become_subreaper()
+            self._adopting = own_process.become_subreaper()

@@ -8,7 +8,7 @@ import contextlib
 import signal
 import time
 
-from mainspring.processes import descent
+from mainspring.processes import process_tree
 from mainspring.processes.child import Child
 
 GRACE = 2.0  # seconds between TERM and KILL
@@ -25,7 +25,7 @@ async def end_child(child: Child) -> None:
     if child.closed:
         return
     if child.exited.is_set() and not _left(child):
-        descent.send_group(child.pid, signal.SIGKILL)  # where nothing can be found (macOS), that is all there is
+        process_tree.send_group(child.pid, signal.SIGKILL)  # where nothing can be found (macOS), that is all there is
         child.is_reaped()  # not before: from now on its number may be another's
         child.close()
         return
@@ -52,7 +52,7 @@ async def wait_for_descendants(child: Child) -> None:
     """Until nothing of it runs any more, for a command that may leave others running."""
     await child.exited.wait()
     while left := _left(child):
-        while any(descent.is_alive(found) for found in left):  # noqa: ASYNC110  # nobody tells us of their end
+        while any(process_tree.is_alive(found) for found in left):  # noqa: ASYNC110  # nobody tells us of their end
             await asyncio.sleep(SELDOM)
 
 
@@ -61,7 +61,7 @@ def kill_child_now(child: Child) -> None:
     if child.closed:
         return
     for _ in range(LAST_ROUNDS):
-        if not descent.kill_tree(child.line, child.age) and child.is_reaped():
+        if not process_tree.kill_tree(child.line, child.age) and child.is_reaped():
             break
         time.sleep(PAUSE)
     child.close()
@@ -86,8 +86,8 @@ async def _ask(child: Child) -> None:
     told: set[tuple[int, int, bytes]] = set()
     if not child.job.keeper:
         told = {one.named for one in first if one.group == child.pid}
-        descent.send_group(child.pid, signal.SIGTERM)
-        descent.send_group(child.pid, signal.SIGCONT)  # one that was stopped hears nothing
+        process_tree.send_group(child.pid, signal.SIGTERM)
+        process_tree.send_group(child.pid, signal.SIGCONT)  # one that was stopped hears nothing
     since: dict[tuple[int, int], float] = {}  # when the others were seen first
     began = time.monotonic()
     delay = 0.001
@@ -97,8 +97,8 @@ async def _ask(child: Child) -> None:
             return
         due = {named: one for one in left if (named := one.named) not in told}
         new = {n: one for n, one in due.items() if n[:2] in there or now - since.setdefault(n[:2], now) >= MOMENT}
-        descent.send_signal(list(new.values()), signal.SIGTERM)
-        descent.send_signal(list(new.values()), signal.SIGCONT)
+        process_tree.send_signal(list(new.values()), signal.SIGTERM)
+        process_tree.send_signal(list(new.values()), signal.SIGCONT)
         told.update(new)
         await _moment(child, max(delay, 4 * (time.monotonic() - now)))  # looking takes a fifth of the time at most
         delay = min(2 * delay, TICK)
@@ -115,13 +115,13 @@ async def _moment(child: Child, seconds: float) -> None:
 
 async def _insist(child: Child) -> None:
     for _ in range(ROUNDS):
-        if not descent.kill_tree(child.line, child.age) and child.exited.is_set():
+        if not process_tree.kill_tree(child.line, child.age) and child.exited.is_set():
             return
         await asyncio.sleep(PAUSE)
 
 
-def _left(child: Child) -> list[descent.ProcessInfo]:
+def _left(child: Child) -> list[process_tree.ProcessInfo]:
     """What still runs of it. Those that are dead and came to us are buried on the way."""
-    found = descent.left_of(child.line, child.age)
-    descent.reap_orphans(found)
+    found = process_tree.left_of(child.line, child.age)
+    process_tree.reap_orphans(found)
     return [one for one in found if not one.zombie]

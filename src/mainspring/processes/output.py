@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from mainspring.processes.opening import create_private
+from mainspring.processes.safe_open import create_private
 
 HEAD, TAIL = 10_000, 20_000  # bytes that are kept: with the note between them, about 8,000 tokens
 DISK = 64_000_000  # bytes of one output that are stored at most

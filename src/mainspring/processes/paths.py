@@ -2,7 +2,8 @@
 
 `resolve_path` follows every link by itself and keeps each name that the file has on the way, so that a rule can be held
 against all of them: deny if any matches, allow only if all do. What is opened later is `real`, which has no links and
-no `..` left, and whoever opens it follows none (`opening.py`): there is no second resolution that could end elsewhere.
+no `..` left, and whoever opens it follows none (`safe_open.py`): there is no second resolution that could end
+elsewhere.
 
 A name is taken as it stands: nothing is decoded, folded or expanded, except a leading `~/`.
 """

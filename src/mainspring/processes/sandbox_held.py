@@ -23,9 +23,9 @@ import time
 from collections.abc import Iterable, Mapping
 
 from mainspring.processes.bubblewrap import SandboxError
-from mainspring.processes.opening import open_folder
 from mainspring.processes.paths import PathRefused
 from mainspring.processes.programs import find_program
+from mainspring.processes.safe_open import open_folder
 
 # The odd bit tells ours from a person's, also after a power cut. We and they can write in it: only the sandbox cannot.
 MODE = 0o1755

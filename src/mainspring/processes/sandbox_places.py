@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
 from mainspring.processes.paths import Resolved, is_within
-from mainspring.processes.protected import TABLE, is_protected
+from mainspring.processes.protected_paths import TABLE, is_protected
 from mainspring.processes.sandbox_git import resolve_git_file
 from mainspring.processes.sandbox_gitlinks import find_nested_repositories
 from mainspring.processes.sandbox_held import is_ours

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from mainspring.processes.opening import create_private
+from mainspring.processes.safe_open import create_private
 
 MOST_STORED = 64 << 20  # bytes of one text
 

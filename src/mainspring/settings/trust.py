@@ -15,9 +15,9 @@ import msgspec
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
-from mainspring.processes.atomic import digest, write_atomically
-from mainspring.processes.opening import read_resolved_file
+from mainspring.processes.atomic_write import digest, write_atomically
 from mainspring.processes.paths import PathRefused, Resolved, resolve_path
+from mainspring.processes.safe_open import read_resolved_file
 from mainspring.settings.home import TRUSTED
 
 FILE, FOLDER = 0o600, 0o700

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainspring.processes.atomic import FileChanged, digest, write_atomically
-from mainspring.processes.opening import read_resolved_file
+from mainspring.processes.atomic_write import FileChanged, digest, write_atomically
 from mainspring.processes.paths import PathRefused, resolve_path
+from mainspring.processes.safe_open import read_resolved_file
 
 EXCLUDE = "info/exclude"
 LARGEST = 1 << 20  # bytes of a file with patterns

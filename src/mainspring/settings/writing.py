@@ -1,9 +1,9 @@
 """Changes to a settings file: rules, folders, the mode. What else is in it stays as it is.
 
-Whole or not at all (`processes/atomic.py`), under a lock on the file's folder, which leaves nothing behind and goes
-with its holder. Who writes without the lock, an editor say, is noticed by the content, and we begin again with that.
-A file that cannot be read is not written over. A link is followed where it leads, but not out of a folder that is not
-trusted: a repository can bring links. Only JSON is written; TOML has comments, and nothing here could keep them.
+Whole or not at all (`processes/atomic_write.py`), under a lock on the file's folder, which leaves nothing behind and
+goes with its holder. Who writes without the lock, an editor say, is noticed by the content, and we begin again with
+that. A file that cannot be read is not written over. A link is followed where it leads, but not out of a folder that is
+not trusted: a repository can bring links. Only JSON is written; TOML has comments, and nothing here could keep them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Literal, assert_never
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
-from mainspring.processes.atomic import FileChanged, digest, write_atomically
-from mainspring.processes.opening import FileMovedError, open_folder, read_resolved_file
+from mainspring.processes.atomic_write import FileChanged, digest, write_atomically
 from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
+from mainspring.processes.safe_open import FileMovedError, open_folder, read_resolved_file
 from mainspring.settings import trust, unseen
 from mainspring.settings.editing import EMPTY, edit_list, set_value
 from mainspring.settings.keys import BY_NAME, InvalidSetting, to_snake_case

@@ -21,7 +21,7 @@ from mainspring.core.value import Bundle, Value
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
-    from mainspring.processes.atomic import ReadSet
+    from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.paths import Resolved
     from mainspring.tools.gate import PolicyView
 
@@ -128,7 +128,7 @@ class Workspace:
     def read(self) -> ReadSet:
         """What was read in this session."""
         if self._read is None:
-            from mainspring.processes.atomic import ReadSet  # with the first file
+            from mainspring.processes.atomic_write import ReadSet  # with the first file
 
             self._read = ReadSet(self._read_log)
         return self._read
@@ -142,7 +142,7 @@ class Workspace:
 
     def put(self, path: Resolved, data: bytes, *, before: str | None) -> None:
         """As `write_atomically` does. What the file was is kept first, so that an end in between loses nothing."""
-        from mainspring.processes.atomic import write_atomically
+        from mainspring.processes.atomic_write import write_atomically
 
         if self.keep is not None:
             self.keep(path)

@@ -5,8 +5,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from mainspring.core.errors import ToolError
-from mainspring.processes.opening import open_listing, open_read, read_all
 from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.processes.safe_open import open_listing, open_read, read_all
 from mainspring.tools.base import ToolContext
 
 WHOLE = 10_000_000  # bytes; a file up to here is read whole, remembered, and may be edited

@@ -9,8 +9,8 @@ import re
 from contextlib import suppress
 from typing import NamedTuple
 
-from mainspring.processes.opening import open_below
 from mainspring.processes.paths import PathRefused
+from mainspring.processes.safe_open import open_below
 from mainspring.tools.glob_pattern import without_braces
 
 FILES = (".git/info/exclude", ".gitignore", ".ignore", ".rgignore")  # the later ones count for more

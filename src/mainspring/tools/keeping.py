@@ -11,9 +11,9 @@ import stat
 from collections.abc import Callable
 
 from mainspring.core.value import Bundle
-from mainspring.processes.atomic import KEPT_BITS
-from mainspring.processes.opening import open_read
+from mainspring.processes.atomic_write import KEPT_BITS
 from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.processes.safe_open import open_read
 
 _BLOCK = 1 << 20
 
@@ -51,7 +51,7 @@ def read_file_state(real: str, most: int) -> FileState:
 
 
 def _look(fd: int, most: int) -> FileState:
-    """The digest is that of the whole file, as `processes/atomic.py` makes it."""
+    """The digest is that of the whole file, as `processes/atomic_write.py` makes it."""
     from hashlib import blake2b
 
     so_far, pieces, size = blake2b(digest_size=32), list[bytes](), 0

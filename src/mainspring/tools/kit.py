@@ -85,7 +85,7 @@ class BuiltinTools:
         notes: Callable[[tuple[str, ...]], tuple[str, ...]] = tuple,
     ) -> None:
         """`env` is all that programs find, or makes it when the first one is started. `adopt`: this process is ours
-        alone, and may become the parent of what its children leave, and hide from them (`processes/subreaper.py`).
+        alone, and may become the parent of what its children leave, and hide from them (`processes/own_process.py`).
         `around` is the sandbox, `walls` says what each command may reach, `notes` which of its words are new."""
         self.place = place
         self._env = env

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.processes.atomic import digest
+from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools.aside import run_in_thread_to_end
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer

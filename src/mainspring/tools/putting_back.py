@@ -9,9 +9,9 @@ import os
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
-from mainspring.processes.atomic import FileChanged, write_atomically
-from mainspring.processes.opening import open_folder, refuse_if_moved
+from mainspring.processes.atomic_write import FileChanged, write_atomically
 from mainspring.processes.paths import Resolved, resolve_path
+from mainspring.processes.safe_open import open_folder, refuse_if_moved
 from mainspring.tools import patch
 from mainspring.tools.keeping import FileState, read_file_state
 

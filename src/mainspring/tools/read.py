@@ -15,8 +15,8 @@ from msgspec import Meta
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Image, Text
 from mainspring.core.updates import Rendering
-from mainspring.processes.opening import read_all
 from mainspring.processes.paths import Resolved
+from mainspring.processes.safe_open import read_all
 from mainspring.tools import images, pdf
 from mainspring.tools.aside import SMALL, HaltSignal, run_in_thread
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul

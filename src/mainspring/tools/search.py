@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors
-from mainspring.processes.opening import open_folder, open_read
 from mainspring.processes.paths import Resolved
+from mainspring.processes.safe_open import open_folder, open_read
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import ToolContext, Workspace
 from mainspring.tools.files import describe_missing_file

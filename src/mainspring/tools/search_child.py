@@ -13,8 +13,8 @@ import time
 from typing import NamedTuple
 
 from mainspring.processes.confined import start_confined
-from mainspring.processes.opening import open_folder
 from mainspring.processes.programs import find_program
+from mainspring.processes.safe_open import open_folder
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace
 

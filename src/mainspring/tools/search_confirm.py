@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from mainspring.processes.opening import open_below
 from mainspring.processes.paths import PathRefused
+from mainspring.processes.safe_open import open_below
 from mainspring.tools.search_child import SearchOutput
 from mainspring.tools.search_output import parse_counts, parse_groups, parse_names
 from mainspring.tools.search_request import Mode

@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from mainspring.processes.opening import open_below, open_folder, open_read, read_resolved_file
 from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
+from mainspring.processes.safe_open import open_below, open_folder, open_read, read_resolved_file
 from mainspring.tools.ignored import FILES
 
 Place = TypeVar("Place")

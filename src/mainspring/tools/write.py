@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.processes.atomic import digest
+from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools import patch
 from mainspring.tools.aside import run_in_thread_to_end

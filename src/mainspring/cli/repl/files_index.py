@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from mainspring.core.errors import ToolError
-from mainspring.processes.opening import open_folder
+from mainspring.processes.safe_open import open_folder
 from mainspring.text import strip_control_characters
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace

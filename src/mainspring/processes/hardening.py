@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from mainspring.processes.subreaper import hide_process
+from mainspring.processes.own_process import hide_process
 
 
 def harden_process() -> bool:

@@ -19,8 +19,15 @@ import stat
 from typing import NamedTuple
 
 from mainspring.processes import read_log
-from mainspring.processes.opening import descriptor_path, open_child, open_folder, open_read, read_all, refuse_if_moved
 from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.processes.safe_open import (
+    descriptor_path,
+    open_child,
+    open_folder,
+    open_read,
+    read_all,
+    refuse_if_moved,
+)
 
 MOST_REMEMBERED = 10_000  # files; the oldest is forgotten, and must then be read again before it is written
 KEPT_BITS = 0o1777

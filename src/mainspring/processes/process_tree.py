@@ -100,7 +100,7 @@ def kill_tree(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
 
 
 def reap_orphans(founds: Iterable[ProcessInfo]) -> None:
-    """Those that came to us because their parents are gone (`subreaper.py`)."""
+    """Those that came to us because their parents are gone (`own_process.py`)."""
     me = os.getpid()
     for found in founds:
         if found.zombie and found.parent == me:
