@@ -18,7 +18,7 @@ from processes.walls import LINUX, seen_folder
 
 from cli.stage import PATIENCE, Serve
 from mainspring.core.models import MODELS
-from mainspring.processes.probes import PROBES
+from mainspring.sandbox.probes import PROBES
 
 KEY = "sk-ant-api03-the-key-of-this-test"
 BEGIN = """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.stage import Done, Serve, Stage
-from mainspring.processes import landlock
+from mainspring.sandbox import landlock
 from mainspring.simulator.replies import Refuse, Say
 
 

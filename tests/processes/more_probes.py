@@ -1,4 +1,4 @@
-"""More ways out of the sandbox than `processes/probes.py` has: odd doors, races, and things that live beside us.
+"""More ways out of the sandbox than `sandbox/probes.py` has: odd doors, races, and things that live beside us.
 
 Too many for `doctor`, which wants an answer in seconds. None of them may do harm where there are no walls: they are run
 there, too, to show that they are able to get out.
@@ -6,7 +6,7 @@ there, too, to show that they are able to get out.
 
 from __future__ import annotations
 
-from mainspring.processes.probes import CLONE_NEWUSER, LIBC, Probe
+from mainspring.sandbox.probes import CLONE_NEWUSER, LIBC, Probe
 
 ROOT = "R = os.path.dirname(F['out'])\n"
 # A call by its number: on x86_64, and on the rest.

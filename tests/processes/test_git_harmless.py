@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes.git_harmless import is_harmless
+from mainspring.sandbox.git_config import is_harmless
 
 
 def git(folder: Path, *words: str) -> None:

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes import landlock_helper, sandbox_probe
-from mainspring.processes.bubblewrap import SandboxError
+from mainspring.processes import landlock_helper
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
-from mainspring.processes.landlock import (
+from mainspring.sandbox import sandbox_probe
+from mainspring.sandbox.bubblewrap import SandboxError
+from mainspring.sandbox.landlock import (
     CHANGE,
     HANDLED,
     HELPER,
@@ -30,9 +31,9 @@ from mainspring.processes.landlock import (
     Right,
     pack_rules,
 )
-from mainspring.processes.probe_field import ProbeRunner, run_one
-from mainspring.processes.probes import PROBES, Probe
-from mainspring.processes.sandbox import (
+from mainspring.sandbox.probe_field import ProbeRunner, run_one
+from mainspring.sandbox.probes import PROBES, Probe
+from mainspring.sandbox.sandbox import (
     ProbeResult,
     SandboxBackend,
     SandboxLayout,
@@ -218,8 +219,8 @@ AGENT = """
 import asyncio, sys
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
-from mainspring.processes.landlock import LandlockSandbox
-from mainspring.processes.sandbox import SandboxLayout
+from mainspring.sandbox.landlock import LandlockSandbox
+from mainspring.sandbox.sandbox import SandboxLayout
 base, nap = sys.argv[1:]
 walls = LandlockSandbox(sys.executable, SandboxLayout((f"{base}/work",), f"{base}/temp", f"{base}/state"))
 job = ProcessSpec(("/bin/bash", "-c", f"touch started; exec sleep {nap}"), f"{base}/work", {"PATH": "/bin"},
@@ -292,7 +293,7 @@ def test_without_landlock_nothing_runs_and_it_is_said(yard: Yard) -> None:
     assert (ended.returncode, ended.stderr) == (125, "mainspring-landlock: this kernel has no landlock\n")
     assert yard.names() == []
     asks = (
-        "import sys; from mainspring.processes.sandbox_probe import *; print(probe_sandbox(sys.argv[1], "
+        "import sys; from mainspring.sandbox.sandbox_probe import *; print(probe_sandbox(sys.argv[1], "
         "kinds=tuple(SandboxBackend)[1:]))"
     )
     asked = subprocess.run(

@@ -10,8 +10,8 @@ import pytest
 from tiers import parametrize_few
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.processes.probe_field import ProbeRunner, run_one
-from mainspring.processes.probes import PROBES, Probe
+from mainspring.sandbox.probe_field import ProbeRunner, run_one
+from mainspring.sandbox.probes import PROBES, Probe
 from processes.more_probes import MORE
 from processes.test_probes import AS, USERS
 from processes.walls import LINUX, bubblewrap, python_for, seen_folder

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes import sandbox_probe
-from mainspring.processes.bubblewrap import SandboxError, SandboxPathAccess
 from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox import ProbeResult, Sandbox, SandboxLayout, SandboxLevel, decide_status
-from mainspring.processes.sandbox_held import MODE, is_ours
-from mainspring.processes.sandbox_places import BARE, HELD, SETTLED, Seen, scan_workspace
+from mainspring.sandbox import sandbox_probe
+from mainspring.sandbox.bubblewrap import SandboxError, SandboxPathAccess
+from mainspring.sandbox.paths import BARE, HELD, SETTLED, Seen, scan_workspace
+from mainspring.sandbox.placeholders import MODE, is_ours
+from mainspring.sandbox.sandbox import ProbeResult, Sandbox, SandboxLayout, SandboxLevel, decide_status
 from processes.traces import descriptors, new_nap, until, with_word
 from processes.walls import ENV, LINUX, Box, seen_folder
 
@@ -265,7 +265,7 @@ AGENT = """
 import asyncio, sys
 from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox import SandboxLayout, Sandbox
+from mainspring.sandbox.sandbox import SandboxLayout, Sandbox
 program, base, nap = sys.argv[1:]
 async def main():
     sandbox = Sandbox(program, SandboxLayout((f"{base}/work",), f"{base}/temp", f"{base}/state"))
@@ -350,7 +350,7 @@ def test_without_user_namespaces_it_says_so(box: Box) -> None:
     """As in a container that has none: really switched off, in a namespace of its own."""
     home = box.base / "home"
     home.mkdir()
-    asks = "import sys; from mainspring.processes.sandbox_probe import probe_sandbox; print(probe_sandbox(sys.argv[1]))"
+    asks = "import sys; from mainspring.sandbox.sandbox_probe import probe_sandbox; print(probe_sandbox(sys.argv[1]))"
     script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     ended = subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-c", asks, str(home)],

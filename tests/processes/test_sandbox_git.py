@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.processes.sandbox_git import FILES, FOLDERS, git_environment, open_room
-from mainspring.processes.sandbox_gitlinks import find_nested_repositories
-from mainspring.processes.sandbox_held import is_our_file
+from mainspring.sandbox.git import FILES, FOLDERS, git_environment, open_room
+from mainspring.sandbox.placeholders import is_our_file
+from mainspring.sandbox.sandbox_gitlinks import find_nested_repositories
 from processes.traces import until, with_word
 from processes.walls import ENV, LINUX, NOBODY, Box, seen_folder
 
@@ -250,7 +250,7 @@ AGENT = """
 import asyncio, sys
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox import SandboxLayout, Sandbox
+from mainspring.sandbox.sandbox import SandboxLayout, Sandbox
 program, base = sys.argv[1:]
 sandbox = Sandbox(program, SandboxLayout((f"{base}/work",), f"{base}/temp", f"{base}/state"))
 argv = ("/bin/bash", "-c", "touch started; sleep 100")

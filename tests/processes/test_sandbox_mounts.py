@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes import sandbox_held
-from mainspring.processes.bubblewrap import BubblewrapProfile, SandboxPath, SandboxPathAccess, bubblewrap_arguments
 from mainspring.processes.children import Children, ProcessResult
-from mainspring.processes.sandbox_git_left import move_aside
-from mainspring.processes.sandbox_mounts import REFUSED, Mount, check_before, escape_mount_path, find_mount_sources
+from mainspring.sandbox import placeholders
+from mainspring.sandbox.bubblewrap import BubblewrapProfile, SandboxPath, SandboxPathAccess, bubblewrap_arguments
+from mainspring.sandbox.git_quarantine import move_aside
+from mainspring.sandbox.sandbox_mounts import REFUSED, Mount, check_before, escape_mount_path, find_mount_sources
 from processes.steps import snapshot
 from processes.walls import ENV, LINUX, Box, seen_folder
 
@@ -117,7 +117,7 @@ def test_what_is_moved_aside_or_held_is_not_reached_through_a_link(base: Path) -
     (base / "out/.git").mkdir()
     (base / "work/d").symlink_to(base / "out")
     assert "could not be moved away" in move_aside(f"{base}/work/d/.git", "it", f"{base}/aside")
-    held = sandbox_held.Placeholders(f"{base}/work", str(base))
+    held = placeholders.Placeholders(f"{base}/work", str(base))
     assert held.hold([f"{base}/work/d/.mcp.json"]) == set()
     held.release()
     held.close()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.processes.sandbox import Sandbox
-from mainspring.processes.sandbox_outer import OuterRepository, find_outer_repository
+from mainspring.sandbox.sandbox import Sandbox
+from mainspring.sandbox.sandbox_outer import OuterRepository, find_outer_repository
 from processes.test_sandbox_git import NAMES, TRIES, code_of, git, in_room, renaming, tree
 from processes.walls import LINUX, NOBODY, Box, seen_folder
 

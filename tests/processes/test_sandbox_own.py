@@ -11,18 +11,11 @@ from pathlib import Path
 import pytest
 from tiers import parametrize_few
 
-from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import SandboxAccess
-from mainspring.processes.probe_field import ProbeRunner, run_one
-from mainspring.processes.probes import PROBES, Probe
-from mainspring.processes.sandbox import (
-    ProbeResult,
-    Sandbox,
-    SandboxBackend,
-    SandboxLayout,
-    SandboxRunner,
-    build_sandbox,
-)
+from mainspring.sandbox.bubblewrap import SandboxError
+from mainspring.sandbox.probe_field import ProbeRunner, run_one
+from mainspring.sandbox.probes import PROBES, Probe
+from mainspring.sandbox.sandbox import ProbeResult, Sandbox, SandboxBackend, SandboxLayout, SandboxRunner, build_sandbox
 from processes.walls import LINUX, Box, bubblewrap, seen_folder
 
 pytestmark = LINUX

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes.children import Children
-from mainspring.processes.proxy_connect import HEAD, AllowedHost, Gate, HostRefusedError, SandboxProxy
-from mainspring.processes.proxy_namespace import ProxyNetwork
-from mainspring.processes.sandbox import Sandbox
+from mainspring.sandbox.proxy import HEAD, AllowedHost, Gate, HostRefusedError, SandboxProxy
+from mainspring.sandbox.proxy_namespace import ProxyNetwork
+from mainspring.sandbox.sandbox import Sandbox
 from processes.traces import descriptors, until, with_word
 from processes.walls import LINUX, Box, seen_folder
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.children import Children
-from mainspring.processes.sandbox_git_links import find_git_links
+from mainspring.sandbox.bubblewrap import SandboxError
+from mainspring.sandbox.sandbox_git_links import find_git_links
 from processes.test_sandbox_git import NAMES, git
 from processes.traces import until
 from processes.walls import ENV, LINUX, Box, seen_folder

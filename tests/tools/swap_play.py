@@ -35,8 +35,8 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.environment import child_environment
-from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 from mainspring.providers.scripted import Scripted
+from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 from mainspring.tools.base import Workspace
 from mainspring.tools.gate import PermissionChecker, RuleText
 from mainspring.tools.hands import Toolset

@@ -16,7 +16,7 @@ from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
 from mainspring.permissions.rules import parse_rules
 from mainspring.processes.paths import resolve_path
-from mainspring.processes.proxy_connect import AllowedHost, Gate, SandboxProxy
+from mainspring.sandbox.proxy import AllowedHost, Gate, SandboxProxy
 from mainspring.web.reach import names_host, proxy_gate
 from web.test_target import READ, REFUSED
 

@@ -20,8 +20,8 @@ from mainspring.settings.values import SandboxOptions as Wanted
 if TYPE_CHECKING:
     from mainspring.permissions.policy import PermissionPolicy
     from mainspring.processes.child import ProcessSpec, SandboxAccess
-    from mainspring.processes.proxy_namespace import ProxyNetwork
-    from mainspring.processes.sandbox import NetworkAccess, SandboxLevel, SandboxRunner, SandboxStatus
+    from mainspring.sandbox.proxy_namespace import ProxyNetwork
+    from mainspring.sandbox.sandbox import NetworkAccess, SandboxLevel, SandboxRunner, SandboxStatus
 
 TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
 # Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
@@ -62,8 +62,8 @@ class SessionSandbox:
     def standing(self) -> SandboxStatus:
         """What is in force. Asked for the first time, it may take a moment."""
         if self._standing is None:
-            from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
-            from mainspring.processes.sandbox_probe import probe_sandbox
+            from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
+            from mainspring.sandbox.sandbox_probe import probe_sandbox
             from mainspring.sessions.places import make_folder
 
             ground, wanted = self._ground, self._ground.wanted
@@ -98,8 +98,8 @@ class SessionSandbox:
         """The way to the network, for those who listed domains; the others have none in there."""
         if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
             return
-        from mainspring.processes.proxy_connect import SandboxProxy
-        from mainspring.processes.proxy_namespace import ProxyNetwork
+        from mainspring.sandbox.proxy import SandboxProxy
+        from mainspring.sandbox.proxy_namespace import ProxyNetwork
         from mainspring.web.reach import proxy_gate
 
         gate = proxy_gate(self.policy, self._ground.wanted.domains)
@@ -159,7 +159,7 @@ class SessionSandbox:
                 os.rmdir(os.path.dirname(self._temp))  # noqa: PTH106, PTH120  # pathlib takes 8 ms to load
 
     def _build(self) -> SandboxRunner:
-        from mainspring.processes.sandbox import SandboxLayout, build_sandbox
+        from mainspring.sandbox.sandbox import SandboxLayout, build_sandbox
 
         ground = self._ground
         state = self._state_folder()
@@ -254,7 +254,7 @@ def is_of_user(folder: str) -> bool:
 
 
 def no_writable_folder_error(error: OSError) -> UsageError:
-    from mainspring.processes.bubblewrap import SandboxError
+    from mainspring.sandbox.bubblewrap import SandboxError
 
     return SandboxError(
         f"the sandbox has no folder that it can write ({error.strerror}: '{error.filename}'), so no command is run. "
@@ -268,7 +268,7 @@ def is_required(wanted: Wanted) -> bool:
 
 
 def level_of(wanted: Wanted) -> SandboxLevel:
-    from mainspring.processes.sandbox import SandboxLevel
+    from mainspring.sandbox.sandbox import SandboxLevel
 
     if is_required(wanted):
         return SandboxLevel.REQUIRED

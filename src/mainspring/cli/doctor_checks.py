@@ -24,12 +24,12 @@ from mainspring.agent.sandbox import level_of
 from mainspring.agent.slips import slips_in_rules
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.processes.bubblewrap import TEMPORARY
 from mainspring.processes.hardening import harden_process
 from mainspring.processes.paths import is_within
-from mainspring.processes.probes import PROBES
 from mainspring.processes.programs import find_program
-from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
+from mainspring.sandbox.bubblewrap import TEMPORARY
+from mainspring.sandbox.probes import PROBES
+from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
 from mainspring.secrets.sources import HELPER, NONE, KeyRequest, find_key, list_present_keys
 from mainspring.sessions.places import make_folder
 from mainspring.settings.values import ProblemKind, Settings
@@ -248,7 +248,7 @@ def is_asked_here(here: DoctorContext) -> bool:
 
 def check_sandbox(here: DoctorContext) -> Findings:
     """Its level, and every way out of it that we know, tried."""
-    from mainspring.processes.sandbox_probe import probe_sandbox
+    from mainspring.sandbox.sandbox_probe import probe_sandbox
 
     wanted = level_of(here.settings.sandbox)
     if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
@@ -284,7 +284,7 @@ def run_sandbox_probes(program: str, home: str, kind: SandboxBackend) -> Finding
         way_out = "set MAINSPRING_HOME to a folder that is not temporary"
         yield Finding("probes", CheckState.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
         return
-    from mainspring.processes.probe_field import ProbeOutcome, ProbeRunner, run_one
+    from mainspring.sandbox.probe_field import ProbeOutcome, ProbeRunner, run_one
 
     tried = [probe for probe in PROBES if probe.landlock or kind is not SandboxBackend.LANDLOCK]
     with tempfile.TemporaryDirectory(dir=home, prefix="doctor-") as base, ThreadPoolExecutor(AT_ONCE) as pool:

@@ -36,7 +36,7 @@ class ProcessLimits(NamedTuple):
 
 
 class SandboxAccess(StrEnum):
-    """What a job may reach (`sandbox.py`), where there is a sandbox."""
+    """What a job may reach (`sandbox/sandbox.py`), where there is a sandbox."""
 
     NONE = "none"  # all that we may: our own programs, and what a person has let out
     USUAL = "usual"

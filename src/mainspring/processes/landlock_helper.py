@@ -1,8 +1,8 @@
 """Walls by landlock and a filter of system calls, put around itself before it becomes the command (security X4).
 
 A program by itself, started with `python -I -S`: it imports nothing of ours and as little as possible of Python's. Its
-arguments: a descriptor with the rules (`landlock.py` writes them), our number, the variable LC_CTYPE, and the command.
-If anything fails, the command is not run.
+arguments: a descriptor with the rules (`sandbox/landlock.py` writes them), our number, the variable LC_CTYPE, and the
+command. If anything fails, the command is not run.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from msgspec.structs import replace
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
-from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.marks import new_mark
 from mainspring.processes.output import DISK, OutputSizes, StoredOutputs
 from mainspring.processes.programs import find_program
+from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.secrets.held import SecretMask
 from mainspring.tools.background import BackgroundCommands
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Trait, Workspace, without_nul

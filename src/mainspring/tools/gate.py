@@ -241,7 +241,7 @@ def asks_git_here(asked: PermissionRequest) -> bool:
     command = str(asked.input.get("command", ""))
     if "git" not in command or any(word in command for word in ELSEWHERE):
         return False
-    from mainspring.processes.git_harmless import is_harmless
+    from mainspring.sandbox.git_config import is_harmless
 
     return is_harmless(asked.cwd)
 

@@ -17,7 +17,7 @@ from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequ
 from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
 from mainspring.processes.addresses import is_public
 from mainspring.processes.paths import resolve_path
-from mainspring.processes.proxy_connect import AllowedHost, Gate, HostRefusedError
+from mainspring.sandbox.proxy import AllowedHost, Gate, HostRefusedError
 
 NEAR_ENDS = (".localhost", ".local", ".internal", ".home.arpa", ".lan")  # of names that nobody can register
 

@@ -16,10 +16,10 @@ import subprocess
 import sys
 from types import TracebackType
 
-from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.programs import find_program
-from mainspring.processes.proxy_connect import SandboxProxy
-from mainspring.processes.sandbox import NetworkAccess
+from mainspring.sandbox.bubblewrap import SandboxError
+from mainspring.sandbox.proxy import SandboxProxy
+from mainspring.sandbox.sandbox import NetworkAccess
 
 SECONDS = 10.0  # for something that takes 30 ms
 NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mainspring.processes.child import ProcessSpec, SandboxAccess
-from mainspring.processes.probes import HEAD, Probe
-from mainspring.processes.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
-from mainspring.processes.sandbox_held import is_our_file, is_ours
+from mainspring.sandbox.placeholders import is_our_file, is_ours
+from mainspring.sandbox.probes import HEAD, Probe
+from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 
 SECONDS = 20.0  # for one probe; it takes some 50 ms
 ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}

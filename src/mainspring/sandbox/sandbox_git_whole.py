@@ -1,4 +1,4 @@
-"""That a repository is still one after a command in the git room (`sandbox_git.py`).
+"""That a repository is still one after a command in the git room (`git.py`).
 
 Without a `HEAD` that git understands, `objects` or `refs`, git passes a `.git` over, and takes whatever poses as a
 repository beside or above it. So what was one stays one: it is put back as it was.
@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 
-from mainspring.processes.sandbox_git import read_small_file
+from mainspring.sandbox.git import read_small_file
 
 HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
 LONGEST = 4_096  # bytes of a `HEAD`

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mainspring.processes.paths import is_within
-from mainspring.processes.sandbox_git import FILES, FOLDERS, read_small_file
-from mainspring.processes.sandbox_git_left import move_aside
+from mainspring.sandbox.git import FILES, FOLDERS, read_small_file
+from mainspring.sandbox.git_quarantine import move_aside
 
 # What `git init` and `git config` of a name may change.
 FREE: dict[bytes, frozenset[bytes]] = {

@@ -1,4 +1,4 @@
-"""What is held is no concern of git's: for it, the held folders are ignored ones (`sandbox_held.py`).
+"""What is held is no concern of git's: for it, the held folders are ignored ones (`placeholders.py`).
 
 Git does not see empty folders, but `git clean -d` and `git stash -u` remove them, fail at ours, and leave their work
 half done. So in the git room `info/exclude` shows a file of ours: the repository's own lines, and then these folders.
@@ -14,10 +14,10 @@ import os
 import re
 from collections.abc import Iterable
 
-from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
 from mainspring.processes.paths import is_within
-from mainspring.processes.sandbox_git import read_small_file
-from mainspring.processes.sandbox_gitlinks import iter_working_trees
+from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
+from mainspring.sandbox.git import read_small_file
+from mainspring.sandbox.sandbox_gitlinks import iter_working_trees
 
 NAME = "info/exclude"
 SPECIAL = re.compile(rb"([\\*?\[\]!# ])")

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from mainspring.processes.sandbox_git import find_worktrees, read_small_file
+from mainspring.sandbox.git import find_worktrees, read_small_file
 
 MODE = b"\0\0\xe0\0"  # 160000, as the index holds it
 FIRST = 12  # where the first entry begins

@@ -2,7 +2,7 @@
 
 A mount needs something to be mounted on, so what must not be made has to be there. It is an empty folder, also for a
 file: git does not see empty folders, so no `git add -A` takes them along. Only within `.git`, where git minds, it is a
-file (`sandbox_git.py`). They go when the last command has ended, and when we are killed: a shell outside waits for the
+file (`git.py`). They go when the last command has ended, and when we are killed: a shell outside waits for the
 end of its input, which only we hold, and removes them then. It has no rights but ours, and removes nothing but empty
 folders and small files with the odd bit.
 
@@ -22,10 +22,10 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping
 
-from mainspring.processes.bubblewrap import SandboxError
 from mainspring.processes.paths import PathRefused
 from mainspring.processes.programs import find_program
 from mainspring.processes.safe_open import open_folder
+from mainspring.sandbox.bubblewrap import SandboxError
 
 # The odd bit tells ours from a person's, also after a power cut. We and they can write in it: only the sandbox cannot.
 MODE = 0o1755

@@ -3,7 +3,7 @@
 What is mounted on cannot be removed, renamed or replaced, so a protected place is mounted on itself, read-only. But the
 folder around it can still be renamed, with all that is in it, to make room for another: so each folder on the way to it
 is mounted on itself, too. A link cannot be mounted on; there the folder around it is read-only, and each thing in it is
-writable by itself. A missing place is made, as an empty folder, while the sandbox is open (`sandbox_held.py`).
+writable by itself. A missing place is made, as an empty folder, while the sandbox is open (`placeholders.py`).
 
 The search goes a few folders deep and is bounded: it is made before every command. All that the table protects counts
 at the top of a workspace; deeper only what makes a repository or configures us, since each place costs a mount.
@@ -16,13 +16,13 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
 from mainspring.processes.paths import Resolved, is_within
 from mainspring.processes.protected_paths import TABLE, is_protected
-from mainspring.processes.sandbox_git import resolve_git_file
-from mainspring.processes.sandbox_gitlinks import find_nested_repositories
-from mainspring.processes.sandbox_held import is_ours
-from mainspring.processes.sandbox_outer import OuterRepository, find_outer_repository
+from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
+from mainspring.sandbox.git import resolve_git_file
+from mainspring.sandbox.placeholders import is_ours
+from mainspring.sandbox.sandbox_gitlinks import find_nested_repositories
+from mainspring.sandbox.sandbox_outer import OuterRepository, find_outer_repository
 
 # Missing at the top of a workspace, these are kept from being made: the next tool that is started there obeys them.
 # Not all of the table: an empty folder in the place of `uv.toml` or `.npmrc` stops the programs that read it.

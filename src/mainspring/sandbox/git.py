@@ -3,8 +3,8 @@
 Hooks of the repository run in there as well, and they run the project's own scripts, so whoever is in the room is not
 trusted: what git runs or obeys later stays as it is. What exists is mounted on itself, read-only. What is missing is
 made for as long as the command runs, in a form that git reads as nothing: an empty folder, an empty file, or a
-`commondir` that says "here" (`sandbox_held.py`). What a command may make anew, worktrees, submodules, a rebase that is
-not done yet, is looked at when it has ended (`sandbox_git_left.py`). Which places lead to code, and how, is in
+`commondir` that says "here" (`placeholders.py`). What a command may make anew, worktrees, submodules, a rebase that is
+not done yet, is looked at when it has ended (`git_quarantine.py`). Which places lead to code, and how, is in
 docs/decisions/0016.
 """
 
@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
-from mainspring.processes.sandbox_held import is_our_file, is_ours
+from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
+from mainspring.sandbox.placeholders import is_our_file, is_ours
 
 # What leads to code in the folder of a repository, and what stands in for it when it is missing.
 FOLDERS = ("hooks", "branches", "remotes")

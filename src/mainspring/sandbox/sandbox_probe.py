@@ -16,10 +16,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from mainspring.processes import bubblewrap
 from mainspring.processes.child import ProcessSpec
 from mainspring.processes.programs import find_program
-from mainspring.processes.sandbox import ProbeResult, Sandbox, SandboxBackend, SandboxLayout, make_scratch_folders
+from mainspring.sandbox import bubblewrap
+from mainspring.sandbox.sandbox import ProbeResult, Sandbox, SandboxBackend, SandboxLayout, make_scratch_folders
 
 FILE = "sandbox.json"
 SECONDS = 10.0  # for something that takes 10 ms
@@ -55,7 +55,7 @@ def probe_sandbox(
     )
     if answer.program is not None or SandboxBackend.LANDLOCK not in kinds or sys.platform != "linux":
         return answer
-    from mainspring.processes.landlock import find_landlock_problem
+    from mainspring.sandbox.landlock import find_landlock_problem
 
     wrong = find_landlock_problem(home)
     if wrong:

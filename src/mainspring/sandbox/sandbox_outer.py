@@ -1,6 +1,6 @@
 """The repository that a working folder belongs to, where that lies outside of the folder: above it, or behind a file.
 
-The git room opens it as any other (`sandbox_git.py`): all else out there stays read-only. It is the one that git itself
+The git room opens it as any other (`git.py`): all else out there stays read-only. It is the one that git itself
 would take, and only if it is beyond doubt the person's own: it belongs to our user, and if a file `.git` leads to it,
 as for worktrees and submodules, it names this place in return. An archive that brings such a file opens nothing.
 """
@@ -14,11 +14,11 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mainspring.processes.bubblewrap import TEMPORARY
 from mainspring.processes.paths import is_within
-from mainspring.processes.sandbox_git import POINTER, is_repository, read_git_pointer, read_small_file
-from mainspring.processes.sandbox_gitlinks import WORKTREE
-from mainspring.processes.sandbox_held import is_ours
+from mainspring.sandbox.bubblewrap import TEMPORARY
+from mainspring.sandbox.git import POINTER, is_repository, read_git_pointer, read_small_file
+from mainspring.sandbox.placeholders import is_ours
+from mainspring.sandbox.sandbox_gitlinks import WORKTREE
 
 DEEPEST = 64  # folders above
 

@@ -14,19 +14,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 
-from mainspring.processes import (
-    sandbox_git,
-    sandbox_git_again,
-    sandbox_git_left,
-    sandbox_git_whole,
-    sandbox_ignored,
-)
-from mainspring.processes.bubblewrap import SandboxPath, SandboxPathAccess
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.paths import is_within
-from mainspring.processes.sandbox_git import GitProfile
-from mainspring.processes.sandbox_held import Placeholders, is_our_file, is_ours
-from mainspring.processes.sandbox_places import BARE, Seen, WorkspacePaths, first_missing, scan_workspace
+from mainspring.sandbox import git, git_quarantine, sandbox_git_again, sandbox_git_whole, sandbox_ignored
+from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
+from mainspring.sandbox.git import GitProfile
+from mainspring.sandbox.paths import BARE, Seen, WorkspacePaths, first_missing, scan_workspace
+from mainspring.sandbox.placeholders import Placeholders, is_our_file, is_ours
 
 
 class SandboxRunState:
@@ -38,7 +32,7 @@ class SandboxRunState:
         self.writable = (*folders, *more)
         self.aside = f"{os.path.realpath(state)}/aside"
         self.held = {folder: Placeholders(folder, state) for folder in folders}  # repositories come later
-        self.bare = {folder for folder in folders if sandbox_git.is_repository(folder)}  # a person's own
+        self.bare = {folder for folder in folders if git.is_repository(folder)}  # a person's own
         self.seen: Seen = {}
         self.at_work: Counter[str] = Counter()  # repositories that are open now, with how many work in them
         self.remade: set[str] = set()  # those whose configuration is open: for one command alone
@@ -99,7 +93,7 @@ class SandboxRun:
         """What is different for git."""
         if not self._is_git:
             return {}
-        added = sandbox_git.git_environment(env)
+        added = git.git_environment(env)
         if self._walls is SandboxAccess.INIT:
             added["PATH"] = sandbox_git_again.path_of(env, self._shared.writable)
         return added
@@ -149,7 +143,7 @@ class SandboxRun:
         room = self._open_safely(repositories)
         if room.opened:
             # What is called last is done first: it must be a repository again before it is looked at.
-            self._stack.callback(self._look_after, room, sandbox_git_left.snapshot_repositories(room))
+            self._stack.callback(self._look_after, room, git_quarantine.snapshot_repositories(room))
             self._stack.callback(self._put_back, sandbox_git_whole.read_heads(room.opened))
         return room
 
@@ -159,7 +153,7 @@ class SandboxRun:
         busy = [path for path in repositories if path in shared.remade]
         self._notes += [f"'{path}' can only be read while 'git init' is at work in it: try again" for path in busy]
         free = [path for path in repositories if path not in busy]
-        room = sandbox_git.open_room(free)
+        room = git.open_room(free)
         self._notes += room.notes
         files = {**room.files, **self._no_excludes(room.opened)}
         held = set[str]()
@@ -189,7 +183,7 @@ class SandboxRun:
     def _open_whole(self, repositories: list[str]) -> GitProfile:
         """With what leads to code: for git itself, and nobody else (`sandbox_git_again.py`)."""
         shared = self._shared
-        room = sandbox_git.open_whole(repositories)
+        room = git.open_whole(repositories)
         self._notes += room.notes
         self._count(room.opened)
         shared.remade.update(room.opened)
@@ -224,16 +218,16 @@ class SandboxRun:
     def _keep_from_posing(self, folder: str) -> None:
         """With `HEAD`, `objects` and `refs` a folder is a repository for git as soon as its `.git` is none."""
         shared, head = self._shared, f"{folder}/HEAD"  # a folder of that name is ours, and held
-        if folder not in shared.bare and not os.path.isdir(head) and sandbox_git.is_repository(folder):
+        if folder not in shared.bare and not os.path.isdir(head) and git.is_repository(folder):
             words = f"'{head}' makes the folder a repository in git's eyes"
-            self._notes.append(sandbox_git_left.move_aside(head, words, shared.aside))
+            self._notes.append(git_quarantine.move_aside(head, words, shared.aside))
 
-    def _look_after(self, room: GitProfile, before: sandbox_git_left.RepositoryBefore) -> None:
-        self._notes += sandbox_git_left.take_away(room, before, self._shared.aside, self._shared.writable)
+    def _look_after(self, room: GitProfile, before: git_quarantine.RepositoryBefore) -> None:
+        self._notes += git_quarantine.take_away(room, before, self._shared.aside, self._shared.writable)
 
     def _look_at_new(self, folder: str, *, alone: bool) -> None:
         """There was no repository. `alone`: nor in any other working folder."""
-        made = sandbox_git_left.look_at_new(f"{folder}/.git", self._shared.aside, self._shared.writable)
+        made = git_quarantine.look_at_new(f"{folder}/.git", self._shared.aside, self._shared.writable)
         if made is not None:
             self._notes += made
         elif alone:
@@ -244,7 +238,7 @@ class SandboxRun:
         for path in paths:
             if os.path.lexists(path) and not is_ours(path):
                 words = f"'{path}' is new, and is obeyed by programs that are started here"
-                self._notes.append(sandbox_git_left.move_aside(path, words, self._shared.aside))
+                self._notes.append(git_quarantine.move_aside(path, words, self._shared.aside))
 
     def _put_back(self, heads: Mapping[str, bytes]) -> None:
         self._notes += sandbox_git_whole.put_back(heads)

@@ -5,8 +5,8 @@
 
 Whether there is one is settled at the start (`decide_status`), said, and not changed behind anybody's back: a command
 that cannot get its walls is not run. Permissions are not decided here; the sandbox does not replace them. What the
-walls are is in `bubblewrap.py`, what is read-only in `sandbox_places.py`, what is done for one command and after it in
-`sandbox_visit.py`, whether the walls stand in `sandbox_probe.py`.
+walls are is in `bubblewrap.py`, what is read-only in `paths.py`, what is done for one command and after it in
+`run.py`, whether the walls stand in `sandbox_probe.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
-from mainspring.processes import sandbox_mounts, seccomp
-from mainspring.processes.bubblewrap import (
+from mainspring.processes.child import ProcessSpec, SandboxAccess
+from mainspring.processes.paths import is_within
+from mainspring.processes.programs import find_program
+from mainspring.sandbox import sandbox_mounts, seccomp
+from mainspring.sandbox.bubblewrap import (
     TEMPORARY,
     BubblewrapProfile,
     SandboxError,
@@ -27,10 +30,7 @@ from mainspring.processes.bubblewrap import (
     bubblewrap_arguments,
     check_workspace,
 )
-from mainspring.processes.child import ProcessSpec, SandboxAccess
-from mainspring.processes.paths import is_within
-from mainspring.processes.programs import find_program
-from mainspring.processes.sandbox_visit import SandboxRun, SandboxRunState
+from mainspring.sandbox.run import SandboxRun, SandboxRunState
 
 TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
 
@@ -142,7 +142,7 @@ def build_sandbox(
         raise SandboxError(f"there is no sandbox: {standing.reason}")
     if standing.kind is SandboxBackend.BUBBLEWRAP:
         return Sandbox(standing.program, rooms, way=way)
-    from mainspring.processes.landlock import LandlockSandbox
+    from mainspring.sandbox.landlock import LandlockSandbox
 
     return LandlockSandbox(standing.program, rooms)
 

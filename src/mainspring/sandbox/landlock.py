@@ -22,15 +22,15 @@ from contextlib import ExitStack, contextmanager
 from enum import IntFlag
 from typing import NamedTuple
 
-from mainspring.processes import seccomp
-from mainspring.processes.bubblewrap import SandboxError, check_workspace
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.paths import is_within
-from mainspring.processes.sandbox import SandboxLayout, make_scratch_folders, real_temps, temp_env
-from mainspring.processes.sandbox_git_left import move_aside
-from mainspring.processes.sandbox_places import Seen, WorkspacePaths, scan_workspace
+from mainspring.sandbox import seccomp
+from mainspring.sandbox.bubblewrap import SandboxError, check_workspace
+from mainspring.sandbox.git_quarantine import move_aside
+from mainspring.sandbox.paths import Seen, WorkspacePaths, scan_workspace
+from mainspring.sandbox.sandbox import SandboxLayout, make_scratch_folders, real_temps, temp_env
 
-HELPER = os.path.join(os.path.dirname(__file__), "landlock_helper.py")
+HELPER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "processes", "landlock_helper.py")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty")
 MOST_RULES = 20_000  # some 5 us each
 

@@ -2,8 +2,8 @@
 
 Which hosts may be reached is decided by whoever makes it, with the function that decides for WebFetch too
 (security N2). A name is resolved once, its addresses are checked, and one of them is connected to
-(security N1, `addresses.py`): what is not public is refused unless a rule names the host. Nothing is read of what
-passes; nothing of ours is added to it.
+(security N1, `processes/addresses.py`): what is not public is refused unless a rule names the host. Nothing is read of
+what passes; nothing of ours is added to it.
 """
 
 from __future__ import annotations

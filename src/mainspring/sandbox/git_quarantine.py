@@ -1,4 +1,4 @@
-"""What a command in the git room left behind that leads to code (`sandbox_git.py`): taken away, and told.
+"""What a command in the git room left behind that leads to code (`git.py`): taken away, and told.
 
 It could not be kept from making these, since git makes such things itself: worktrees, submodules, and the state of a
 rebase, which may hold commands to be run. They are moved into our own folder, from where a person can take them back.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mainspring.processes.paths import is_within
-from mainspring.processes.sandbox_git import (
+from mainspring.sandbox.git import (
     FILES,
     GitProfile,
     find_submodules,
@@ -24,9 +24,9 @@ from mainspring.processes.sandbox_git import (
     read_small_file,
     resolve_git_file,
 )
-from mainspring.processes.sandbox_git_links import find_git_links
-from mainspring.processes.sandbox_gitlinks import find_nested_repositories
-from mainspring.processes.sandbox_held import is_ours, open_parent
+from mainspring.sandbox.placeholders import is_ours, open_parent
+from mainspring.sandbox.sandbox_git_links import find_git_links
+from mainspring.sandbox.sandbox_gitlinks import find_nested_repositories
 
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
 STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
