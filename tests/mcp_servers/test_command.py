@@ -142,7 +142,7 @@ def test_who_has_no_servers_does_not_pay_for_them(serve: Serve) -> None:  # noqa
     loaded = loaded_by(run, stage.folder, PYTHONPATH=os.environ.get("PYTHONPATH", ""), **environment)
     assert len(stage.requests) == 1
     assert {name for name in loaded if "mcp" in name.split(".")} == set()
-    assert not loaded & {"mainspring.settings.mcp", "anyio", "pydantic", "httpx2"}
+    assert not loaded & {"mainspring.settings.mcp_servers", "anyio", "pydantic", "httpx2"}
 
 
 # --- `mainspring mcp` -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from mainspring.agent.mcp import taken_away
 from mainspring.core.errors import UsageError
 from mainspring.permissions.rules import names_tool, parse_rule
 from mainspring.settings.keys import InvalidSetting
-from mainspring.settings.mcp import LONGEST_NAME, check_mcp_entries, check_mcp_entry
+from mainspring.settings.mcp_servers import LONGEST_NAME, check_mcp_entries, check_mcp_entry
 from mainspring.tools.mcp.naming import LONGEST, make_tool_name, normalize_server_name
 
 ODD = "ab_-.é" * 2 + " /"  # few, so that names meet

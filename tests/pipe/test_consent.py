@@ -21,8 +21,8 @@ from claude_agent_sdk.types import PermissionResult, PermissionRuleValue
 from mainspring.agent.permission_updates import update_to_change
 from mainspring.core.errors import UsageError
 from mainspring.settings import trust
+from mainspring.settings.edit import ListChange
 from mainspring.settings.values import SettingsSource
-from mainspring.settings.writing import ListChange
 from mainspring.simulator.replies import Say
 from mainspring.tools.base import Workspace
 from pipe.raw import prompt

@@ -26,7 +26,7 @@ from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import EngineSession
 from mainspring.permissions.shown import format_call_input
 from mainspring.settings import trust
-from mainspring.settings.keeping import SettingsWriter
+from mainspring.settings.persist import SettingsWriter
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval
 from mainspring.tools.base import Workspace

@@ -110,7 +110,7 @@ def test_a_call_with_one_is_refused(serve: Serve) -> None:
 
 def test_a_server_gets_what_is_its_own_in_every_session_of_a_process(tmp_path: Path) -> None:
     """The first session covers it; the second must still be able to give it."""
-    from mainspring.settings.mcp import fill_server
+    from mainspring.settings.mcp_servers import fill_server
     from mainspring.settings.values import McpEntry, SettingOrigin, SettingsSource
 
     entry = McpEntry(

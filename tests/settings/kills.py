@@ -15,9 +15,9 @@ from pathlib import Path
 
 from processes.steps import Steps, left_over
 
+from mainspring.settings.edit import ListChange, write_change
 from mainspring.settings.places import SettingsPaths
 from mainspring.settings.values import SettingsSource
-from mainspring.settings.writing import ListChange, write_change
 
 NAMES = {SettingsSource.USER: "home/settings.json", SettingsSource.LOCAL: "work/.claude/settings.local.json"}
 EXCLUDE = "work/.git/info/exclude"

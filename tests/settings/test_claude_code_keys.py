@@ -10,8 +10,8 @@ import pytest
 
 from mainspring.settings import keys
 from mainspring.settings.claude_code_keys import CLAUDE_CODE_KEYS, EARLIER, NOTHING_TO_RESTRICT, ClaudeCodeKey, Support
+from mainspring.settings.effective import format_origins
 from mainspring.settings.load import SettingsRequest
-from mainspring.settings.shown import format_origins
 from mainspring.settings.values import ProblemKind, Settings, SettingsError
 from settings.stage import Stage, texts
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.settings.editing import EMPTY, edit_list, set_value
-from mainspring.settings.reading import UnreadableSettings
+from mainspring.settings.read import UnreadableSettings
 
 ALLOW = ("permissions", "allow")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.settings.keeping import SettingsWriter
+from mainspring.settings.edit import ListChange, ModeChange
 from mainspring.settings.load import SettingsRequest
+from mainspring.settings.persist import SettingsWriter
 from mainspring.settings.values import SettingsSource
-from mainspring.settings.writing import ListChange, ModeChange
 from settings.stage import Stage
 
 RULE = ListChange("allow", ("Bash(ls)",))

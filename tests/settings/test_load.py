@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.money import NANOS_PER_USD
+from mainspring.settings.effective import format_origins
 from mainspring.settings.home import home_folder
 from mainspring.settings.keys import KEYS, NOT_OURS, SPELLINGS, to_snake_case
 from mainspring.settings.load import SettingsRequest, load_settings
-from mainspring.settings.shown import format_origins
 from mainspring.settings.values import (
     HookSetting,
     McpEntry,

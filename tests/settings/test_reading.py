@@ -12,14 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mainspring.settings.reading import (
-    DEEPEST,
-    LARGEST,
-    UnreadableSettings,
-    parse_settings_text,
-    read_file,
-    salvage_rules,
-)
+from mainspring.settings.read import DEEPEST, LARGEST, UnreadableSettings, parse_settings_text, read_file, salvage_rules
 
 numbers = st.one_of(st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
 leaves = st.one_of(st.none(), st.booleans(), numbers, st.text(max_size=10))

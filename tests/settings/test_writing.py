@@ -17,10 +17,10 @@ import pytest
 from processes.steps import Steps, left_over, names_in, open_descriptors, snapshot
 
 from mainspring.processes.paths import PathRefused
-from mainspring.settings import writing
+from mainspring.settings import edit
+from mainspring.settings.edit import Change, ListChange, ModeChange, SettingsWriteError, write_change
 from mainspring.settings.places import SettingsPaths
 from mainspring.settings.values import SettingsSource
-from mainspring.settings.writing import Change, ListChange, ModeChange, SettingsWriteError, write_change
 from settings.kills import OLD
 from settings.stage import Stage, texts
 
@@ -267,7 +267,7 @@ def test_many_processes_lose_nothing(stage: Stage) -> None:
     """Four processes with eight rules each."""
     file = stage.say("local", {"permissions": {"allow": []}, "n": 0})
     script = (
-        "import sys; from mainspring.settings.writing import *\n"
+        "import sys; from mainspring.settings.edit import *\n"
         "places, who = SettingsPaths(sys.argv[1], sys.argv[2]), sys.argv[3]\n"
         "for n in range(8): write_change(places, SettingsSource.LOCAL, ListChange('allow', (f'{who}-{n}',)))"
     )
@@ -349,7 +349,7 @@ def test_the_folder_is_one_that_a_sandbox_holds(stage: Stage) -> None:
 
 
 def test_a_lock_that_is_never_let_go(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "PATIENCE", 0.05)
+    monkeypatch.setattr(edit, "PATIENCE", 0.05)
     file = stage.say("local", "{}")
     fd = os.open(file.parent, os.O_RDONLY)
     try:

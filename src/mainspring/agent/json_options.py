@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.agent.options import OptionError, Spell
-from mainspring.settings.reading import UnreadableSettings, parse_settings_text
+from mainspring.settings.read import UnreadableSettings, parse_settings_text
 
 
 def read_option(option: str, said: str, spell: Spell) -> str | dict[str, Any]:

@@ -25,7 +25,7 @@ from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.named import secrets_in
 from mainspring.settings.home import home_folder
 from mainspring.settings.keys import InvalidSetting, check_table
-from mainspring.settings.mcp import (
+from mainspring.settings.mcp_servers import (
     ANYWHERE,
     FIELDS,
     FILE,
@@ -36,8 +36,8 @@ from mainspring.settings.mcp import (
     fill_server,
     filled_secrets,
 )
-from mainspring.settings.mcp_rules import explain_server_refusal
-from mainspring.settings.reading import UnreadableSettings, parse_settings_text, read_file
+from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
+from mainspring.settings.restrictions import explain_server_refusal
 from mainspring.settings.values import McpEntry, McpServer, McpSettings, SettingOrigin, Settings, SettingsSource
 from mainspring.tools.mcp.naming import START
 from mainspring.tools.mcp.prompts import fill_prompt_arguments, format_prompt_hint

@@ -21,7 +21,7 @@ from mainspring.agent.rights import AUTO, BYPASS, expand_home
 from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
 from mainspring.engine.session import EngineSession
-from mainspring.settings.keeping import PersistReport, SettingsWriter
+from mainspring.settings.persist import PersistReport, SettingsWriter
 from mainspring.settings.values import SettingsSource
 from mainspring.tools.base import Workspace
 from mainspring.tools.gate import PermissionChecker
@@ -29,7 +29,7 @@ from mainspring.tools.gate import PermissionChecker
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
     from mainspring.permissions.rules import Behavior
-    from mainspring.settings.writing import Change
+    from mainspring.settings.edit import Change
 
 DESTINATIONS = {
     "userSettings": SettingsSource.USER,
@@ -68,7 +68,7 @@ class PermissionUpdates:
 
     async def keep_rules(self, rules: tuple[str, ...], source: SettingsSource = SettingsSource.LOCAL) -> PersistReport:
         """For later sessions, in a settings file. Raises `UsageError` where nothing can be kept."""
-        from mainspring.settings.writing import ListChange
+        from mainspring.settings.edit import ListChange
 
         if self._keeper is None:
             raise UsageError("nothing of this session outlasts it")
@@ -178,7 +178,7 @@ def permission_updates(
 
 def update_to_change(update: dict[str, Any], source: SettingsSource, place: Workspace) -> Change:
     """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
-    from mainspring.settings.writing import ListChange, ModeChange
+    from mainspring.settings.edit import ListChange, ModeChange
 
     match update.get("type"):
         case "setMode":
@@ -202,7 +202,7 @@ def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Chan
     """One that nobody can read would be complained of at every start, and may stand for one that takes rights away:
     then none of them is written."""
     from mainspring.permissions.rules import RuleError, parse_rule
-    from mainspring.settings.writing import ListChange
+    from mainspring.settings.edit import ListChange
 
     if behavior == "deny" and kind == "removeRules":
         raise UsageError(DENY_STAYS)

@@ -16,8 +16,8 @@ from mainspring.engine.shared import EnginePolicy
 from mainspring.processes.paths import resolve_path
 from mainspring.secrets.redaction import redact
 from mainspring.settings import trust as trusted
+from mainspring.settings.effective import format_origins
 from mainspring.settings.home import home_folder
-from mainspring.settings.shown import format_origins
 from mainspring.settings.values import ProblemKind
 
 

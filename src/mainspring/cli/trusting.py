@@ -86,7 +86,7 @@ def list_untrusted_servers(talk: TerminalSession) -> list[str]:
     if not os.path.lexists(path) or (sources is not None and "project" not in sources):
         return []
     from mainspring.agent.mcp import names_in
-    from mainspring.settings.reading import UnreadableSettings, parse_settings_text, read_file
+    from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
 
     try:
         data = read_file(path)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from msgspec.structs import replace
 
+from mainspring.settings.effective import fill_effective
 from mainspring.settings.keys import (
     BY_NAME,
     EFFORTS,
@@ -22,7 +23,6 @@ from mainspring.settings.keys import (
 )
 from mainspring.settings.layers import SettingsLayer, Values, environment_layers, file_layers, option_layer
 from mainspring.settings.places import SettingsPaths
-from mainspring.settings.shown import fill_effective
 from mainspring.settings.values import (
     ApiSettings,
     FeatureSettings,

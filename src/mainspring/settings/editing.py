@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from mainspring.settings.reading import LocatedJson, UnreadableSettings, line_and_column, read_located
+from mainspring.settings.read import LocatedJson, UnreadableSettings, line_and_column, read_located
 
 EMPTY = "{}\n"
 

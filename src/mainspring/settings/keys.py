@@ -262,13 +262,13 @@ def _model(name: str, entry: dict[str, object]) -> ModelEntry:
 
 
 def mcp_servers(value: object) -> CheckedValue:
-    from mainspring.settings.mcp import check_mcp_entries  # who has none does not pay for it
+    from mainspring.settings.mcp_servers import check_mcp_entries  # who has none does not pay for it
 
     return check_mcp_entries(value)
 
 
 def managed_mcp_servers(value: object) -> CheckedValue:
-    from mainspring.settings.mcp import check_mcp_entries
+    from mainspring.settings.mcp_servers import check_mcp_entries
 
     return check_mcp_entries(value, ("http", "sse"))
 

@@ -27,7 +27,7 @@ from mainspring.settings.keys import (
 )
 from mainspring.settings.near import suggest_near_name
 from mainspring.settings.places import VARIABLES, SettingsPaths
-from mainspring.settings.reading import (
+from mainspring.settings.read import (
     ParsedFile,
     Path,
     Position,

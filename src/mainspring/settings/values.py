@@ -162,7 +162,7 @@ class FeatureSettings(Value):
 
 
 class McpEntry(Value):
-    """A server as it was written down; its shape was checked (`settings/mcp.py`)."""
+    """A server as it was written down; its shape was checked (`settings/mcp_servers.py`)."""
 
     name: str
     entry: dict[str, object]

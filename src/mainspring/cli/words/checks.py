@@ -43,7 +43,7 @@ def set_here(talk: TerminalSession) -> Iterator[str]:
     """What `mainspring config` prints, of the settings that this session began with."""
     from mainspring.agent.broken_rules import broken_rules
     from mainspring.agent.slips import slips_in_rules
-    from mainspring.settings.shown import format_origins
+    from mainspring.settings.effective import format_origins
 
     settings = talk.config.settings
     yield from format_origins(settings)

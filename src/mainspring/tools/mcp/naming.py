@@ -8,7 +8,7 @@ long that a name which is cut loses the second `__`: no rule for the server woul
 from __future__ import annotations
 
 from mainspring.core.errors import UsageError
-from mainspring.settings.mcp import LONGEST_NAME
+from mainspring.settings.mcp_servers import LONGEST_NAME
 
 START = "mcp__"
 LONGEST = 64  # characters of a tool's name that all providers take

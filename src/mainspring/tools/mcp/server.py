@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.secrets.redaction import redact
-from mainspring.settings.mcp import NO_DRIVER, SDK
+from mainspring.settings.mcp_servers import NO_DRIVER, SDK
 from mainspring.settings.values import McpServer
 from mainspring.tools.base import ToolContext
 from mainspring.tools.mcp.host import McpServerDefaults

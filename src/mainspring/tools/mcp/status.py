@@ -11,7 +11,7 @@ from typing import Any
 
 from mainspring.secrets.named import is_secret
 from mainspring.secrets.redaction import REDACTED, redact
-from mainspring.settings.mcp import SDK
+from mainspring.settings.mcp_servers import SDK
 from mainspring.settings.values import McpServer
 from mainspring.tools.mcp.server import McpServerConnection
 from mainspring.tools.mcp.values import DYNAMIC, ListedTool, McpStatus

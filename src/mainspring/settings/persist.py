@@ -18,7 +18,7 @@ from mainspring.settings.places import SettingsPaths
 from mainspring.settings.values import SettingEntry, Settings, SettingsError, SettingsSource
 
 if TYPE_CHECKING:
-    from mainspring.settings.writing import Change  # few are ever asked: who is not does not pay for it
+    from mainspring.settings.edit import Change  # few are ever asked: who is not does not pay for it
 
 
 class PersistReport(Bundle):
@@ -38,7 +38,7 @@ class SettingsWriter:
 
     def keep(self, source: SettingsSource, change: Change) -> PersistReport:
         """Takes some milliseconds, for the disk; seconds if somebody else holds the lock."""
-        from mainspring.settings.writing import write_change
+        from mainspring.settings.edit import write_change
 
         if holds_secret(change):
             return persist_failed(source, "it holds what looks like a secret")
@@ -51,7 +51,7 @@ class SettingsWriter:
 
     def _without_effect(self, source: SettingsSource, change: Change) -> list[str]:
         """What the next session will not make of it, and why."""
-        from mainspring.settings.writing import ListChange, ModeChange
+        from mainspring.settings.edit import ListChange, ModeChange
 
         try:
             settings = load_settings(self._cwd, self._environ, self._asked)

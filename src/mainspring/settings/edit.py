@@ -26,8 +26,8 @@ from mainspring.settings.editing import EMPTY, edit_list, set_value
 from mainspring.settings.keys import BY_NAME, InvalidSetting, to_snake_case
 from mainspring.settings.keys import check_text as checked
 from mainspring.settings.places import SettingsPaths
-from mainspring.settings.reading import LARGEST, UnreadableSettings, read_located
-from mainspring.settings.reading import parse_settings_text as parsed
+from mainspring.settings.read import LARGEST, UnreadableSettings, read_located
+from mainspring.settings.read import parse_settings_text as parsed
 from mainspring.settings.values import SettingsSource
 
 TABLE, MODE = "permissions", "defaultMode"
