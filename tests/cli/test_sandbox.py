@@ -18,7 +18,7 @@ from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
 from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.commands import HookShell
-from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import HookRunner
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children

@@ -28,7 +28,7 @@ from mainspring.engine.run import Run
 from mainspring.engine.sampling import SideCallInterrupted
 from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
-from mainspring.hooks.points import HookPoint, HookResult, NoHooks
+from mainspring.hooks.events import HookPoint, HookResult, NoHooks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, BlockDelta, Conversation
 from mainspring.providers.transport import Deadlines, Transport

@@ -22,7 +22,7 @@ from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.plain import new_id
 from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
-from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Provider

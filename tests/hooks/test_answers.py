@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.hooks.answers import DEEPEST, DEFERRED, ENDED, LONGEST_TEXT, HookAnswerError, opinion_in, opinion_of
-from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
+from mainspring.hooks.events import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
+from mainspring.hooks.results import DEEPEST, DEFERRED, ENDED, LONGEST_TEXT, HookAnswerError, opinion_in, opinion_of
 
 PRE, POST, STOP, ASKED = HookPoint.PRE_TOOL_USE, HookPoint.POST_TOOL_USE, HookPoint.STOP, HookPoint.PERMISSION_REQUEST
 

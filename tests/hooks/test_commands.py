@@ -18,12 +18,12 @@ from processes.escapes import ESCAPES
 from processes.traces import descriptors, new_nap, until, with_word, zombies
 from tiers import parametrize_few
 
-from mainspring.hooks import facts
-from mainspring.hooks.answers import LONGEST_TEXT
+from mainspring.hooks import payloads
 from mainspring.hooks.commands import LONGEST_NAME, MOST_PRINTED, HookShell, encode_payload, make_failing_hook
-from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
+from mainspring.hooks.events import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
+from mainspring.hooks.invocation import HookCallError
+from mainspring.hooks.results import LONGEST_TEXT
 from mainspring.hooks.runner import HookRunner
-from mainspring.hooks.waiting import HookCallError
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 
@@ -81,22 +81,22 @@ def test_the_facts_are_one_line_of_json_on_standard_input(tmp_path: Path) -> Non
 
 
 FACTS: list[tuple[HookPoint, dict[str, Any], dict[str, Any]]] = [
-    (PROMPT, facts.make_prompt_payload("do it"), {"prompt": "do it"}),
-    (HookPoint.SESSION_START, facts.make_start_payload("resume"), {"source": "resume"}),
-    (HookPoint.SESSION_END, facts.make_end_payload("other"), {"reason": "other"}),
+    (PROMPT, payloads.make_prompt_payload("do it"), {"prompt": "do it"}),
+    (HookPoint.SESSION_START, payloads.make_start_payload("resume"), {"source": "resume"}),
+    (HookPoint.SESSION_END, payloads.make_end_payload("other"), {"reason": "other"}),
     (
         STOP,
-        facts.make_stop_payload(active=True, last="done"),
+        payloads.make_stop_payload(active=True, last="done"),
         {"stop_hook_active": True, "last_assistant_message": "done", "background_tasks": [], "session_crons": []},
     ),
     (
         HookPoint.SUBAGENT_START,
-        facts.make_subagent_start_payload("a1", "Explore"),
+        payloads.make_subagent_start_payload("a1", "Explore"),
         {"agent_id": "a1", "agent_type": "Explore"},
     ),
     (
         HookPoint.SUBAGENT_STOP,
-        facts.make_subagent_stop_payload("a1", "Explore", transcript="/t", active=False, last="found"),
+        payloads.make_subagent_stop_payload("a1", "Explore", transcript="/t", active=False, last="found"),
         {
             "agent_id": "a1",
             "agent_type": "Explore",
@@ -105,15 +105,15 @@ FACTS: list[tuple[HookPoint, dict[str, Any], dict[str, Any]]] = [
             "last_assistant_message": "found",
         },
     ),
-    (HookPoint.PRE_COMPACT, facts.make_compaction_payload("auto"), {"trigger": "auto", "custom_instructions": None}),
+    (HookPoint.PRE_COMPACT, payloads.make_compaction_payload("auto"), {"trigger": "auto", "custom_instructions": None}),
     (
         HookPoint.POST_COMPACT,
-        facts.make_summary_payload("manual", "all"),
+        payloads.make_summary_payload("manual", "all"),
         {"trigger": "manual", "compact_summary": "all"},
     ),
     (
         HookPoint.NOTIFICATION,
-        facts.make_notification_payload("hi", "idle_prompt"),
+        payloads.make_notification_payload("hi", "idle_prompt"),
         {"message": "hi", "notification_type": "idle_prompt"},
     ),
 ]

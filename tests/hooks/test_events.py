@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cli.stage import Frame, Stage, frames, serving
 
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.events import HookPoint
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.hooks.seen import MOST_SEEN, HookCallFinished, HookCallStarted
 from mainspring.simulator.replies import Reply, Say

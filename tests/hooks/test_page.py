@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mainspring.hooks.commands import HookShell
-from mainspring.hooks.points import NOTHING, HookPoint, HookResult
+from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.hooks.runner import HookRunner
 from mainspring.processes.children import Children
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.hooks.points import NOTHING, Decision, HookPoint, HookResult, NoHooks, merge_hook_results
+from mainspring.hooks.events import NOTHING, Decision, HookPoint, HookResult, NoHooks, merge_hook_results
 
 STRICTNESS: dict[Decision | None, int] = {"deny": 3, "ask": 2, None: 1, "allow": 0}
 

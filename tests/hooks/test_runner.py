@@ -14,8 +14,8 @@ from typing import Any, NoReturn, TypeVar
 import pytest
 from processes.traces import until
 
-from mainspring.hooks import waiting
-from mainspring.hooks.points import GUARDS, NOTHING, OF_TOOLS, HookPoint, HookResult
+from mainspring.hooks import invocation
+from mainspring.hooks.events import GUARDS, NOTHING, OF_TOOLS, HookPoint, HookResult
 from mainspring.hooks.runner import MOST_ASIDE, SECONDS, Hook, HookRunner
 
 PRE, STOP = HookPoint.PRE_TOOL_USE, HookPoint.STOP
@@ -38,7 +38,7 @@ class Scene:
         return asyncio.run(self.ask(point, tool, **facts))
 
 
-def hook(ask: waiting.Ask, point: HookPoint = PRE, **more: Any) -> Hook:
+def hook(ask: invocation.Ask, point: HookPoint = PRE, **more: Any) -> Hook:
     return Hook(point, ask, name="mine", **more)
 
 
@@ -158,7 +158,7 @@ class Somebody:
         return HookResult("deny", reason="no", message=str(facts["fact"]))
 
 
-FORMS: dict[str, waiting.Ask] = {
+FORMS: dict[str, invocation.Ask] = {
     "async": coroutine,
     "sync": plain,
     "object": Somebody(),
@@ -249,7 +249,7 @@ async def leaves_async(_: dict[str, Any]) -> NoReturn:
     sys.exit(3)
 
 
-FAILURES: dict[str, tuple[waiting.Ask, str]] = {
+FAILURES: dict[str, tuple[invocation.Ask, str]] = {
     "raises": (fails, "failed: KeyError: 'x'"),
     "raises later": (fails_later, "failed: KeyError: 'x'"),
     "is cancelled from within": (cancels_itself, "failed: RuntimeError: it was cancelled from within"),
@@ -364,7 +364,7 @@ def test_an_answer_that_comes_too_late_is_dropped() -> None:
 
 
 def test_one_that_does_not_obey_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "PATIENCE", 0.05)
+    monkeypatch.setattr(invocation, "PATIENCE", 0.05)
     free = asyncio.Event()
 
     async def stubborn(_: dict[str, Any]) -> NoReturn:

@@ -13,7 +13,7 @@ from mainspring.agent.hooks import HookListeners, hooks_of
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.sessions import OpenedSession
 from mainspring.cli.telling import print_hook_message, print_stderr
-from mainspring.hooks.points import NOTHING, HookPoint, HookResult
+from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
 from mainspring.settings.values import HookSetting, SettingOrigin, Settings, SettingsSource

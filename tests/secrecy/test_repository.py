@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.events import HookPoint
 from mainspring.settings import trust
 from mainspring.simulator.replies import Say
 

@@ -16,7 +16,7 @@ from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import Update
 from mainspring.engine.shared import EnginePolicy
-from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.tools.approval import DENIED
 from mainspring.tools.base import INTERRUPTED, Input, Tool, ToolAnswer, ToolContext, ToolHandle, Workspace, make_answer

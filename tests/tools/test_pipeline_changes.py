@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.messages import ToolCall
-from mainspring.hooks.points import HookResult
+from mainspring.hooks.events import HookResult
 from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.hands import Toolset
 from mainspring.tools.passage import InvocationResult

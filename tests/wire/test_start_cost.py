@@ -31,7 +31,7 @@ OURS = {
     "money moves oversize pairing reasons schedule state step updates value view",
     "mainspring.engine": "background channel deps driver endings equipped executor ledger mind plain prompts run "
     "sampling session shared wishes",
-    "mainspring.hooks": "points",
+    "mainspring.hooks": "events",
     "mainspring.processes": "hardening own_process paths",
     "mainspring.providers": "anthropic anthropic_events anthropic_json asking base chunks connection dial media "
     "placing prefix projection proxies refusals retry sse tls transport",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mainspring.agent.updates import HookFinished, HookStarted, UpdateStream
-from mainspring.hooks.points import Hooks
+from mainspring.hooks.events import Hooks
 from mainspring.hooks.runner import HookRunner
 from mainspring.hooks.seen import HookCallFinished, HookCallStarted
 

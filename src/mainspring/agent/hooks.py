@@ -8,8 +8,8 @@ from mainspring.agent.sessions import OpenedSession
 from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Bundle
 from mainspring.hooks.commands import HookShell, make_failing_hook
-from mainspring.hooks.facts import Facts, make_command_task
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.events import HookPoint
+from mainspring.hooks.payloads import Facts, make_command_task
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.settings.values import HookSetting as Setting
 from mainspring.settings.values import Settings

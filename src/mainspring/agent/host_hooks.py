@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from mainspring.agent.host import HostHook
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.events import HookPoint
 from mainspring.hooks.runner import SECONDS, Hook
 
 MOST_SECONDS = 86_400.0

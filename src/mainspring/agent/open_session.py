@@ -52,7 +52,7 @@ from mainspring.engine.ledger import Ledger
 from mainspring.engine.prompts import PromptHooks
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
-from mainspring.hooks.points import Hooks
+from mainspring.hooks.events import Hooks
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import used_by
 from mainspring.sessions.places import read_log, side_folder

@@ -34,7 +34,7 @@ from mainspring.engine.endings import end_all
 from mainspring.engine.prompts import BlockedPrompt, ExpandedPrompt
 from mainspring.engine.run import Run
 from mainspring.engine.wishes import parse_token_budget
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.events import HookPoint
 
 if TYPE_CHECKING:
     from mainspring.agent.world import SessionParts

@@ -45,7 +45,7 @@ def progress_frame(update: CallProgress, call: ToolCall, took: int) -> Object:
 
 def deferred_tool_fields(result: Result, last: Object) -> Object:
     """A hook wants the call to be taken up later, by whoever drives us."""
-    from mainspring.hooks.answers import DEFERRED  # a hook has ended the run, so it is loaded
+    from mainspring.hooks.results import DEFERRED  # a hook has ended the run, so it is loaded
 
     if result.detail != DEFERRED:
         return {}

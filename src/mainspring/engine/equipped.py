@@ -12,7 +12,7 @@ from mainspring.core.messages import Assistant, User
 from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import CallQuestion
 from mainspring.engine.plain import BasicDeps, estimate_tokens
-from mainspring.hooks.points import HookPoint, HookResult
+from mainspring.hooks.events import HookPoint, HookResult
 
 if TYPE_CHECKING:
     from mainspring.context.values import PreparedContext, Summary
@@ -109,7 +109,7 @@ class AgentDeps(BasicDeps):
         hooks = self.hands.hooks
         if not hooks.any_at(HookPoint.STOP):
             return StopDecision()
-        from mainspring.hooks.facts import make_stop_payload  # with the first hook
+        from mainspring.hooks.payloads import make_stop_payload  # with the first hook
 
         return make_stop_decision(
             await hooks.ask(HookPoint.STOP, make_stop_payload(active=effect.active, last=last_said(state)))

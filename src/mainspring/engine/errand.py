@@ -37,8 +37,8 @@ from mainspring.engine.deps import CallQuestion
 from mainspring.engine.equipped import AgentDeps, last_said, make_stop_decision
 from mainspring.engine.mind import ModelContext
 from mainspring.engine.session import EngineSession
-from mainspring.hooks.facts import make_subagent_start_payload, make_subagent_stop_payload
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.events import HookPoint
+from mainspring.hooks.payloads import make_subagent_start_payload, make_subagent_stop_payload
 from mainspring.sessions.records import AgentRecord, Journal
 from mainspring.tools.base import ToolAnswer
 from mainspring.tools.hands import SEARCH, Toolset

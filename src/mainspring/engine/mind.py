@@ -29,7 +29,7 @@ from mainspring.engine.plain import (
 )
 from mainspring.engine.plain import size_of as size_of_call
 from mainspring.engine.sampling import SideCallInterrupted
-from mainspring.hooks.points import HookPoint, Hooks, NoHooks
+from mainspring.hooks.events import HookPoint, Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mainspring.context.surroundings import ContextSources
     from mainspring.engine.afterthoughts import PostTurnCalls
     from mainspring.engine.side_questions import SideCalls
-    from mainspring.hooks.facts import Trigger
+    from mainspring.hooks.payloads import Trigger
 
 
 HEAD_START = 0.01  # seconds for the request to go out, before anything else takes the processor
@@ -205,7 +205,7 @@ class ModelContext:
         hooks = self._sight.hooks
         if not hooks.any_at(HookPoint.PRE_COMPACT):
             return "", ""
-        from mainspring.hooks.facts import make_compaction_payload
+        from mainspring.hooks.payloads import make_compaction_payload
 
         opinion = await hooks.ask(HookPoint.PRE_COMPACT, make_compaction_payload(trigger, asked))
         if opinion.block or opinion.stop is not None:
@@ -216,7 +216,7 @@ class ModelContext:
         hooks = self._sight.hooks
         if made.failed or not hooks.any_at(HookPoint.POST_COMPACT):
             return
-        from mainspring.hooks.facts import make_summary_payload
+        from mainspring.hooks.payloads import make_summary_payload
 
         text = "\n".join([edit.summary.text for edit in made.edits if isinstance(edit, Fold)])
         await hooks.ask(HookPoint.POST_COMPACT, make_summary_payload(trigger, text))

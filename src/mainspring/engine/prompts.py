@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin, User, user
 from mainspring.core.value import Value
-from mainspring.hooks.points import HookPoint, HookResult, Hooks
+from mainspring.hooks.events import HookPoint, HookResult, Hooks
 
 
 class BlockedPrompt(Value):

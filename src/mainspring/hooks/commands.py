@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 import msgspec
 
 from mainspring.core.errors import UsageError
-from mainspring.hooks.answers import LONGEST_TEXT, HookAnswerError, blocking_result, opinion_in
-from mainspring.hooks.points import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
+from mainspring.hooks.events import CAN_BLOCK, GUARDS, NOTHING, HookPoint, HookResult
+from mainspring.hooks.invocation import AsyncHookAnswer, HookCallError, HookOutput, cancel_and_wait
+from mainspring.hooks.results import LONGEST_TEXT, HookAnswerError, blocking_result, opinion_in
 from mainspring.hooks.runner import SECONDS, Hook
-from mainspring.hooks.waiting import AsyncHookAnswer, HookCallError, HookOutput, cancel_and_wait
 from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.marks import first_words, new_mark

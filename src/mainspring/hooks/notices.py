@@ -9,8 +9,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from mainspring.hooks.facts import make_notification_payload, make_subagent_start_payload
-from mainspring.hooks.points import HookPoint, Hooks
+from mainspring.hooks.events import HookPoint, Hooks
+from mainspring.hooks.payloads import make_notification_payload, make_subagent_start_payload
 
 IDLE = 60.0  # seconds without a word, after which a conversation says that it waits: as the one that users know
 

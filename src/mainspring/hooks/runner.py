@@ -16,11 +16,8 @@ import msgspec
 
 from mainspring.core.matchers import compile_matcher
 from mainspring.core.value import Bundle
-from mainspring.hooks.answers import ENDED, HookAnswerError, blocking_result, opinion_of
-from mainspring.hooks.facts import Facts
-from mainspring.hooks.points import ENDS, GUARDS, NOTHING, OF_TOOLS, HookPoint, HookResult, merge_hook_results
-from mainspring.hooks.seen import HookObserver, HookWatch, How, NoHookObserver
-from mainspring.hooks.waiting import (
+from mainspring.hooks.events import ENDS, GUARDS, NOTHING, OF_TOOLS, HookPoint, HookResult, merge_hook_results
+from mainspring.hooks.invocation import (
     Ask,
     AsyncHookAnswer,
     HookCallError,
@@ -29,6 +26,9 @@ from mainspring.hooks.waiting import (
     call_hook,
     wait_with_timeout,
 )
+from mainspring.hooks.payloads import Facts
+from mainspring.hooks.results import ENDED, HookAnswerError, blocking_result, opinion_of
+from mainspring.hooks.seen import HookObserver, HookWatch, How, NoHookObserver
 
 SECONDS = 60.0  # stream-json 10
 GRACE = 2.0  # seconds at the end of a session for those that nobody waited for

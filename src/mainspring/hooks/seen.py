@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from mainspring.core.value import Value
-from mainspring.hooks.points import OF_TOOLS, HookPoint, HookResult
-from mainspring.hooks.waiting import HookOutput
+from mainspring.hooks.events import OF_TOOLS, HookPoint, HookResult
+from mainspring.hooks.invocation import HookOutput
 
 MOST_SEEN = 100_000  # characters of each text: a program that reads along wants to know, not to have it all
 # What a point is about, beside its own name; points of tools are about the tool.

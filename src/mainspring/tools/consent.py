@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mainspring.hooks.facts import to_permission_updates
+from mainspring.hooks.events import HookPoint
 from mainspring.hooks.notices import permission_wanted
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.payloads import to_permission_updates
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
 from mainspring.tools.approval import DENIED, parse_approval
 from mainspring.tools.base import ToolAnswer

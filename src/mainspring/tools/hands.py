@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, ToolCall
-from mainspring.hooks.points import Hooks, NoHooks
+from mainspring.hooks.events import Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import CallContext, Tool, ToolHandle, Workspace, make_handle
 from mainspring.tools.gate import PermissionChecker

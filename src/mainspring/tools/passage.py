@@ -13,8 +13,8 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Text, ToolCall
 from mainspring.core.updates import Update
 from mainspring.core.value import Value
-from mainspring.hooks.facts import make_subagent_start_payload
-from mainspring.hooks.points import NOTHING, HookResult
+from mainspring.hooks.events import NOTHING, HookResult
+from mainspring.hooks.payloads import make_subagent_start_payload
 from mainspring.processes.paths import Resolved, look_again
 from mainspring.tools.base import CallContext, Tool, ToolAnswer
 

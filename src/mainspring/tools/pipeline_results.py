@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from mainspring.core.messages import Content, Document, Image, Text
-from mainspring.hooks.points import HookResult
+from mainspring.hooks.events import HookResult
 from mainspring.tools.base import Tool, ToolAnswer
 
 MCP = "mcp__"  # begins the name of every tool of a server (stream-json 11)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import Text
 from mainspring.core.pairing import NeverRan
-from mainspring.hooks.points import HookPoint
+from mainspring.hooks.events import HookPoint
 from mainspring.secrets.held import is_in
 from mainspring.tools.base import CRASHED, INTERRUPTED, ToolAnswer, is_answer
 from mainspring.tools.consent import decide_permission

@@ -14,7 +14,7 @@ from typing import Any
 from mainspring.cli.talk import TerminalSession
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.hooks.commands import HookShell
-from mainspring.hooks.waiting import HookCallError
+from mainspring.hooks.invocation import HookCallError
 from mainspring.text import strip_control_characters
 from mainspring.version import __version__
 

@@ -77,7 +77,7 @@ def format_hook_row(hook: HookSetting) -> str:
 
 def explain_hook(hook: HookSetting) -> str:
     """Why it does not do what somebody may expect of it."""
-    from mainspring.hooks.points import GUARDS, HookPoint
+    from mainspring.hooks.events import GUARDS, HookPoint
 
     point = next((one for one in HookPoint if one == hook.event), None)
     kind = clean_line(str(hook.command.get("type")))

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import Struct, field
 
-from mainspring.hooks.points import CAN_BLOCK, ENDS, GUARDS, NOTHING, STRICTEST_FIRST, Decision, HookPoint, HookResult
+from mainspring.hooks.events import CAN_BLOCK, ENDS, GUARDS, NOTHING, STRICTEST_FIRST, Decision, HookPoint, HookResult
 
 LONGEST_TEXT = 100_000  # characters of a text for the model
 DEEPEST = 64  # how far an answer may be nested: as far as the input of a call
