@@ -24,6 +24,7 @@ from mainspring.core.effects import Request
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.plain import new_id
 from mainspring.engine.session import EngineSession
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
 from mainspring.providers.transport import Transport
@@ -36,7 +37,6 @@ from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import _newlines, line_index
 from mainspring.tools.base import ToolAnswer, Workspace
 from mainspring.tools.edit import EDIT
-from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
 from mainspring.tools.hands import Toolset

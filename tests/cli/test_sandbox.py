@@ -20,13 +20,13 @@ from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import HookRunner
+from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.sandbox import landlock
 from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.settings.values import SandboxOptions as Wanted
 from mainspring.simulator.replies import Say
-from mainspring.tools.gate import PermissionChecker, RuleText
 
 
 def bash(command: str, **more: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.plain import new_id
 from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
@@ -33,7 +34,6 @@ from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 
 # What it is believed to take; nothing is cleared for money's sake.

@@ -31,6 +31,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.transport import Transport
@@ -38,7 +39,6 @@ from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 
 MODEL, SMALL = MODELS["claude-sonnet-4-5"], MODELS["claude-haiku-4-5"]

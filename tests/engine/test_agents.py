@@ -23,13 +23,13 @@ from mainspring.engine.mind import ModelContext, ModelContextConfig
 from mainspring.engine.plain import new_id
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
+from mainspring.permissions.checker import AllowAll, PermissionChecker
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import MemoryJournal
 from mainspring.testing import VirtualLoop, call, says, virtually
 from mainspring.tools.agent import agent_tool
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
-from mainspring.tools.gate import AllowAll, PermissionChecker
 from mainspring.tools.hands import Toolset
 
 ABORTS = (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)

@@ -29,6 +29,7 @@ from mainspring.engine.sampling import SideCallInterrupted
 from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult, NoHooks
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, BlockDelta, Conversation
 from mainspring.providers.transport import Deadlines, Transport
@@ -37,7 +38,6 @@ from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.clock import VirtualLoop, virtually
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 
 MODEL = MODELS["claude-sonnet-4-5"]

@@ -24,6 +24,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Provider
 from mainspring.providers.retry import PATIENCE, RetryProfile
@@ -32,7 +33,6 @@ from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 
 MODEL = replace(MODELS["claude-sonnet-4-5"], window=40_000)

@@ -35,6 +35,7 @@ from mainspring.engine.mind import ModelContext, ModelContextConfig
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy, SharedState
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.providers.scripted import ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal
@@ -42,7 +43,6 @@ from mainspring.testing import Scripted, World, call, fails, says, virtually
 from mainspring.testing.conformance import ProviderConformance
 from mainspring.tools.base import Workspace
 from mainspring.tools.custom import tool
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 
 

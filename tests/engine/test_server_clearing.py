@@ -14,13 +14,13 @@ from mainspring.core.reasons import Terminal
 from mainspring.core.updates import BlockDone, Boundary, PrefixBroken, ReplyDone, ReplyStarted, Result, Update
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic, ServerSideClearing
 from mainspring.providers.transport import Transport
 from mainspring.sessions.records import MemoryJournal, NoteRecord
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 
 CONFIG = Config(model=MODELS["claude-sonnet-4-5"], thinking=False)

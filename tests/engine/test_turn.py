@@ -18,6 +18,7 @@ from mainspring.core.view import Fold
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Retry
 from mainspring.providers.scripted import Scripted, call, says
 from mainspring.sessions.records import (
@@ -31,7 +32,6 @@ from mainspring.sessions.records import (
     StepsRecord,
 )
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.hands import Toolset
 from mainspring.tools.kit import BuiltinTools
 

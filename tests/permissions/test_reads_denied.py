@@ -19,11 +19,11 @@ import pytest
 
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
 from mainspring.engine.shared import EnginePolicy as Standing
+from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.child import ProcessSpec
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
-from mainspring.tools.gate import PermissionChecker, RuleText
 from permissions.deciding import bash, verdict
 from permissions.reading_commands import DENIED, RULES, families, make_project, shows
 

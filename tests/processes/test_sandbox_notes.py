@@ -11,10 +11,10 @@ import pytest
 
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.settings.values import SandboxOptions as Wanted
-from mainspring.tools.gate import PermissionChecker
 from processes.test_sandbox_git import NAMES, TREE, git
 from processes.traces import until
 from processes.walls import ENV, LINUX, Box, seen_folder

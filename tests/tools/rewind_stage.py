@@ -21,13 +21,13 @@ from processes.steps import Steps, left_over
 from mainspring.agent.rewinding import CheckpointLimits, FileCheckpoints
 from mainspring.core.messages import Text, User
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.lines import Envelope
 from mainspring.sessions.records import SaidRecord
 from mainspring.tools.edit import EDIT
-from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.notebook import NOTEBOOK_EDIT
 from mainspring.tools.passage import InvocationResult
 from mainspring.tools.read import READ

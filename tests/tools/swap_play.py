@@ -33,12 +33,12 @@ from mainspring.core.updates import Update
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.environment import child_environment
 from mainspring.providers.scripted import Scripted
 from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import PermissionChecker, RuleText
 from mainspring.tools.hands import Toolset
 from mainspring.tools.kit import BuiltinTools
 from mainspring.tools.passage import InvocationResult

@@ -13,9 +13,9 @@ from processes.steps import snapshot
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.tools.base import Workspace
 from mainspring.tools.edit import EDIT
-from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
 from mainspring.tools.hands import Toolset

@@ -15,6 +15,7 @@ from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
 from mainspring.engine.tool_words import ToolReminders
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.scripted import Scripted, call, says
@@ -23,7 +24,6 @@ from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Tool, Workspace
 from mainspring.tools.custom import tool
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 
 

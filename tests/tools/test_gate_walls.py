@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.checker import LEAVES, PermissionChecker, RuleText
 from mainspring.permissions.policy import Decision, PermissionRequest
-from mainspring.tools.gate import LEAVES, PermissionChecker, RuleText
 
 
 class Walls:

@@ -18,9 +18,9 @@ from mainspring.core.updates import Update
 from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.tools.approval import DENIED
 from mainspring.tools.base import INTERRUPTED, Input, Tool, ToolAnswer, ToolContext, ToolHandle, Workspace, make_answer
-from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.hands import Toolset
 from mainspring.tools.inputs import MOST_DEEP, whole_path
 from mainspring.tools.kit import BuiltinTools

@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.core.messages import ToolCall
 from mainspring.hooks.events import HookResult
-from mainspring.tools.gate import PermissionChecker
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.tools.hands import Toolset
 from mainspring.tools.passage import InvocationResult
 from tools.test_pipeline import ASKED, POST, PRE, Scene, cancelled, own

@@ -15,10 +15,10 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.reasons import Subtype
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.providers.scripted import Scripted, call, says
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import PermissionChecker, RuleText
 from mainspring.tools.hands import Toolset
 from mainspring.tools.json_keywords import KEYWORDS
 from mainspring.tools.json_schema import MOST_SAID, Schema

@@ -23,6 +23,7 @@ from mainspring.context.named import Verdict
 from mainspring.context.surroundings import ContextSourceOptions, ContextSources
 from mainspring.core.errors import ToolError
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.output import create_spill_file
@@ -30,7 +31,6 @@ from mainspring.processes.paths import PathRefused, resolve_path
 from mainspring.processes.spill import SpillFolder
 from mainspring.tools import putting_back
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.keeping import FileState, read_file_state
 from mainspring.tools.shell_script import change_directory
 from tools.swap_runs import AS, LANDLOCK, Search, check, run

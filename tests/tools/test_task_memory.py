@@ -17,9 +17,9 @@ from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold, view
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.tool_words import ToolReminders
+from mainspring.permissions.checker import AllowAll
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import AllowAll
 from mainspring.tools.hands import Toolset
 from mainspring.tools.past import TASKS_BEGIN, TASKS_END, has_tasks
 from mainspring.tools.task_memory import MOST_TOLD, TaskListMemory, found_in, told_in

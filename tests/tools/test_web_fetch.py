@@ -13,13 +13,13 @@ from wire.servers import Handler, Served, answering, run, serving
 from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.engine.shared import EnginePolicy
+from mainspring.permissions.reach import names_host
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.passage import InvocationResult
 from mainspring.tools.web_fetch import web_fetch_tool
 from mainspring.web.asking import MOST_ASKED, Ask
 from mainspring.web.marking import WARNING
-from mainspring.web.reach import names_host
 from mainspring.web.reader import PageReader
 from tools.desk import Desk
 

@@ -32,13 +32,14 @@ OURS = {
     "mainspring.engine": "background channel deps driver endings equipped executor ledger mind plain prompts run "
     "sampling session shared wishes",
     "mainspring.hooks": "events",
+    "mainspring.permissions": "checker",
     "mainspring.processes": "hardening own_process paths",
     "mainspring.providers": "anthropic anthropic_events anthropic_json asking base chunks connection dial media "
     "placing prefix projection proxies refusals retry sse tls transport",
     "mainspring.secrets": "held sources",
     "mainspring.sessions": "journal lines opening places records scribe",
     "mainspring.settings": "home load places values",
-    "mainspring.tools": "base catalog gate hands kit",
+    "mainspring.tools": "base catalog hands kit",
 }
 
 # What else is loaded, and who asks for it. This list may only shrink.

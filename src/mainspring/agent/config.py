@@ -19,6 +19,7 @@ from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.shared import EnginePolicy, SessionPolicy
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Provider
 from mainspring.secrets.held import SecretScope
 from mainspring.secrets.sources import FILE_NAME
@@ -26,7 +27,6 @@ from mainspring.settings.home import home_folder, users_folder
 from mainspring.settings.values import SettingEntry, Settings
 from mainspring.tools.base import Tool, ToolHandle, make_handle
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.gate import PermissionChecker
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import McpConfig

@@ -21,10 +21,10 @@ from mainspring.agent.rights import AUTO, BYPASS, expand_home
 from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
 from mainspring.engine.session import EngineSession
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.settings.persist import PersistReport, SettingsWriter
 from mainspring.settings.values import SettingsSource
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import PermissionChecker
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig

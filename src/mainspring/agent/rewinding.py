@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mainspring.engine.shared import EnginePolicy
+    from mainspring.permissions.checker import PermissionChecker
     from mainspring.processes.paths import Resolved
     from mainspring.sessions.journal import FileJournal
-    from mainspring.tools.gate import PermissionChecker
 
 LARGEST = 10_000_000  # bytes of a file: what the tools edit at most, so only what others have made is larger
 TOTAL = 200_000_000  # bytes of all that is kept of a session

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from mainspring.agent.options import SessionOptions, StartError
+from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.paths import is_within
 from mainspring.settings.home import expand_tilde, users_folder
 from mainspring.settings.values import SettingEntry, Settings, SettingsSource
-from mainspring.tools.gate import PermissionChecker, RuleText
 
 if TYPE_CHECKING:
-    from mainspring.tools.gate import SandboxRules
+    from mainspring.permissions.checker import SandboxRules
 
 BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
 SERVERS = "mcpServers"  # of a file with MCP servers

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mainspring.context.surroundings import ContextSources
     from mainspring.engine.prompts import Attach
     from mainspring.engine.session import EngineSession
-    from mainspring.tools.gate import PermissionChecker
+    from mainspring.permissions.checker import PermissionChecker
 
 Skill = Callable[[str, str], str]
 

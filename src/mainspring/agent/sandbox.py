@@ -98,9 +98,9 @@ class SessionSandbox:
         """The way to the network, for those who listed domains; the others have none in there."""
         if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
             return
+        from mainspring.permissions.reach import proxy_gate
         from mainspring.sandbox.proxy import SandboxProxy
         from mainspring.sandbox.proxy_namespace import ProxyNetwork
-        from mainspring.web.reach import proxy_gate
 
         gate = proxy_gate(self.policy, self._ground.wanted.domains)
         self._network = ProxyNetwork(SandboxProxy(gate), outside=self._ground.folders)

@@ -8,10 +8,10 @@ import os
 import sys
 from pathlib import Path
 
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.programs import find_program
 from mainspring.tools.base import Workspace
-from mainspring.tools.gate import PermissionChecker
 from mainspring.tools.hands import Toolset
 from mainspring.tools.kit import BuiltinTools
 

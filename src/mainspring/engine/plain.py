@@ -131,8 +131,8 @@ def new_id() -> str:
 
 def own_hands(tools: tuple[Tool, ...]) -> Toolset:
     """The caller's own tools: nobody need be asked about them."""
+    from mainspring.permissions.checker import AllowAll
     from mainspring.tools.base import Workspace
-    from mainspring.tools.gate import AllowAll
     from mainspring.tools.hands import Toolset
 
     return Toolset(tools, place=Workspace(os.getcwd()), gate=AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load

@@ -10,11 +10,11 @@ from typing import Literal
 from msgspec.structs import replace
 
 from mainspring.permissions import commands
+from mainspring.permissions.command_reads import ReadCheck
 from mainspring.permissions.coverage import RuleCoverage
 from mainspring.permissions.files import Access, FileAccessRequest, FileRules
 from mainspring.permissions.places import MOST_FOLDERS, find_working_directories
 from mainspring.permissions.policy import Findings
-from mainspring.permissions.reading import ReadCheck
 from mainspring.permissions.rules import PermissionRule
 from mainspring.permissions.shell import rough
 from mainspring.permissions.shell.look import FOUND, analyze_command, base_name, is_runner, option_values

@@ -21,9 +21,9 @@ from mainspring.core.value import Bundle, Value
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
+    from mainspring.permissions.checker import PolicyView
     from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.paths import Resolved
-    from mainspring.tools.gate import PolicyView
 
 # What a call came to that did not come to its end.
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, ToolCall
 from mainspring.hooks.events import Hooks, NoHooks
+from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import CallContext, Tool, ToolHandle, Workspace, make_handle
-from mainspring.tools.gate import PermissionChecker
 
 if TYPE_CHECKING:
     from mainspring.tools.base import ToolMemory

@@ -210,7 +210,7 @@ class PermissionChecker:
 
     def names_host(self, host: str, standing: PolicyView) -> bool:
         """Whether an allow rule names this host itself, so that it may be on this machine or near it (security N1)."""
-        from mainspring.web.reach import names_host
+        from mainspring.permissions.reach import names_host
 
         return names_host(self.policy(standing).rules, host)
 
