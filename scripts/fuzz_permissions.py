@@ -30,7 +30,7 @@ from mainspring.permissions.decide import decide
 from mainspring.permissions.explain import explain_lines
 from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
 from mainspring.permissions.rules import parse_rules
-from mainspring.permissions.shell.look import CommandAnalysis
+from mainspring.permissions.shell.analyze import CommandAnalysis
 from mainspring.permissions.suggest import suggest_rules
 from mainspring.processes.paths import resolve_path
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mainspring.permissions.commands import line_matches, match_command, parse_command_pattern, pattern_covers
-from mainspring.permissions.shell.look import analyze_command
-from mainspring.permissions.shell.words import SEPARATOR
+from mainspring.permissions.shell.analyze import analyze_command
+from mainspring.permissions.shell.tokenizer import SEPARATOR
 from permissions.deciding import bash
 
 # A rule; its texts between wildcards, with `_` between words; whether it is a prefix; whole words before a wildcard.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import PermissionRequest
-from mainspring.permissions.shell import second
+from mainspring.permissions.shell import parse
 from mainspring.permissions.shell.grammar import ScriptReader
 from mainspring.permissions.shell.read import parse_shell_script
 from mainspring.processes.paths import resolve_path
@@ -139,4 +139,4 @@ def test_joined_lines_are_read_at_once_as_the_grammar_reads_them(line: str) -> N
     """Where tree-sitter is asked it may object: it trips over a redirect before the name of a command."""
     found, script = parse_shell_script(line), ScriptReader(line).script()
     if found != script:
-        assert found.unclear == second.find_reader_difference(line, script) != ""
+        assert found.unclear == parse.find_reader_difference(line, script) != ""

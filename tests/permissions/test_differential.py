@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tiers import long
 
-from mainspring.permissions.shell.look import CommandAnalysis, analyze_command, base_name
+from mainspring.permissions.shell.analyze import CommandAnalysis, analyze_command, base_name
 from mainspring.permissions.shell.values import UNKNOWN
 from permissions.real_bash import Ran, executed
 from permissions.shell_lines import PROGRAMS, Lines

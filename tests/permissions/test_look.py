@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.permissions.shell.look import MOST_WRAPPERS, analyze_command
+from mainspring.permissions.shell.analyze import MOST_WRAPPERS, analyze_command
 from mainspring.permissions.shell.values import UNKNOWN
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.permissions.commands import parse_command_pattern
-from mainspring.permissions.shell import second
+from mainspring.permissions.shell import parse
+from mainspring.permissions.shell.analyze import MOST_NESTED, analyze_command
 from mainspring.permissions.shell.grammar import ScriptReader
-from mainspring.permissions.shell.look import MOST_NESTED, analyze_command
 from mainspring.permissions.shell.read import parse_shell_script
 from mainspring.permissions.shell.values import UNKNOWN, ShellScript
 from permissions.deciding import bash
@@ -153,16 +153,16 @@ def test_what_is_not_read(line: str, why: str) -> None:
 
 
 def test_the_second_reader_objects_where_it_sees_something_else() -> None:
-    assert second.find_reader_difference("a; b", parse_shell_script("a; b")) == ""
-    assert "different" in second.find_reader_difference("a; b", ShellScript(parse_shell_script("a").commands))
-    assert "error" in second.find_reader_difference("a )", parse_shell_script("a"))
-    assert second.find_reader_difference("é; b 日本 && c", parse_shell_script("é; b 日本 && c")) == ""
-    assert "finds ERROR" not in second.find_reader_difference("a", parse_shell_script("a"))
+    assert parse.find_reader_difference("a; b", parse_shell_script("a; b")) == ""
+    assert "different" in parse.find_reader_difference("a; b", ShellScript(parse_shell_script("a").commands))
+    assert "error" in parse.find_reader_difference("a )", parse_shell_script("a"))
+    assert parse.find_reader_difference("é; b 日本 && c", parse_shell_script("é; b 日本 && c")) == ""
+    assert "finds ERROR" not in parse.find_reader_difference("a", parse_shell_script("a"))
 
 
 def test_the_second_reader_knows_a_fixed_set_of_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second, "KNOWN", second.KNOWN - {"pipeline"})
-    assert second.find_reader_difference("a | b", parse_shell_script("a")) == "the second reader finds pipeline"
+    monkeypatch.setattr(parse, "KNOWN", parse.KNOWN - {"pipeline"})
+    assert parse.find_reader_difference("a | b", parse_shell_script("a")) == "the second reader finds pipeline"
 
 
 def test_many_nested_strings_are_searched_instead_of_read() -> None:

@@ -17,13 +17,13 @@ from mainspring.permissions.places import MOST_FOLDERS, find_working_directories
 from mainspring.permissions.policy import Findings
 from mainspring.permissions.rules import PermissionRule
 from mainspring.permissions.shell import rough
-from mainspring.permissions.shell.look import FOUND, analyze_command, base_name, is_runner, option_values
+from mainspring.permissions.shell.analyze import FOUND, analyze_command, base_name, is_runner, option_values
+from mainspring.permissions.shell.file_effects import find_emptied_folders, find_start_folders, find_touched_files
 from mainspring.permissions.shell.programs import GIT_COMMANDS, git_subcommand
 from mainspring.permissions.shell.removals import RemovalGuard, find_critical_removal
 from mainspring.permissions.shell.strangers import may_run, may_run_values
-from mainspring.permissions.shell.touches import find_emptied_folders, find_start_folders, find_touched_files
+from mainspring.permissions.shell.tokenizer import SEPARATOR
 from mainspring.permissions.shell.values import ShellWord
-from mainspring.permissions.shell.words import SEPARATOR
 from mainspring.permissions.sorted_rules import CommandRule
 from mainspring.permissions.targets import (
     FREE_TARGETS,

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from mainspring.permissions.rules import BLANKS, glob_matches
-from mainspring.permissions.shell.look import base_name
+from mainspring.permissions.shell.analyze import base_name
+from mainspring.permissions.shell.tokenizer import SEPARATOR
 from mainspring.permissions.shell.values import UNKNOWN, Assignment, ShellWord
-from mainspring.permissions.shell.words import SEPARATOR
 
 Match = Literal["yes", "maybe", "no"]
 

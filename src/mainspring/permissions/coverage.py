@@ -12,8 +12,9 @@ from mainspring.permissions.places import WorkingDirectories
 from mainspring.permissions.policy import Findings
 from mainspring.permissions.rules import PermissionRule
 from mainspring.permissions.shell import builtins
-from mainspring.permissions.shell.inline import INLINE
-from mainspring.permissions.shell.look import CommandAnalysis, base_name, inner_start, runs_by_option, shell_operand
+from mainspring.permissions.shell.analyze import CommandAnalysis, base_name, inner_start, runs_by_option, shell_operand
+from mainspring.permissions.shell.file_effects import plain_file_command
+from mainspring.permissions.shell.inline_code import INLINE
 from mainspring.permissions.shell.programs import (
     FIND_CHANGES,
     FIND_RUNS,
@@ -26,7 +27,6 @@ from mainspring.permissions.shell.programs import (
 from mainspring.permissions.shell.readonly import files_read
 from mainspring.permissions.shell.runners import ALLOW_LOOKS_THROUGH, LOOSE_RUNNERS, RUNNERS, SHELLS
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.touches import plain_file_command
 from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, SimpleCommand
 from mainspring.permissions.targets import (
     folder_of,

@@ -6,7 +6,7 @@ import posixpath
 
 from mainspring.core.value import Value
 from mainspring.permissions.files import FileRules
-from mainspring.permissions.shell.look import CommandAnalysis, base_name, option_values
+from mainspring.permissions.shell.analyze import CommandAnalysis, base_name, option_values
 from mainspring.permissions.shell.values import UNKNOWN
 
 CHDIR = {"env": frozenset({"-C", "--chdir"}), "sudo": frozenset({"-D", "--chdir"})}

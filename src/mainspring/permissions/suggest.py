@@ -17,7 +17,7 @@ from mainspring.permissions.files import FileRules
 from mainspring.permissions.places import find_working_directories
 from mainspring.permissions.policy import Mode, Paths, PermissionPolicy, PermissionRequest
 from mainspring.permissions.rules import PermissionRules, RuleError, RuleSource, parse_rule
-from mainspring.permissions.shell.look import analyze_command
+from mainspring.permissions.shell.analyze import analyze_command
 from mainspring.permissions.shell.values import ShellWord
 from mainspring.permissions.shown import show_invisible
 from mainspring.permissions.sorted_rules import READERS, WRITERS

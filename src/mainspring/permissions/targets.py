@@ -6,7 +6,7 @@ import re
 
 from mainspring.permissions.files import FileAccessRequest
 from mainspring.permissions.rules import glob_matches
-from mainspring.permissions.shell.look import base_name
+from mainspring.permissions.shell.analyze import base_name
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord
 

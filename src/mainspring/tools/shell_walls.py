@@ -18,7 +18,7 @@ from mainspring.permissions.shell.tables import names
 from mainspring.processes.child import SandboxAccess
 
 if TYPE_CHECKING:
-    from mainspring.permissions.shell.look import CommandAnalysis
+    from mainspring.permissions.shell.analyze import CommandAnalysis
     from mainspring.permissions.shell.values import Assignment
 
 # Of git, what writes its folder and runs no other program than the repository's own hooks. No `-c` comes before these:
@@ -95,7 +95,7 @@ def walls_of(excluded: SandboxExclusions) -> WallsOf:
 def _usual(command: str) -> SandboxAccess:
     if "git" not in command:
         return SandboxAccess.USUAL
-    from mainspring.permissions.shell.look import analyze_command
+    from mainspring.permissions.shell.analyze import analyze_command
 
     first = analyze_command(command)
     redirects = [redirect for script in first.scripts for redirect in script.all_redirects]
@@ -185,7 +185,7 @@ def _is_excluded(command: str, patterns: tuple[str, ...]) -> bool:
     if not patterns:
         return False
     from mainspring.permissions.commands import parse_command_pattern, pattern_covers
-    from mainspring.permissions.shell.look import analyze_command
+    from mainspring.permissions.shell.analyze import analyze_command
 
     sight = analyze_command(command)
     if sight.opaque or not sight.commands:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from mainspring.permissions.shell.simple import RESERVED, CommandDraft, SimpleCommandReader, is_number
+from mainspring.permissions.shell.simple_commands import RESERVED, CommandDraft, SimpleCommandReader, is_number
 from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.values import (
     UNKNOWN,

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from mainspring.permissions.shell import characters, second
+from mainspring.permissions.shell import characters, parse
 from mainspring.permissions.shell.grammar import ScriptReader
-from mainspring.permissions.shell.simple import RESERVED
+from mainspring.permissions.shell.simple_commands import RESERVED
 from mainspring.permissions.shell.values import Redirect, ShellScript, ShellWord, SimpleCommand
 
 # Without a character that means anything to a shell a line has one reading: its words.
@@ -43,7 +43,7 @@ def parse_shell_script(text: str) -> ShellScript:
     script = ScriptReader(text).script()
     if script.unclear or not script.commands:
         return script
-    objection = second.find_reader_difference(text, script)
+    objection = parse.find_reader_difference(text, script)
     return replace(script, unclear=objection) if objection else script
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from mainspring.permissions.shell.inline import awk_runs, plain_sed, sed_scripts
+from mainspring.permissions.shell.inline_code import awk_runs, plain_sed, sed_scripts
 from mainspring.permissions.shell.tables import longs, names
 from mainspring.permissions.shell.values import UNKNOWN, ShellWord
 

@@ -13,12 +13,12 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from mainspring.permissions.shell.inline import awk_runs, sed_runs
-from mainspring.permissions.shell.look import base_name, inner_start
+from mainspring.permissions.shell.analyze import base_name, inner_start
+from mainspring.permissions.shell.file_effects import find_touched_files
+from mainspring.permissions.shell.inline_code import awk_runs, sed_runs
 from mainspring.permissions.shell.readonly import TABLE, ReadOnlyProgram, files_read, row_operands
 from mainspring.permissions.shell.runners import RUNNERS, SHELLS, interpreter_family
 from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.touches import find_touched_files
 from mainspring.permissions.shell.values import ShellWord
 
 
@@ -32,7 +32,7 @@ class ReadTree(NamedTuple):
 
 
 class CommandReads(NamedTuple):
-    """What a command reads, besides the operands that `touches.py` finds."""
+    """What a command reads, besides the operands that `file_effects.py` finds."""
 
     files: tuple[ShellWord, ...] = ()
     trees: tuple[ReadTree, ...] = ()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainspring.permissions.shell.look import base_name
+from mainspring.permissions.shell.analyze import base_name
 from mainspring.permissions.shell.programs import git_subcommand
 from mainspring.permissions.shell.readonly_git import FORMS, SHOWING, ReadOnlyGitForm, only_reads, option_taken
 from mainspring.permissions.shell.reads import HERE, NOTHING, CommandReads, ReadTree

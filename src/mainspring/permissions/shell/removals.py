@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from mainspring.core.value import Value
 from mainspring.permissions.rules import glob_matches
-from mainspring.permissions.shell.look import FOUND, CommandAnalysis, FoundCommand, base_name, shell_operand
+from mainspring.permissions.shell.analyze import FOUND, CommandAnalysis, FoundCommand, base_name, shell_operand
 from mainspring.permissions.shell.rough import may_remove
 from mainspring.permissions.shell.runners import SHELLS
 from mainspring.permissions.shell.tables import names

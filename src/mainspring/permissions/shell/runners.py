@@ -1,4 +1,4 @@
-"""Programs that run other programs: how to find the inner command among their words. Tables; `look.py` walks them.
+"""Programs that run other programs: how to find the inner command among their words. Tables; `analyze.py` walks them.
 
 An option that is missing here is not taken for a flag: the words after it are then tried in every position, and what
 might be a denied command is asked. So a gap in a table costs a question, never a rule.

@@ -3,12 +3,12 @@ one: a rule about such a word is asked about."""
 
 from __future__ import annotations
 
+from mainspring.permissions.shell.analyze import base_name
 from mainspring.permissions.shell.code import CODE_OPTIONS
-from mainspring.permissions.shell.look import base_name
+from mainspring.permissions.shell.file_effects import DATA, KNOWN
 from mainspring.permissions.shell.readonly import TABLE
 from mainspring.permissions.shell.runners import LOOSE_RUNNERS, RUNNERS, SHELLS, interpreter_family
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.touches import DATA, KNOWN
 from mainspring.permissions.shell.values import ShellWord
 
 _FAMILIAR = (

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from mainspring.core.value import Value
 from mainspring.permissions.shell import builtins, code, programs
-from mainspring.permissions.shell.inline import CLIENTS, INLINE, has_way_out
+from mainspring.permissions.shell.inline_code import CLIENTS, INLINE, has_way_out
 from mainspring.permissions.shell.read import parse_shell_script
 from mainspring.permissions.shell.runners import (
     COMMAND_OPTIONS,

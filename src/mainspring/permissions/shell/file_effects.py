@@ -9,8 +9,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from mainspring.core.value import Value
-from mainspring.permissions.shell.inline import plain_sed
-from mainspring.permissions.shell.look import base_name
+from mainspring.permissions.shell.analyze import base_name
+from mainspring.permissions.shell.inline_code import plain_sed
 from mainspring.permissions.shell.tables import longs, names
 from mainspring.permissions.shell.values import ShellWord
 
