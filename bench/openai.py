@@ -23,8 +23,8 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Stop, Text, ToolCall, ToolResult, User
 from mainspring.engine.plain import default_cache_marks
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import HttpProvider
 from mainspring.providers.base import BlockDelta, Conversation, ToolSpec
+from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai import OPENAI, PLAIN
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses

@@ -23,8 +23,8 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Text, user
 from mainspring.core.reasons import Trouble
-from mainspring.providers.asking import ApiKey
 from mainspring.providers.base import BlockFinished, Conversation, ToolSpec
+from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.openai import OpenAI, azure_base_url
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.providers.odd_calls import JsonBalance, TextToolCallReader, is_whole
 from mainspring.providers.openai_blocks import ExpectedReply
 from mainspring.providers.openai_chat_events import ChatStreamReader
+from mainspring.providers.text_tool_calls import JsonBalance, TextToolCallReader, is_whole
 from providers.hostile import called, piece, said
 
 FEW, MANY, MOST_TIMES = 2_000, 8_000, 9

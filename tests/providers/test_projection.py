@@ -36,7 +36,7 @@ from mainspring.providers.anthropic_json import MARK, encode_part
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
 from mainspring.providers.chunks import ByteChunks
 from mainspring.providers.media import MOST, REMOVED
-from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.projection import RequestProjection
 from mainspring.simulator.validate import find_request_violations
 from providers.histories import PNG, disorderly, edits_of, orderly, signature

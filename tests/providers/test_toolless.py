@@ -20,8 +20,8 @@ from mainspring.core.messages import Assistant, Image, Text, ToolCall, ToolResul
 from mainspring.core.reasons import Trouble
 from mainspring.core.view import Replace
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import HttpProvider
 from mainspring.providers.base import Conversation, StreamEnded, ToolSpec
+from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.toolless import ToollessProvider, strip_tools

@@ -13,8 +13,8 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import user
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import ApiKey, HttpProvider
 from mainspring.providers.base import Conversation
+from mainspring.providers.http_provider import ApiKey, HttpProvider
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile

@@ -31,7 +31,6 @@ from mainspring.core.messages import (
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.asking import ApiKey
 from mainspring.providers.base import (
     BlockDelta,
     BlockFinished,
@@ -44,10 +43,11 @@ from mainspring.providers.base import (
     StreamStarted,
     ToolSpec,
 )
+from mainspring.providers.errors import UserRemedies
+from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.openai import HOME, OPENAI, PLAIN, OpenAI, add_version_path, manners_for
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.refusals import UserRemedies
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.scripted import ScriptedReply, says
 from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for

@@ -19,7 +19,7 @@ from tiers import chosen, parametrize_few
 
 from mainspring.core.config import Config
 from mainspring.engine.session import EngineSession
-from mainspring.providers.asking import ApiKey
+from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.openai import OPENAI, PLAIN, OpenAI, ServerFeatures
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_json import FAILED

@@ -19,7 +19,7 @@ from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
-    from mainspring.providers.refusals import UserRemedies
+    from mainspring.providers.errors import UserRemedies
     from mainspring.providers.retry import RetryLimits
     from mainspring.providers.transport import Deadlines, Transport
 
@@ -62,7 +62,7 @@ def new_provider(
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
         raise StartError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
     from mainspring.providers.anthropic import HOME, Anthropic, ServerSideClearing
-    from mainspring.providers.asking import ApiKey
+    from mainspring.providers.http_provider import ApiKey
     from mainspring.providers.proxies import split_url
     from mainspring.providers.transport import Transport
 

@@ -17,10 +17,10 @@ from mainspring.agent.endpoints import (
 )
 from mainspring.agent.model import TOOLLESS, patience_of, takes_tools
 from mainspring.agent.options import StartError
-from mainspring.providers.asking import ApiKey
 from mainspring.providers.base import Provider
+from mainspring.providers.errors import UserRemedies
+from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.proxies import is_local, split_url
-from mainspring.providers.refusals import UserRemedies
 from mainspring.providers.retry import RetryLimits
 from mainspring.providers.router import ProviderRouter
 from mainspring.providers.transport import Transport

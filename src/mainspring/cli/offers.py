@@ -23,7 +23,7 @@ from mainspring.settings.values import Settings
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.providers.asking import ApiKey
+    from mainspring.providers.http_provider import ApiKey
 
 PATIENCE = 20.0  # seconds for a list that takes milliseconds
 LARGEST = 8 * 1024 * 1024  # bytes; OpenRouter's, with some hundred models, has half of one
@@ -62,7 +62,7 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
 def find_anthropic_endpoint(settings: Settings, environment: Environment) -> ModelEndpoint | None:
     """Anthropic's, or what stands in its place; None if neither a key nor an address is there."""
     from mainspring.providers.anthropic import HOME
-    from mainspring.providers.asking import ApiKey
+    from mainspring.providers.http_provider import ApiKey
 
     key = key_for(settings, environment, os.getcwd())  # noqa: PTH109  # pathlib takes 8 ms to load
     address = settings.api.base_url or ""
@@ -75,7 +75,7 @@ def find_anthropic_endpoint(settings: Settings, environment: Environment) -> Mod
 
 
 def server_at(endpoint: Endpoint, environment: Environment) -> ModelEndpoint:
-    from mainspring.providers.asking import ApiKey
+    from mainspring.providers.http_provider import ApiKey
     from mainspring.providers.openai import add_version_path, azure_base_url
 
     value, name = key_of(endpoint, environment), named_by(endpoint)

@@ -1,7 +1,7 @@
 """Anthropic's Messages API, streaming. One object can serve many sessions.
 
 The request is made here from the conversation (`projection.py`, `anthropic_json.py`), the reply is read by
-`anthropic_events.py`; how a server is asked at all is in `asking.py`.
+`anthropic_events.py`; how a server is asked at all is in `http_provider.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mainspring.core.config import Effort
 from mainspring.core.effects import Request
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
-from mainspring.providers import asking
+from mainspring.providers import http_provider
 from mainspring.providers.anthropic_json import (
     END,
     accepts_block,
@@ -27,11 +27,11 @@ from mainspring.providers.anthropic_json import (
     system_json,
     tool_json,
 )
-from mainspring.providers.asking import FixedPart, HttpProvider, PreparedRequest, RequestBody, RequestChain
 from mainspring.providers.base import Conversation
-from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.errors import UserRemedies
+from mainspring.providers.http_provider import FixedPart, HttpProvider, PreparedRequest, RequestBody, RequestChain
+from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.projection import ProjectedParts, RequestProjection
-from mainspring.providers.refusals import UserRemedies
 from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
 from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.version import __version__
@@ -39,7 +39,7 @@ from mainspring.version import __version__
 if TYPE_CHECKING:
     from mainspring.providers.anthropic_events import AnthropicStreamReader
 
-Key = asking.ApiKey  # where its users look for it
+Key = http_provider.ApiKey  # where its users look for it
 
 HOME = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -119,7 +119,7 @@ class Anthropic(HttpProvider):
                 raise await self._refusal(response)
             return msgspec.json.decode(await response.read(), type=_Count).input_tokens
 
-    # --- what `asking.py` wants to know ---
+    # --- what `http_provider.py` wants to know ---
 
     def _projection(self) -> RequestProjection:
         return RequestProjection(encode_part)

@@ -19,7 +19,7 @@ from mainspring.core.messages import (
 )
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.media import replace_oversized_media
-from mainspring.providers.placing import (
+from mainspring.providers.message_order import (
     NAME_LENGTH,
     REASONING,
     Part,

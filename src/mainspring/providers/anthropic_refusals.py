@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.refusals import (
+from mainspring.providers.errors import (
     GIVEN,
     LONGEST_WORDS,
     SECOND,
@@ -20,7 +20,7 @@ from mainspring.providers.refusals import (
 from mainspring.providers.retry import UNKNOWN_BLOCK, RequestRefusedError, classify_failure
 
 if TYPE_CHECKING:
-    from mainspring.providers.refusals import ErrorResponse
+    from mainspring.providers.errors import ErrorResponse
 
 THINKING = "thinking"  # the cure: the same request without the thinking blocks may pass
 BLOCKS = "blocks"  # the cure: without blocks of a kind that we do not know, though a server sent them

@@ -21,7 +21,9 @@ from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
-from mainspring.providers.asking import (
+from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
+from mainspring.providers.errors import GIVEN, UserRemedies
+from mainspring.providers.http_provider import (
     NOT_STREAMED,
     ApiKey,
     HttpProvider,
@@ -30,16 +32,14 @@ from mainspring.providers.asking import (
     is_json,
     no_end,
 )
-from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
-from mainspring.providers.odd_calls import TextToolCallReader
 from mainspring.providers.openai_blocks import BlockReader, ExpectedReply
 from mainspring.providers.openai_json import wire_name
 from mainspring.providers.openai_refusals import CARRY, SIGN, THINKING, VALUE, read_openai_refusal
 from mainspring.providers.prefix import CHARS_PER_TOKEN
 from mainspring.providers.projection import ProjectedParts
-from mainspring.providers.refusals import GIVEN, UserRemedies
 from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
 from mainspring.providers.sse import SseParser
+from mainspring.providers.text_tool_calls import TextToolCallReader
 from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.version import __version__
 
@@ -115,7 +115,7 @@ class OpenAI(HttpProvider):
         self.manners = manners or (AZURE if api_version else manners_for(url))
         self._refused: set[str] = set()  # settings that the server does not know
 
-    # --- what `asking.py` wants to know ---
+    # --- what `http_provider.py` wants to know ---
 
     def _headers(self, request: Request) -> dict[str, str]:  # noqa: ARG002  # the same for all
         own = {"content-type": "application/json", "accept": "text/event-stream"}

@@ -1,7 +1,8 @@
 """OpenAI's chat completions, streaming: the protocol that nearly every server speaks.
 
 The request is made here from the conversation (`projection.py`, `openai_chat_json.py`), the reply is read by
-`openai_chat_events.py`; how a server is asked at all is in `asking.py`, and what servers differ in, in `openai.py`.
+`openai_chat_events.py`; how a server is asked at all is in `http_provider.py`, and what servers differ in, in
+`openai.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.effects import Request
-from mainspring.providers.asking import FixedPart, PreparedRequest, RequestBody
 from mainspring.providers.base import Conversation
+from mainspring.providers.http_provider import FixedPart, PreparedRequest, RequestBody
+from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.openai import OpenAI, system_of
 from mainspring.providers.openai_chat_events import ChatStreamReader
 from mainspring.providers.openai_chat_json import (
@@ -25,7 +27,6 @@ from mainspring.providers.openai_chat_json import (
     tool_json,
 )
 from mainspring.providers.openai_details import has_details
-from mainspring.providers.placing import ProjectionTarget
 from mainspring.providers.projection import ProjectedParts, RequestProjection
 
 COMPLETION = "max_completion_tokens"

@@ -16,12 +16,12 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Stop
 from mainspring.core.money import Usage
 from mainspring.providers.base import Batch, StreamEnded, parse_token_count
-from mainspring.providers.odd_calls import JsonBalance, call_of, is_whole
+from mainspring.providers.message_order import REASONING
 from mainspring.providers.openai_blocks import NOTHING_EXPECTED, BlockReader, ExpectedReply, raise_stream_error
 from mainspring.providers.openai_chat_json import GOOGLE
 from mainspring.providers.openai_chat_odd import repair_chunk
 from mainspring.providers.openai_refusals import failure_of, read_complaint
-from mainspring.providers.placing import REASONING
+from mainspring.providers.text_tool_calls import JsonBalance, call_of, is_whole
 
 DONE = b"[DONE]"
 NO_ERROR = Raw()  # told apart by identity: it is looked for in every chunk

@@ -20,6 +20,7 @@ from functools import partial
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
 from mainspring.providers.anthropic_json import encode_json_safely
 from mainspring.providers.base import ToolSpec
+from mainspring.providers.message_order import REASONING, PlacedPart, PlacedToolResult
 from mainspring.providers.openai_details import FIELD, encode_details, has_details
 from mainspring.providers.openai_json import (
     FILE_NAME,
@@ -31,7 +32,6 @@ from mainspring.providers.openai_json import (
     wire_name,
     words_of,
 )
-from mainspring.providers.placing import REASONING, PlacedPart, PlacedToolResult
 from mainspring.providers.projection import Encode
 
 # Gemini signs the first call of each reply, and refuses one that comes back without it. What its documentation names

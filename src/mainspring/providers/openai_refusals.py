@@ -14,7 +14,7 @@ import msgspec
 
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers.refusals import (
+from mainspring.providers.errors import (
     GIVEN,
     LONGEST_WORDS,
     SECOND,
@@ -26,7 +26,7 @@ from mainspring.providers.refusals import (
 from mainspring.providers.retry import BY_STATUS, RequestRefusedError
 
 if TYPE_CHECKING:
-    from mainspring.providers.refusals import ErrorResponse
+    from mainspring.providers.errors import ErrorResponse
 
 THINKING = "thinking"  # the cure: without the reasoning of earlier replies
 CARRY = "reasoning_content"  # the cure: with it

@@ -2,7 +2,8 @@
 model thought travels encrypted.
 
 The request is made here from the conversation (`projection.py`, `openai_responses_json.py`), the reply is read by
-`openai_responses_events.py`; how a server is asked at all is in `asking.py`, what servers differ in, in `openai.py`.
+`openai_responses_events.py`; how a server is asked at all is in `http_provider.py`, what servers differ in, in
+`openai.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from mainspring.core.effects import Request
-from mainspring.providers.asking import FixedPart, PreparedRequest, RequestBody
 from mainspring.providers.base import Conversation
+from mainspring.providers.http_provider import FixedPart, PreparedRequest, RequestBody
+from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.openai import OpenAI, system_of
 from mainspring.providers.openai_responses_events import ResponsesStreamReader
 from mainspring.providers.openai_responses_json import (
@@ -21,7 +23,6 @@ from mainspring.providers.openai_responses_json import (
     responses_accepts_block,
     tool_json,
 )
-from mainspring.providers.placing import ProjectionTarget
 from mainspring.providers.projection import ProjectedParts, RequestProjection
 
 ENCRYPTED = "reasoning.encrypted_content"

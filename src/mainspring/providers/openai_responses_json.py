@@ -13,6 +13,7 @@ from functools import partial
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
 from mainspring.providers.anthropic_json import encode_json_safely
 from mainspring.providers.base import ToolSpec
+from mainspring.providers.message_order import PlacedPart, PlacedToolResult
 from mainspring.providers.openai_chat_json import signs_call
 from mainspring.providers.openai_details import has_details
 from mainspring.providers.openai_json import (
@@ -24,7 +25,6 @@ from mainspring.providers.openai_json import (
     wire_name,
     words_of,
 )
-from mainspring.providers.placing import PlacedPart, PlacedToolResult
 from mainspring.providers.projection import Encode
 
 CLOSE = {"user": b"]}", "item": b""}

@@ -17,7 +17,7 @@ from mainspring.core.value import Bundle
 from mainspring.core.view import Edit, replaced_since, view, with_content
 from mainspring.providers.chunks import ByteChunks
 from mainspring.providers.media import REMOVED, media_in, too_many, without_oldest
-from mainspring.providers.placing import (
+from mainspring.providers.message_order import (
     EARLIER,
     GO_ON,
     MessageOrder,

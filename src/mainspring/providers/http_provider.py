@@ -26,10 +26,10 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Conversation, PrefixBreak, RequestCache, Retry, StreamEnded
-from mainspring.providers.placing import ProjectionTarget
+from mainspring.providers.errors import GIVEN, CurableError, UserRemedies, add_request_size, request_too_large
+from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.prefix import SentPrefix, find_prefix_break, make_request_parts
 from mainspring.providers.projection import ProjectedParts, RequestProjection
-from mainspring.providers.refusals import GIVEN, CurableError, UserRemedies, add_request_size, request_too_large
 from mainspring.providers.retry import (
     HEARTBEAT,
     PATIENCE,
