@@ -24,11 +24,11 @@ from mainspring.core.messages import Assistant, Stop, Text, ToolCall, ToolResult
 from mainspring.engine.plain import default_cache_marks
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import BlockDelta, Conversation, ToolSpec
+from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai import OPENAI, PLAIN
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.transport import Transport
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, show

@@ -27,7 +27,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
-from mainspring.providers.transport import Transport
+from mainspring.providers.http.client import Transport
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.lines import Envelope
 from mainspring.simulator.received import ReceivedRequest

@@ -23,8 +23,8 @@ from mainspring.core.history import History
 from mainspring.core.messages import Text, User
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import BlockDelta, Conversation
-from mainspring.providers.proxies import ProxySettings
-from mainspring.providers.transport import Transport
+from mainspring.providers.http.client import Transport
+from mainspring.providers.http.proxy import ProxySettings
 
 HERE = Path(__file__).parent
 MODEL = "claude-sonnet-5-5"

@@ -26,7 +26,7 @@ from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import CallStarted, Result
-from mainspring.providers.transport import Deadlines, Transport
+from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.simulator.faults import FAULTS, FaultPlan
 from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

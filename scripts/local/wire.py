@@ -14,9 +14,9 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, ToolCall, result, user
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import BlockDelta, BlockFinished, Conversation, Item, Provider, StreamEnded, ToolSpec
+from mainspring.providers.http.client import Transport
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.transport import Transport
 from mainspring.tools.json_schema import Schema
 
 MODEL = "smollm2"

@@ -27,8 +27,8 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.providers.transport import Transport
 from mainspring.sessions.records import MemoryJournal
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say

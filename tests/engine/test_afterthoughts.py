@@ -33,8 +33,8 @@ from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.providers.transport import Transport
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer

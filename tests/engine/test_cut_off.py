@@ -32,7 +32,7 @@ from mainspring.hooks.events import HookPoint, HookResult, NoHooks
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, BlockDelta, Conversation
-from mainspring.providers.transport import Deadlines, Transport
+from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer

@@ -16,7 +16,7 @@ from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic, ServerSideClearing
-from mainspring.providers.transport import Transport
+from mainspring.providers.http.client import Transport
 from mainspring.sessions.records import MemoryJournal, NoteRecord
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer

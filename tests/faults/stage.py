@@ -57,8 +57,8 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic, Key
 from mainspring.providers.base import ToolSpec
+from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
-from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.faults import FaultPlan
 from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

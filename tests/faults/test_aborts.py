@@ -14,7 +14,7 @@ from faults.stage import ARGUMENTS, IMPATIENT, PATIENT, SILENT, WITH_FALLBACK, S
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import Result
 from mainspring.engine.run import Run
-from mainspring.providers.transport import Transport
+from mainspring.providers.http.client import Transport
 from mainspring.simulator.faults import FAULTS, FaultPlan, PlannedFault
 
 MOMENTS = 24  # updates: two replies have about as many

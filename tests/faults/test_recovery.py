@@ -35,7 +35,7 @@ from faults.stage import (
 from mainspring.core.messages import Assistant, Thinking
 from mainspring.core.updates import Result
 from mainspring.providers.anthropic import Key
-from mainspring.providers.transport import Transport
+from mainspring.providers.http.client import Transport
 from mainspring.simulator.faults import FAULTS, FaultPlan, PlannedFault
 
 CONFIGS = {"alone": ALONE, "with a fallback": WITH_FALLBACK}

@@ -25,11 +25,11 @@ from mainspring.core.messages import user
 from mainspring.core.updates import Failed, Result, Retrying, Update
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation
+from mainspring.providers.http.client import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
+from mainspring.providers.http.proxy import ProxySettings
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
-from mainspring.providers.proxies import ProxySettings
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
-from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import RawStream, Reply, ReplyStamp, Say, stream_events

@@ -25,7 +25,7 @@ from mainspring.providers.base import (
     StreamEnded,
     StreamStarted,
 )
-from mainspring.providers.sse import SseParser
+from mainspring.providers.http.sse import SseParser
 
 START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 7, "output_tokens": 1}}}
 STOP = {"type": "message_stop"}

@@ -20,10 +20,10 @@ from mainspring.core.updates import Result
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer

@@ -15,10 +15,10 @@ from mainspring.core.money import Usage
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import BlockKind
 from mainspring.providers.base import BlockDelta, BlockFinished, BlockOpened, Item, StreamEnded, StreamStarted
+from mainspring.providers.http.sse import SseParser
 from mainspring.providers.openai_blocks import MAX_REPLY, BlockReader, ExpectedReply
 from mainspring.providers.openai_chat_events import ChatStreamReader as ChatReply
 from mainspring.providers.openai_responses_events import ResponsesStreamReader as ResponsesReply
-from mainspring.providers.sse import SseParser
 
 Readers = type[ChatReply] | type[ResponsesReply]
 both = pytest.mark.parametrize("reader", [ChatReply, ResponsesReply], ids=["chat", "responses"])

@@ -21,6 +21,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Message, Text, Thinking, ToolCall, result, user
 from mainspring.providers.base import BlockFinished, Conversation, Item, Retry, ToolSpec
+from mainspring.providers.http.client import Transport
 from mainspring.providers.openai import GEMINI, PLAIN, OpenAI, ServerFeatures, manners_for
 from mainspring.providers.openai_blocks import BlockReader
 from mainspring.providers.openai_chat import OpenAIChat
@@ -28,7 +29,6 @@ from mainspring.providers.openai_chat_events import ChatStreamReader
 from mainspring.providers.openai_chat_json import UNSIGNED
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.providers.transport import Transport
 from mainspring.simulator import openai_chat_request
 from providers.histories import disorderly, orderly
 

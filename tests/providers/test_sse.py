@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import ProviderError
-from mainspring.providers.sse import ServerEvent, SseParser
+from mainspring.providers.http.sse import ServerEvent, SseParser
 
 
 def parse(*chunks: bytes) -> list[ServerEvent]:

@@ -21,11 +21,11 @@ from mainspring.core.reasons import Trouble
 from mainspring.core.view import Replace
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation, StreamEnded, ToolSpec
+from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.toolless import ToollessProvider, strip_tools
-from mainspring.providers.transport import Transport
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer

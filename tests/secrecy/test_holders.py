@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.agent.routes import build_router
-from mainspring.providers.transport import Transport
+from mainspring.providers.http.client import Transport
 from mainspring.secrets import held
 from mainspring.secrets.held import SecretScope
 from mainspring.secrets.index import SecretIndex

@@ -18,8 +18,8 @@ from mainspring.engine.tool_words import ToolReminders
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation
+from mainspring.providers.http.client import Transport
 from mainspring.providers.scripted import Scripted, call, says
-from mainspring.providers.transport import Transport
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Tool, Workspace

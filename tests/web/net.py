@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from wire.servers import NO_PROXIES, openssl
 
-from mainspring.providers.dial import Address, connect_socket
+from mainspring.providers.http.connect import Address, connect_socket
 from mainspring.web.fetching import LIMITS, FetchLimits, WebFetcher
 
 PUBLIC = "93.184.216.34"

@@ -23,7 +23,7 @@ from tiers import examples
 from wire.servers import Handler, Peer, Served, answering, clear, descriptors, run, serving, until
 
 from mainspring.core.errors import ToolError
-from mainspring.providers.proxies import ProxySettings
+from mainspring.providers.http.proxy import ProxySettings
 from mainspring.web.body import STEP, BodyDecoder
 from mainspring.web.fetching import LIMITS, MOST_REDIRECTS, FetchedPage, FetchLimits, WebFetcher
 from web.net import OTHER_PUBLIC, PUBLIC, Net, Paper, fetcher, make_paper, moved, nowhere, page

@@ -22,7 +22,7 @@ from mainspring.core.models import model_named
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.transport import Transport
+from mainspring.providers.http.client import Transport
 from wire.turns import ADAPTIVE, sdk_options
 
 Prompts = AsyncIterator[int]  # one more was answered, by the process of this id

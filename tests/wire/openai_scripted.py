@@ -15,10 +15,10 @@ import msgspec
 from mainspring.core.effects import Request
 from mainspring.core.messages import Stop, ToolCall
 from mainspring.providers.base import Batch, Conversation, Item, Retry
+from mainspring.providers.http.client import Transport
 from mainspring.providers.openai import OPENAI, OpenAI
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.scripted import Break, Pause, ScriptedReply
-from mainspring.providers.transport import Transport
 from mainspring.simulator.openai_chat import ChatStreamWriter
 from mainspring.simulator.openai_responses import ResponsesStreamWriter
 from mainspring.simulator.replies import Json, ReplyStamp, Say

@@ -15,9 +15,9 @@ from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, 
 from mainspring.core.reasons import Trouble
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Batch, Conversation, Retry
+from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.providers.scripted import Break, Part, Pause, ScriptedReply
-from mainspring.providers.transport import Transport
 
 ERRORS = {Trouble.OVERLOADED: "overloaded_error", Trouble.RATE_LIMIT: "rate_limit_error"}
 IMPATIENT = replace(PATIENCE[RetryProfile.FOREGROUND], base=1, cap=1)

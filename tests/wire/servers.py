@@ -23,8 +23,8 @@ from programs import need
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.proxies import ProxySettings
-from mainspring.providers.transport import Deadlines, Transport
+from mainspring.providers.http.client import Deadlines, Transport
+from mainspring.providers.http.proxy import ProxySettings
 
 T = TypeVar("T")
 

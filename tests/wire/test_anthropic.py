@@ -28,9 +28,9 @@ from mainspring.providers.base import (
     Retry,
     StreamEnded,
 )
+from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile, plan_countdown
 from mainspring.providers.scripted import ScriptedReply
-from mainspring.providers.transport import Deadlines, Transport
 from mainspring.simulator.replies import RawReply, Refuse, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.conformance import ProviderConformance

@@ -14,11 +14,11 @@ from mainspring.core.history import History
 from mainspring.core.messages import user
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Conversation
+from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import ApiKey, HttpProvider
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.providers.transport import Transport
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 

@@ -44,13 +44,13 @@ from mainspring.providers.base import (
     ToolSpec,
 )
 from mainspring.providers.errors import UserRemedies
+from mainspring.providers.http.client import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.openai import HOME, OPENAI, PLAIN, OpenAI, add_version_path, manners_for
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.scripted import ScriptedReply, says
-from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.simulator.replies import RawReply, RawStream, Refuse, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.conformance import ProviderConformance

@@ -17,11 +17,11 @@ from mainspring.core.reasons import Cause
 from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
 from mainspring.providers.base import Provider
+from mainspring.providers.http.client import Transport
 from mainspring.providers.openai import OPENAI
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.router import ProviderRouter
-from mainspring.providers.transport import Transport
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer

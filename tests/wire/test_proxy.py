@@ -12,8 +12,8 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.proxies import HttpOrigin, HttpProxy, ProxySettings, read_proxy_settings, split_url
-from mainspring.providers.transport import Deadlines, Transport
+from mainspring.providers.http.client import Deadlines, Transport
+from mainspring.providers.http.proxy import HttpOrigin, HttpProxy, ProxySettings, read_proxy_settings, split_url
 from wire.servers import (
     OK,
     QUICK,

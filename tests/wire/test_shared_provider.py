@@ -14,11 +14,11 @@ import mainspring
 from mainspring.core.models import model_named
 from mainspring.core.updates import PrefixBroken, Result
 from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.http.client import Transport
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.projection import RequestProjection
 from mainspring.providers.toolless import ToollessProvider
-from mainspring.providers.transport import Transport
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer

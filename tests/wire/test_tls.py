@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.errors import UsageError
-from mainspring.providers import tls
+from mainspring.providers.http import tls
+from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.retry import RequestRefusedError
-from mainspring.providers.transport import Deadlines, Transport
 from wire.servers import (
     OK,
     QUICK,

@@ -20,10 +20,10 @@ from tiers import examples
 
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.connection import BATCH, LIMITS, UNREAD, HttpResponse, ResponseLimits, UnsentRequest
-from mainspring.providers.dial import first_to_answer
-from mainspring.providers.proxies import HttpOrigin, split_url
-from mainspring.providers.transport import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
+from mainspring.providers.http.client import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
+from mainspring.providers.http.connect import first_to_answer
+from mainspring.providers.http.connection import BATCH, LIMITS, UNREAD, HttpResponse, ResponseLimits, UnsentRequest
+from mainspring.providers.http.proxy import HttpOrigin, split_url
 from wire.servers import (
     OK,
     QUICK,

@@ -30,10 +30,10 @@ from mainspring.core.updates import PrefixBroken, RequestStarted, Update
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.http.client import Transport
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses
 from mainspring.providers.toolless import ToollessProvider
-from mainspring.providers.transport import Transport
 from mainspring.tools.custom import tool
 
 WORDS = (

@@ -20,8 +20,8 @@ from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
     from mainspring.providers.errors import UserRemedies
+    from mainspring.providers.http.client import Deadlines, Transport
     from mainspring.providers.retry import RetryLimits
-    from mainspring.providers.transport import Deadlines, Transport
 
 Environment = dict[str, str]
 Close = Callable[[], Awaitable[None]]
@@ -62,9 +62,9 @@ def new_provider(
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
         raise StartError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
     from mainspring.providers.anthropic import HOME, Anthropic, ServerSideClearing
+    from mainspring.providers.http.client import Transport
+    from mainspring.providers.http.proxy import split_url
     from mainspring.providers.http_provider import ApiKey
-    from mainspring.providers.proxies import split_url
-    from mainspring.providers.transport import Transport
 
     split_url(address or HOME)  # an address that is none is told now, and not at the first call
     key = ApiKey(found.value, found.header, found.refresh, found.is_stale)
@@ -158,7 +158,7 @@ def read_deadlines(environment: Environment, address: str) -> Deadlines | None:
     said = environment.get(SILENCE, "").strip()
     if not said:
         return None
-    from mainspring.providers.transport import PER_IDLE, deadlines_for
+    from mainspring.providers.http.client import PER_IDLE, deadlines_for
 
     try:
         seconds = float(said)

@@ -19,11 +19,11 @@ from mainspring.agent.model import TOOLLESS, patience_of, takes_tools
 from mainspring.agent.options import StartError
 from mainspring.providers.base import Provider
 from mainspring.providers.errors import UserRemedies
+from mainspring.providers.http.client import Transport
+from mainspring.providers.http.proxy import is_local, split_url
 from mainspring.providers.http_provider import ApiKey
-from mainspring.providers.proxies import is_local, split_url
 from mainspring.providers.retry import RetryLimits
 from mainspring.providers.router import ProviderRouter
-from mainspring.providers.transport import Transport
 from mainspring.secrets.held import bind_scope
 from mainspring.settings.values import Settings
 

@@ -37,7 +37,7 @@ from mainspring.secrets.sources import find_key, headers_of
 
 if TYPE_CHECKING:
     from mainspring.cli.offers import OfferedModels
-    from mainspring.providers.transport import Transport
+    from mainspring.providers.http.client import Transport
 
 SECONDS = 20.0  # for the server to answer a small question
 
@@ -71,7 +71,7 @@ def list_known_models(here: DoctorContext) -> list[str]:
 
 def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
     from mainspring.agent.routes import KEYS_NEEDED
-    from mainspring.providers.proxies import split_url
+    from mainspring.providers.http.proxy import split_url
 
     name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
     try:
@@ -135,7 +135,7 @@ def find_missing_models(endpoint: Endpoint, offer: OfferedModels, here: DoctorCo
 async def check_anthropic(here: DoctorContext) -> Finding:
     """How many tokens a word has: it needs the address, the way there and the key, and costs nothing."""
     from mainspring.providers.anthropic import HOME
-    from mainspring.providers.transport import Transport
+    from mainspring.providers.http.client import Transport
 
     address = (here.settings.api.base_url or HOME).rstrip("/")
     check_it = ways_out(here.settings, "").unreached

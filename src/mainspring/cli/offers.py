@@ -140,7 +140,7 @@ async def resolve_helper_key(key: ApiKey) -> ApiKey:
 
 
 async def fetch_model_list(server: ModelEndpoint, key: ApiKey) -> tuple[int, bytes]:
-    from mainspring.providers.transport import Transport
+    from mainspring.providers.http.client import Transport
 
     async with Transport() as transport, transport.get(server.url, server.headers | key.headers) as response:
         return response.status, await response.read(LARGEST)

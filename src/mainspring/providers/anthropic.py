@@ -29,11 +29,11 @@ from mainspring.providers.anthropic_json import (
 )
 from mainspring.providers.base import Conversation
 from mainspring.providers.errors import UserRemedies
+from mainspring.providers.http.client import HttpExchange, Transport
 from mainspring.providers.http_provider import FixedPart, HttpProvider, PreparedRequest, RequestBody, RequestChain
 from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.projection import ProjectedParts, RequestProjection
 from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
-from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.version import __version__
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from mainspring.providers.base import (
     StreamStarted,
     parse_token_count,
 )
+from mainspring.providers.http.sse import ServerEvent
 from mainspring.providers.retry import classify_failure
-from mainspring.providers.sse import ServerEvent
 
 MAX_REPLY = 64 * 1024 * 1024  # characters; about a hundred times the longest reply that any model can give
 

@@ -2,9 +2,9 @@
 
     class Anthropic(Asking): ...      # says how a request is made, how a reply is read, what a refusal means
 
-The bytes travel by `transport.py`, and `retry.py` decides what is tried again. Beyond that, two things are done here.
-A request that was refused for something that we can change is changed and sent again, once for each such thing
-(`CurableError`). And after a reply that broke off, the next request waits as long as a retry would (E-16).
+The bytes travel by `providers/http/client.py`, and `retry.py` decides what is tried again. Beyond that, two things are
+done here. A request that was refused for something that we can change is changed and sent again, once for each such
+thing (`CurableError`). And after a reply that broke off, the next request waits as long as a retry would (E-16).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Conversation, PrefixBreak, RequestCache, Retry, StreamEnded
 from mainspring.providers.errors import GIVEN, CurableError, UserRemedies, add_request_size, request_too_large
+from mainspring.providers.http.client import HttpExchange, Transport
 from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.prefix import SentPrefix, find_prefix_break, make_request_parts
 from mainspring.providers.projection import ProjectedParts, RequestProjection
@@ -41,11 +42,10 @@ from mainspring.providers.retry import (
     plan_countdown,
     stream_with_retries,
 )
-from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.secrets.sources import headers_of
 
 if TYPE_CHECKING:  # a reply is read while the server thinks about it
-    from mainspring.providers.sse import ServerEvent
+    from mainspring.providers.http.sse import ServerEvent
 
 NOT_STREAMED = 16 * 1024 * 1024  # bytes of a reply that came as one, at most
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
@@ -256,7 +256,7 @@ class HttpProvider:
             refreshed = True
 
     async def _read(self, response: HttpExchange, prepared: PreparedRequest) -> AsyncGenerator[Batch, None]:
-        from mainspring.providers.sse import SseParser
+        from mainspring.providers.http.sse import SseParser
 
         parser, reply, heard = SseParser(), self._reading(prepared), False
         if is_json(response):

@@ -23,6 +23,8 @@ from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
 from mainspring.providers.errors import GIVEN, UserRemedies
+from mainspring.providers.http.client import HttpExchange, Transport
+from mainspring.providers.http.sse import SseParser
 from mainspring.providers.http_provider import (
     NOT_STREAMED,
     ApiKey,
@@ -38,9 +40,7 @@ from mainspring.providers.openai_refusals import CARRY, SIGN, THINKING, VALUE, r
 from mainspring.providers.prefix import CHARS_PER_TOKEN
 from mainspring.providers.projection import ProjectedParts
 from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
-from mainspring.providers.sse import SseParser
 from mainspring.providers.text_tool_calls import TextToolCallReader
-from mainspring.providers.transport import HttpExchange, Transport
 from mainspring.version import __version__
 
 HOME = "https://api.openai.com/v1"

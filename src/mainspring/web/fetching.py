@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from mainspring.core.errors import MainspringError, ProviderError, ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.addresses import LocalAddressError, check_addresses, is_public
-from mainspring.providers import connection as wire
-from mainspring.providers import tls
-from mainspring.providers.connection import ClientConnection, HttpResponse
-from mainspring.providers.dial import explain_os_error, first_to_answer
-from mainspring.providers.proxies import ProxySettings, read_proxy_settings
+from mainspring.providers.http import connection as wire
+from mainspring.providers.http import tls
+from mainspring.providers.http.connect import explain_os_error, first_to_answer
+from mainspring.providers.http.connection import ClientConnection, HttpResponse
+from mainspring.providers.http.proxy import ProxySettings, read_proxy_settings
 from mainspring.secrets.held import SHORTEST
 from mainspring.version import __version__
 from mainspring.web import line

@@ -1,7 +1,7 @@
 """A connection to an address that was checked, and to no other (security N1): the name is not resolved again.
 
-TLS, its errors, deadlines and the proxy of the user's network are those of model calls (`providers/dial.py`). A proxy
-is told the address and not the name, so that it cannot resolve the name to something else.
+TLS, its errors, deadlines and the proxy of the user's network are those of model calls (`providers/http/connect.py`). A
+proxy is told the address and not the name, so that it cannot resolve the name to something else.
 """
 
 from __future__ import annotations
@@ -12,10 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from mainspring.providers import tls
-from mainspring.providers.connection import ClientConnection, ResponseLimits
-from mainspring.providers.dial import Address, ConnectProgress, Dialer, Route, first_to_answer, look_up, open_tunnel
-from mainspring.providers.proxies import HttpOrigin, parse_numeric_host
+from mainspring.providers.http import tls
+from mainspring.providers.http.connect import (
+    Address,
+    ConnectProgress,
+    Dialer,
+    Route,
+    first_to_answer,
+    look_up,
+    open_tunnel,
+)
+from mainspring.providers.http.connection import ClientConnection, ResponseLimits
+from mainspring.providers.http.proxy import HttpOrigin, parse_numeric_host
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]  # a name's addresses; raises OSError
 Connect = Callable[[Sequence[Address]], Awaitable[socket.socket]]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mainspring.core.value import Bundle
 from mainspring.permissions.hosts import AddressError, host_of
-from mainspring.providers.proxies import HttpOrigin, split_url
+from mainspring.providers.http.proxy import HttpOrigin, split_url
 
 _AUTHORITY_ENDS = re.compile(r"[/?]")
 _QUOTED = str.maketrans({character: f"%{ord(character):02X}" for character in ' "<>'})  # a path cannot hold them

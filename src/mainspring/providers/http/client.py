@@ -7,8 +7,8 @@
 Leaving the block closes the socket at once, unless the answer was read to its end: then the connection is kept for the
 next request. Every failure is a `ProviderError`; what the caller got wrong is a `UsageError`, raised by `post` itself.
 
-Not in here: redirects (never followed), cookies, compression, HTTP/2, trying again (retry.py). Connections are made in
-dial.py, answers parsed in connection.py, addresses and proxies read in proxies.py, certificates in tls.py.
+Not in here: redirects (never followed), cookies, compression, HTTP/2, trying again (providers/retry.py). Connections
+are made in connect.py, answers parsed in connection.py, addresses and proxies read in proxy.py, certificates in tls.py.
 docs/decisions/0008 says why all this is our own.
 """
 
@@ -23,10 +23,10 @@ from typing import Self
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers import tls
-from mainspring.providers.connection import LIMITS, ClientConnection, ResponseLimits, network_error
-from mainspring.providers.dial import Dialer, Route, lasting_error, wants_a_password
-from mainspring.providers.proxies import ProxySettings, is_local, read_proxy_settings, split_url
+from mainspring.providers.http import tls
+from mainspring.providers.http.connect import Dialer, Route, lasting_error, wants_a_password
+from mainspring.providers.http.connection import LIMITS, ClientConnection, ResponseLimits, network_error
+from mainspring.providers.http.proxy import ProxySettings, is_local, read_proxy_settings, split_url
 
 
 class Deadlines(Bundle):
@@ -190,8 +190,8 @@ class HttpExchange:
         # A connection that was kept may have been closed by the server just as our request left. Only trying tells, so
         # such a request is sent once more, on a new connection. Could it have been worked on, and be paid for twice? A
         # server that closes an idle connection does not read on. One that took the request and then died looks the
-        # same if it dies within `RACE` seconds and before its first byte: that is the risk that retry.py takes with
-        # every reset, and here it is taken once.
+        # same if it dies within `RACE` seconds and before its first byte: that is the risk that providers/retry.py
+        # takes with every reset, and here it is taken once.
         kept = self._owner.take(self._route)
         if kept is not None:
             try:

@@ -14,9 +14,9 @@ from threading import Thread
 
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers import tls
-from mainspring.providers.connection import ClientConnection, ResponseLimits, network_error
-from mainspring.providers.proxies import HttpOrigin, HttpProxy, is_local, parse_numeric_host
+from mainspring.providers.http import tls
+from mainspring.providers.http.connection import ClientConnection, ResponseLimits, network_error
+from mainspring.providers.http.proxy import HttpOrigin, HttpProxy, is_local, parse_numeric_host
 from mainspring.providers.retry import RequestRefusedError
 
 HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)

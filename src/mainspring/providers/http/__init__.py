@@ -1,0 +1,1 @@
+"""HTTP/1.1 over asyncio: client, connections, server-sent events."""
