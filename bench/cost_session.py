@@ -30,7 +30,7 @@ from mainspring.core.step import step
 from mainspring.core.updates import Boundary
 from mainspring.core.value import Bundle, Stamp
 from mainspring.core.view import from_the_front
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 from mainspring.simulator.cache import PromptCache
 from mainspring.simulator.validate import find_request_violations

@@ -22,7 +22,7 @@ from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Stop, Text, ToolCall, ToolResult, User
 from mainspring.engine.plain import default_cache_marks
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import BlockDelta, Conversation, ToolSpec
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider

@@ -25,7 +25,7 @@ from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.plain import new_id
 from mainspring.engine.session import EngineSession
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
 from mainspring.providers.http.client import Transport
 from mainspring.sessions.journal import FileJournal

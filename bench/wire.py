@@ -26,7 +26,7 @@ from typing import NamedTuple
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Stop, Text, ToolCall, ToolResult, User
 from mainspring.engine.plain import default_cache_marks
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found

@@ -21,7 +21,7 @@ from msgspec.json import Decoder
 from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Text, User
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import BlockDelta, Conversation
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http.proxy import ProxySettings

@@ -12,7 +12,7 @@ from local.checks import CHAT, RESPONSES, Row, Servers
 from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, ToolCall, result, user
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import BlockDelta, BlockFinished, Conversation, Item, Provider, StreamEnded, ToolSpec
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai_chat import OpenAIChat

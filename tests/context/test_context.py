@@ -28,7 +28,7 @@ from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import Cause, Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace, from_the_front, out_of_view, prune, view
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 from mainspring.simulator.cache import PromptCache
 from mainspring.simulator.validate import find_request_violations

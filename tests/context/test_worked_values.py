@@ -26,7 +26,7 @@ from mainspring.engine.plain import new_id
 from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
 from mainspring.permissions.checker import AllowAll
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.sessions.records import MemoryJournal

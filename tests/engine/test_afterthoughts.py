@@ -32,7 +32,7 @@ from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import AllowAll
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.simulator.received import ReceivedRequest

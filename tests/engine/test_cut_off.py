@@ -30,7 +30,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.side_questions import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult, NoHooks
 from mainspring.permissions.checker import AllowAll
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Batch, BlockDelta, Conversation
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.simulator.faults import FaultPlan, PlannedFault

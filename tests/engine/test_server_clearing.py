@@ -15,7 +15,7 @@ from mainspring.core.updates import BlockDone, Boundary, PrefixBroken, ReplyDone
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
 from mainspring.permissions.checker import AllowAll
-from mainspring.providers.anthropic import Anthropic, ServerSideClearing
+from mainspring.providers.anthropic.provider import Anthropic, ServerSideClearing
 from mainspring.providers.http.client import Transport
 from mainspring.sessions.records import MemoryJournal, NoteRecord
 from mainspring.simulator.replies import Reply, Say

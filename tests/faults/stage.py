@@ -55,7 +55,7 @@ from mainspring.core.view import Fold, view
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.providers.anthropic import Anthropic, Key
+from mainspring.providers.anthropic.provider import Anthropic, Key
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile

@@ -34,7 +34,7 @@ from faults.stage import (
 )
 from mainspring.core.messages import Assistant, Thinking
 from mainspring.core.updates import Result
-from mainspring.providers.anthropic import Key
+from mainspring.providers.anthropic.provider import Key
 from mainspring.providers.http.client import Transport
 from mainspring.simulator.faults import FAULTS, FaultPlan, PlannedFault
 

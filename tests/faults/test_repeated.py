@@ -23,7 +23,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import user
 from mainspring.core.updates import Failed, Result, Retrying, Update
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.http.client import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.providers.http.proxy import ProxySettings

@@ -15,7 +15,7 @@ from mainspring.core.messages import Defect, RedactedThinking, ServerBlock, Stop
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import BlockKind
-from mainspring.providers.anthropic_events import AnthropicStreamReader
+from mainspring.providers.anthropic.stream import AnthropicStreamReader
 from mainspring.providers.base import (
     BlockDelta,
     BlockFinished,

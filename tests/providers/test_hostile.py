@@ -19,7 +19,7 @@ from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import Result
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses

@@ -37,7 +37,7 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.engine.plain import default_cache_marks
 from mainspring.providers import openai_chat_json, openai_responses_json
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.message_order import ProjectionTarget

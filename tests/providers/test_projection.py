@@ -31,8 +31,8 @@ from mainspring.core.models import model_named
 from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.engine.plain import default_cache_marks
-from mainspring.providers.anthropic import Anthropic
-from mainspring.providers.anthropic_json import MARK, encode_part
+from mainspring.providers.anthropic.json import MARK, encode_part
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
 from mainspring.providers.chunks import ByteChunks
 from mainspring.providers.media import MOST, REMOVED

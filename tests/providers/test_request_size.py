@@ -13,7 +13,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, user
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.view import Drop
-from mainspring.providers.anthropic import LARGEST, Anthropic
+from mainspring.providers.anthropic.provider import LARGEST, Anthropic
 from mainspring.providers.base import Conversation, Item, PrefixBreak, StreamEnded
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai_chat import OpenAIChat

@@ -19,7 +19,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Image, Text, ToolCall, ToolResult, result, user
 from mainspring.core.reasons import Trouble
 from mainspring.core.view import Replace
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, StreamEnded, ToolSpec
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider

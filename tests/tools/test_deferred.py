@@ -16,7 +16,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
 from mainspring.engine.tool_words import ToolReminders
 from mainspring.permissions.checker import AllowAll
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.http.client import Transport
 from mainspring.providers.scripted import Scripted, call, says

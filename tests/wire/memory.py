@@ -21,7 +21,7 @@ from mainspring.core.config import Config
 from mainspring.core.models import model_named
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from wire.turns import ADAPTIVE, sdk_options
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from mainspring.core.effects import Request
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.reasons import Trouble
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Batch, Conversation, Retry
 from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile

@@ -16,7 +16,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Text, Thinking, ToolCall, result, user
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.anthropic import Anthropic, Key, ServerSideClearing
+from mainspring.providers.anthropic.provider import Anthropic, Key, ServerSideClearing
 from mainspring.providers.base import (
     BlockDelta,
     BlockFinished,

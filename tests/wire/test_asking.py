@@ -12,7 +12,7 @@ from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
 from mainspring.core.messages import user
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import ApiKey, HttpProvider

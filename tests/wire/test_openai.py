@@ -30,7 +30,7 @@ from mainspring.core.messages import (
 )
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import (
     BlockDelta,
     BlockFinished,

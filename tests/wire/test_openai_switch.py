@@ -15,7 +15,7 @@ from mainspring.core.messages import Assistant, Thinking
 from mainspring.core.models import model_named
 from mainspring.core.reasons import Cause
 from mainspring.engine.session import EngineSession
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Provider
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai import OPENAI

@@ -13,7 +13,7 @@ import pytest
 import mainspring
 from mainspring.core.models import model_named
 from mainspring.core.updates import PrefixBroken, Result
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses

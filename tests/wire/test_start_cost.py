@@ -34,8 +34,8 @@ OURS = {
     "mainspring.hooks": "events",
     "mainspring.permissions": "checker",
     "mainspring.processes": "hardening own_process paths",
-    "mainspring.providers": "anthropic anthropic_events anthropic_json base chunks errors http_provider media "
-    "message_order prefix projection retry",
+    "mainspring.providers": "base chunks errors http_provider media message_order prefix projection retry",
+    "mainspring.providers.anthropic": "json provider stream",
     "mainspring.providers.http": "client connect connection proxy sse tls",
     "mainspring.secrets": "held sources",
     "mainspring.sessions": "journal lines opening places records scribe",

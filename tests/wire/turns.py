@@ -29,7 +29,7 @@ from mainspring.core.state import State
 from mainspring.core.updates import PrefixBroken, RequestStarted, Update
 from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
-from mainspring.providers.anthropic import Anthropic
+from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai_chat import OpenAIChat
 from mainspring.providers.openai_responses import OpenAIResponses

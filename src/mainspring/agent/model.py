@@ -61,7 +61,7 @@ def new_provider(
     elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
         raise StartError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
-    from mainspring.providers.anthropic import HOME, Anthropic, ServerSideClearing
+    from mainspring.providers.anthropic.provider import HOME, Anthropic, ServerSideClearing
     from mainspring.providers.http.client import Transport
     from mainspring.providers.http.proxy import split_url
     from mainspring.providers.http_provider import ApiKey
@@ -126,7 +126,7 @@ def patience_of(settings: Settings) -> RetryLimits:
 
 def ways_out(settings: Settings, source: str) -> UserRemedies:
     """For Anthropic's protocol: by what brought the key, and who set the address."""
-    from mainspring.providers.anthropic import WAYS_OUT
+    from mainspring.providers.anthropic.provider import WAYS_OUT
 
     refused = f"the key was refused: check {'the ' if source == FILE else ''}{source}"
     ways = replace(WAYS_OUT, refused=refused, toolless=TOOLLESS)

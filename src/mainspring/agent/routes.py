@@ -67,7 +67,7 @@ def provider_at(
         "ways_out": ways_out(endpoint),
     }
     if endpoint.protocol == ANTHROPIC:
-        from mainspring.providers.anthropic import Anthropic
+        from mainspring.providers.anthropic.provider import Anthropic
 
         return Anthropic(ApiKey(value), **how)
     key = ApiKey(value, AZURE_KEY if endpoint.api_version else "authorization")

@@ -134,7 +134,7 @@ def find_missing_models(endpoint: Endpoint, offer: OfferedModels, here: DoctorCo
 
 async def check_anthropic(here: DoctorContext) -> Finding:
     """How many tokens a word has: it needs the address, the way there and the key, and costs nothing."""
-    from mainspring.providers.anthropic import HOME
+    from mainspring.providers.anthropic.provider import HOME
     from mainspring.providers.http.client import Transport
 
     address = (here.settings.api.base_url or HOME).rstrip("/")
@@ -159,8 +159,8 @@ async def check_anthropic(here: DoctorContext) -> Finding:
 
 async def count_tokens_online(here: DoctorContext, transport: Transport, address: str) -> bool:
     """Whether a key was sent. Raises if the answer is none."""
-    from mainspring.providers.anthropic import VERSION
-    from mainspring.providers.anthropic_refusals import read_refusal
+    from mainspring.providers.anthropic.errors import read_refusal
+    from mainspring.providers.anthropic.provider import VERSION
 
     found = find_key(wanted_key(here))
     value = found.value or (await found.refresh() if found.refresh is not None else "")

@@ -61,7 +61,7 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
 
 def find_anthropic_endpoint(settings: Settings, environment: Environment) -> ModelEndpoint | None:
     """Anthropic's, or what stands in its place; None if neither a key nor an address is there."""
-    from mainspring.providers.anthropic import HOME
+    from mainspring.providers.anthropic.provider import HOME
     from mainspring.providers.http_provider import ApiKey
 
     key = key_for(settings, environment, os.getcwd())  # noqa: PTH109  # pathlib takes 8 ms to load
@@ -92,7 +92,7 @@ def models_url(address: str) -> str:
 
 
 def make_version_headers() -> dict[str, str]:
-    from mainspring.providers.anthropic import VERSION
+    from mainspring.providers.anthropic.provider import VERSION
 
     return {"anthropic-version": VERSION}
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
-from mainspring.providers.anthropic_json import encode_json_safely
+from mainspring.providers.anthropic.json import encode_json_safely
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.message_order import REASONING, PlacedPart, PlacedToolResult
 from mainspring.providers.openai_details import FIELD, encode_details, has_details

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 from mainspring.core.messages import Content, Document, Image, Text, ToolCall
-from mainspring.providers.anthropic_json import NO_WORDS, encode_json_safely
+from mainspring.providers.anthropic.json import NO_WORDS, encode_json_safely
 from mainspring.providers.media import replace_oversized_media
 from mainspring.providers.message_order import PlacedToolResult, clean_tool_name, is_empty
 

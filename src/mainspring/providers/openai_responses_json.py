@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from mainspring.core.messages import Block, Content, Document, Image, Text, Thinking, ToolCall
-from mainspring.providers.anthropic_json import encode_json_safely
+from mainspring.providers.anthropic.json import encode_json_safely
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.message_order import PlacedPart, PlacedToolResult
 from mainspring.providers.openai_chat_json import signs_call

@@ -1,6 +1,6 @@
 """What servers that imitate Anthropic's API send in forms that it does not document: nulls, other errors, no stream.
 
-Looked at only where the usual way has failed (`anthropic_events.py`).
+Looked at only where the usual way has failed (`stream.py`).
 """
 
 from __future__ import annotations

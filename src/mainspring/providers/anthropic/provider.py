@@ -1,7 +1,7 @@
 """Anthropic's Messages API, streaming. One object can serve many sessions.
 
-The request is made here from the conversation (`projection.py`, `anthropic_json.py`), the reply is read by
-`anthropic_events.py`; how a server is asked at all is in `http_provider.py`.
+The request is made here from the conversation (`providers/projection.py`, `json.py`), the reply is read by
+`stream.py`; how a server is asked at all is in `providers/http_provider.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mainspring.core.effects import Request
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
 from mainspring.providers import http_provider
-from mainspring.providers.anthropic_json import (
+from mainspring.providers.anthropic.json import (
     END,
     accepts_block,
     can_be_marked,
@@ -37,7 +37,7 @@ from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimit
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
-    from mainspring.providers.anthropic_events import AnthropicStreamReader
+    from mainspring.providers.anthropic.stream import AnthropicStreamReader
 
 Key = http_provider.ApiKey  # where its users look for it
 
@@ -119,7 +119,7 @@ class Anthropic(HttpProvider):
                 raise await self._refusal(response)
             return msgspec.json.decode(await response.read(), type=_Count).input_tokens
 
-    # --- what `http_provider.py` wants to know ---
+    # --- what `providers/http_provider.py` wants to know ---
 
     def _projection(self) -> RequestProjection:
         return RequestProjection(encode_part)
@@ -142,16 +142,16 @@ class Anthropic(HttpProvider):
         return body_of(settings, fixed, projected, conversation.marks)
 
     def _warm(self) -> None:
-        for name in ("anthropic_events", "sse"):
+        for name in ("anthropic.stream", "http.sse"):
             import_module(f"mainspring.providers.{name}")
 
     def _reading(self, prepared: PreparedRequest) -> AnthropicStreamReader:  # noqa: ARG002  # a reply says all by itself
-        from mainspring.providers.anthropic_events import AnthropicStreamReader
+        from mainspring.providers.anthropic.stream import AnthropicStreamReader
 
         return AnthropicStreamReader()
 
     async def _refusal(self, response: HttpExchange) -> RequestRefusedError:
-        from mainspring.providers.anthropic_refusals import read_refusal
+        from mainspring.providers.anthropic.errors import read_refusal
 
         return await read_refusal(response, self._now(), self._ways_out, keyed=self._keyed)
 
