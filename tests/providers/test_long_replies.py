@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.providers.openai_blocks import ExpectedReply
-from mainspring.providers.openai_chat_events import ChatStreamReader
+from mainspring.providers.openai.blocks import ExpectedReply
+from mainspring.providers.openai.chat_stream import ChatStreamReader
 from mainspring.providers.text_tool_calls import JsonBalance, TextToolCallReader, is_whole
 from providers.hostile import called, piece, said
 

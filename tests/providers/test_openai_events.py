@@ -16,9 +16,9 @@ from mainspring.core.reasons import Trouble
 from mainspring.core.updates import BlockKind
 from mainspring.providers.base import BlockDelta, BlockFinished, BlockOpened, Item, StreamEnded, StreamStarted
 from mainspring.providers.http.sse import SseParser
-from mainspring.providers.openai_blocks import MAX_REPLY, BlockReader, ExpectedReply
-from mainspring.providers.openai_chat_events import ChatStreamReader as ChatReply
-from mainspring.providers.openai_responses_events import ResponsesStreamReader as ResponsesReply
+from mainspring.providers.openai.blocks import MAX_REPLY, BlockReader, ExpectedReply
+from mainspring.providers.openai.chat_stream import ChatStreamReader as ChatReply
+from mainspring.providers.openai.responses_stream import ResponsesStreamReader as ResponsesReply
 
 Readers = type[ChatReply] | type[ResponsesReply]
 both = pytest.mark.parametrize("reader", [ChatReply, ResponsesReply], ids=["chat", "responses"])

@@ -18,9 +18,9 @@ from mainspring.core.step import diagnose
 from mainspring.core.updates import BlockKind
 from mainspring.providers.base import BlockDelta, BlockFinished, BlockOpened, Item, StreamEnded, StreamStarted
 from mainspring.providers.http.sse import SseParser
-from mainspring.providers.openai_blocks import BlockReader, ExpectedReply
-from mainspring.providers.openai_chat_events import ChatStreamReader as ChatReply
-from mainspring.providers.openai_responses_events import ResponsesStreamReader as ResponsesReply
+from mainspring.providers.openai.blocks import BlockReader, ExpectedReply
+from mainspring.providers.openai.chat_stream import ChatStreamReader as ChatReply
+from mainspring.providers.openai.responses_stream import ResponsesStreamReader as ResponsesReply
 from mainspring.providers.text_tool_calls import TextToolCallReader, call_of
 
 SCHEMA = {"type": "object", "properties": {"file_path": {"type": "string"}, "limit": {"type": "integer"}}}

@@ -36,15 +36,15 @@ from mainspring.core.models import model_named
 from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.engine.plain import default_cache_marks
-from mainspring.providers import openai_chat_json, openai_responses_json
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.message_order import ProjectionTarget
-from mainspring.providers.openai import OPENAI, PLAIN, OpenAI
-from mainspring.providers.openai_chat import OpenAIChat
-from mainspring.providers.openai_json import FAILED, NO_FILES
-from mainspring.providers.openai_responses import OpenAIResponses
+from mainspring.providers.openai import openai_chat_json, openai_responses_json
+from mainspring.providers.openai.json import FAILED, NO_FILES
+from mainspring.providers.openai.openai_chat import OpenAIChat
+from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI
 from mainspring.providers.projection import Encode, RequestProjection
 from mainspring.simulator import openai_chat_request, openai_responses_request, validate
 from providers.histories import PNG, disorderly, edits_of, orderly

@@ -22,12 +22,12 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Message, Text, Thinking, ToolCall, result, user
 from mainspring.providers.base import BlockFinished, Conversation, Item, Retry, ToolSpec
 from mainspring.providers.http.client import Transport
-from mainspring.providers.openai import GEMINI, PLAIN, OpenAI, ServerFeatures, manners_for
-from mainspring.providers.openai_blocks import BlockReader
-from mainspring.providers.openai_chat import OpenAIChat
-from mainspring.providers.openai_chat_events import ChatStreamReader
-from mainspring.providers.openai_chat_json import UNSIGNED
-from mainspring.providers.openai_responses import OpenAIResponses
+from mainspring.providers.openai.blocks import BlockReader
+from mainspring.providers.openai.chat_stream import ChatStreamReader
+from mainspring.providers.openai.openai_chat import OpenAIChat
+from mainspring.providers.openai.openai_chat_json import UNSIGNED
+from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import GEMINI, PLAIN, OpenAI, ServerFeatures, manners_for
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.simulator import openai_chat_request
 from providers.histories import disorderly, orderly

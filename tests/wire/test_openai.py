@@ -46,9 +46,9 @@ from mainspring.providers.base import (
 from mainspring.providers.errors import UserRemedies
 from mainspring.providers.http.client import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.providers.http_provider import ApiKey
-from mainspring.providers.openai import HOME, OPENAI, PLAIN, OpenAI, add_version_path, manners_for
-from mainspring.providers.openai_chat import OpenAIChat
-from mainspring.providers.openai_responses import OpenAIResponses
+from mainspring.providers.openai.openai_chat import OpenAIChat
+from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import HOME, OPENAI, PLAIN, OpenAI, add_version_path, manners_for
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.scripted import ScriptedReply, says
 from mainspring.simulator.replies import RawReply, RawStream, Refuse, Say
@@ -623,7 +623,7 @@ def test_a_chat_is_whole_when_it_has_said_why_it_stopped(ending: bytes) -> None:
 
 
 def test_a_server_that_never_ends_its_stream_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.providers.openai.LAST_WORDS", 0.05)
+    monkeypatch.setattr("mainspring.providers.openai.provider.LAST_WORDS", 0.05)
     stopped = sse('{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}')
     begun_at = time.monotonic()
     asked = Asked(OpenAIChat, RawStream((HEAD + BEGUN[OpenAIChat] + stopped,), end="hang", head=False))

@@ -21,10 +21,10 @@ from mainspring.core.config import Config
 from mainspring.engine.session import EngineSession
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import ApiKey
-from mainspring.providers.openai import OPENAI, PLAIN, OpenAI, ServerFeatures
-from mainspring.providers.openai_chat import OpenAIChat
-from mainspring.providers.openai_json import FAILED
-from mainspring.providers.openai_responses import OpenAIResponses
+from mainspring.providers.openai.json import FAILED
+from mainspring.providers.openai.openai_chat import OpenAIChat
+from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI, ServerFeatures
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.oddities import AS_TEXT, CHAT, ODDITIES, RESPONSES
 from mainspring.simulator.received import Json, ReceivedRequest

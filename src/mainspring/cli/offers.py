@@ -76,7 +76,7 @@ def find_anthropic_endpoint(settings: Settings, environment: Environment) -> Mod
 
 def server_at(endpoint: Endpoint, environment: Environment) -> ModelEndpoint:
     from mainspring.providers.http_provider import ApiKey
-    from mainspring.providers.openai import add_version_path, azure_base_url
+    from mainspring.providers.openai.provider import add_version_path, azure_base_url
 
     value, name = key_of(endpoint, environment), named_by(endpoint)
     if endpoint.protocol == ANTHROPIC:

@@ -383,7 +383,7 @@ def no_end(stray: bytes) -> ProviderError:
     """A stream that broke off; or there was none, and what came instead may say why: an error, a gateway's page."""
     if not stray:
         return ProviderError(NO_END)
-    from mainspring.providers.openai_refusals import failure_of, read_complaint
+    from mainspring.providers.openai.errors import failure_of, read_complaint
 
     return ProviderError(failure_of(read_complaint(stray)))
 

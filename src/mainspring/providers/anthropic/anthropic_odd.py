@@ -37,7 +37,7 @@ def complain_of(event: Any) -> None:
         return
     fields = cast("dict[str, Any]", event)
     if fields.get("error") or isinstance(fields.get("message"), str):
-        from mainspring.providers.openai_refusals import complaint_in, failure_of
+        from mainspring.providers.openai.errors import complaint_in, failure_of
 
         raise ProviderError(failure_of(complaint_in(fields)))
 

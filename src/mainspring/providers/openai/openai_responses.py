@@ -1,9 +1,9 @@
 """OpenAI's Responses, streaming. Nothing is kept on the server: each request holds the whole conversation, and what the
 model thought travels encrypted.
 
-The request is made here from the conversation (`projection.py`, `openai_responses_json.py`), the reply is read by
-`openai_responses_events.py`; how a server is asked at all is in `http_provider.py`, what servers differ in, in
-`openai.py`.
+The request is made here from the conversation (`providers/projection.py`, `openai_responses_json.py`), the reply is
+read by `responses_stream.py`; how a server is asked at all is in `providers/http_provider.py`, what servers differ in,
+in `provider.py`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from mainspring.core.effects import Request
 from mainspring.providers.base import Conversation
 from mainspring.providers.http_provider import FixedPart, PreparedRequest, RequestBody
 from mainspring.providers.message_order import ProjectionTarget
-from mainspring.providers.openai import OpenAI, system_of
-from mainspring.providers.openai_responses_events import ResponsesStreamReader
-from mainspring.providers.openai_responses_json import (
+from mainspring.providers.openai.openai_responses_json import (
     CLOSE,
     form_of,
     make_responses_encoder,
     responses_accepts_block,
     tool_json,
 )
+from mainspring.providers.openai.provider import OpenAI, system_of
+from mainspring.providers.openai.responses_stream import ResponsesStreamReader
 from mainspring.providers.projection import ProjectedParts, RequestProjection
 
 ENCRYPTED = "reasoning.encrypted_content"

@@ -21,8 +21,7 @@ from mainspring.core.messages import Block, Content, Document, Image, Text, Thin
 from mainspring.providers.anthropic.json import encode_json_safely
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.message_order import REASONING, PlacedPart, PlacedToolResult
-from mainspring.providers.openai_details import FIELD, encode_details, has_details
-from mainspring.providers.openai_json import (
+from mainspring.providers.openai.json import (
     FILE_NAME,
     content_or_text,
     data_url,
@@ -32,6 +31,7 @@ from mainspring.providers.openai_json import (
     wire_name,
     words_of,
 )
+from mainspring.providers.openai.openai_details import FIELD, encode_details, has_details
 from mainspring.providers.projection import Encode
 
 # Gemini signs the first call of each reply, and refuses one that comes back without it. What its documentation names

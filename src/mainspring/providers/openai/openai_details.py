@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mainspring.core.messages import Block, Thinking
-from mainspring.providers.openai_chat_odd import only_objects
+from mainspring.providers.openai.quirks import only_objects
 
 FIELD = "reasoning_details"
 SIGNED = f"{FIELD} "  # before the list, in a signature of ours

@@ -1,7 +1,7 @@
 """What reading a reply has in common in OpenAI's two protocols: events in, blocks as they are written. Sans I/O.
 
-One block is open at a time. Text goes through `text_tool_calls.py` where the server may have left calls or thoughts in
-it. Blanks between blocks, which many models write before a call, are nobody's words and are left out.
+One block is open at a time. Text goes through `providers/text_tool_calls.py` where the server may have left calls or
+thoughts in it. Blanks between blocks, which many models write before a call, are nobody's words and are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle, as_json
 from mainspring.providers.base import Batch, BlockDelta, BlockFinished, BlockOpened, Item, StreamStarted
 from mainspring.providers.http.sse import ServerEvent
-from mainspring.providers.openai_details import ReasoningDetails
+from mainspring.providers.openai.openai_details import ReasoningDetails
 from mainspring.providers.text_tool_calls import UNNAMED, TextToolCallReader
 
 MAX_REPLY = 64 * 1024 * 1024  # bytes of a stream; about a hundred times the longest reply that any model can give

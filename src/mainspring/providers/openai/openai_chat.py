@@ -1,8 +1,8 @@
 """OpenAI's chat completions, streaming: the protocol that nearly every server speaks.
 
-The request is made here from the conversation (`projection.py`, `openai_chat_json.py`), the reply is read by
-`openai_chat_events.py`; how a server is asked at all is in `http_provider.py`, and what servers differ in, in
-`openai.py`.
+The request is made here from the conversation (`providers/projection.py`, `openai_chat_json.py`), the reply is read by
+`chat_stream.py`; how a server is asked at all is in `providers/http_provider.py`, and what servers differ in, in
+`provider.py`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from mainspring.core.effects import Request
 from mainspring.providers.base import Conversation
 from mainspring.providers.http_provider import FixedPart, PreparedRequest, RequestBody
 from mainspring.providers.message_order import ProjectionTarget
-from mainspring.providers.openai import OpenAI, system_of
-from mainspring.providers.openai_chat_events import ChatStreamReader
-from mainspring.providers.openai_chat_json import (
+from mainspring.providers.openai.chat_stream import ChatStreamReader
+from mainspring.providers.openai.openai_chat_json import (
     CLOSE,
     chat_accepts_block,
     form_of,
@@ -26,7 +25,8 @@ from mainspring.providers.openai_chat_json import (
     takes_reasoning,
     tool_json,
 )
-from mainspring.providers.openai_details import has_details
+from mainspring.providers.openai.openai_details import has_details
+from mainspring.providers.openai.provider import OpenAI, system_of
 from mainspring.providers.projection import ProjectedParts, RequestProjection
 
 COMPLETION = "max_completion_tokens"

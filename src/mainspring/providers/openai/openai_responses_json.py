@@ -14,9 +14,7 @@ from mainspring.core.messages import Block, Content, Document, Image, Text, Thin
 from mainspring.providers.anthropic.json import encode_json_safely
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.message_order import PlacedPart, PlacedToolResult
-from mainspring.providers.openai_chat_json import signs_call
-from mainspring.providers.openai_details import has_details
-from mainspring.providers.openai_json import (
+from mainspring.providers.openai.json import (
     FILE_NAME,
     content_or_text,
     data_url,
@@ -25,6 +23,8 @@ from mainspring.providers.openai_json import (
     wire_name,
     words_of,
 )
+from mainspring.providers.openai.openai_chat_json import signs_call
+from mainspring.providers.openai.openai_details import has_details
 from mainspring.providers.projection import Encode
 
 CLOSE = {"user": b"]}", "item": b""}

@@ -2,7 +2,7 @@
 
 The protocol has no blocks: text, thoughts and pieces of calls come in fields of one object, and what follows ends what
 was before. Several calls may be written at once; one is shown at a time, and the others wait until it is complete.
-A chunk in a form that OpenAI does not document is mended (`openai_chat_odd.py`) before it is an error.
+A chunk in a form that OpenAI does not document is mended (`quirks.py`) before it is an error.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from mainspring.core.messages import Stop
 from mainspring.core.money import Usage
 from mainspring.providers.base import Batch, StreamEnded, parse_token_count
 from mainspring.providers.message_order import REASONING
-from mainspring.providers.openai_blocks import NOTHING_EXPECTED, BlockReader, ExpectedReply, raise_stream_error
-from mainspring.providers.openai_chat_json import GOOGLE
-from mainspring.providers.openai_chat_odd import repair_chunk
-from mainspring.providers.openai_refusals import failure_of, read_complaint
+from mainspring.providers.openai.blocks import NOTHING_EXPECTED, BlockReader, ExpectedReply, raise_stream_error
+from mainspring.providers.openai.errors import failure_of, read_complaint
+from mainspring.providers.openai.openai_chat_json import GOOGLE
+from mainspring.providers.openai.quirks import repair_chunk
 from mainspring.providers.text_tool_calls import JsonBalance, call_of, is_whole
 
 DONE = b"[DONE]"

@@ -34,9 +34,9 @@ from mainspring.providers.http_provider import (
     is_json,
     no_end,
 )
-from mainspring.providers.openai_blocks import BlockReader, ExpectedReply
-from mainspring.providers.openai_json import wire_name
-from mainspring.providers.openai_refusals import CARRY, SIGN, THINKING, VALUE, read_openai_refusal
+from mainspring.providers.openai.blocks import BlockReader, ExpectedReply
+from mainspring.providers.openai.errors import CARRY, SIGN, THINKING, VALUE, read_openai_refusal
+from mainspring.providers.openai.json import wire_name
 from mainspring.providers.prefix import CHARS_PER_TOKEN
 from mainspring.providers.projection import ProjectedParts
 from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
@@ -115,7 +115,7 @@ class OpenAI(HttpProvider):
         self.manners = manners or (AZURE if api_version else manners_for(url))
         self._refused: set[str] = set()  # settings that the server does not know
 
-    # --- what `http_provider.py` wants to know ---
+    # --- what `providers/http_provider.py` wants to know ---
 
     def _headers(self, request: Request) -> dict[str, str]:  # noqa: ARG002  # the same for all
         own = {"content-type": "application/json", "accept": "text/event-stream"}

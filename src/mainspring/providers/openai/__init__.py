@@ -1,0 +1,1 @@
+"""The two protocols of OpenAI, and of servers that speak them."""
