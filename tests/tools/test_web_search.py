@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring.tools.web_search import NO_SEARCH, web_search_tool
-from mainspring.web.searching import WebSearchQuery, WebSearchResult, WebSearchResults
+from mainspring.web.search import WebSearchQuery, WebSearchResult, WebSearchResults
 from tools.desk import Desk
 
 pytestmark = pytest.mark.covers("N-04")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from wire.servers import NO_PROXIES, openssl
 
 from mainspring.providers.http.connect import Address, connect_socket
-from mainspring.web.fetching import LIMITS, FetchLimits, WebFetcher
+from mainspring.web.fetch import LIMITS, FetchLimits, WebFetcher
 
 PUBLIC = "93.184.216.34"
 OTHER_PUBLIC = "2606:2800:220:1::1"

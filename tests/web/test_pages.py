@@ -17,7 +17,7 @@ from mainspring.core.errors import ToolError
 from mainspring.processes.children import Children
 from mainspring.web import markdown
 from mainspring.web.cache import MOST_BYTES, SECONDS, PageCache
-from mainspring.web.fetching import FetchedPage
+from mainspring.web.fetch import FetchedPage
 from mainspring.web.html_child import MISSING
 from mainspring.web.markdown import MOST_HTML, MOST_MARKDOWN, make_converter
 from mainspring.web.page import WebPage, page_of

@@ -17,9 +17,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Block, ServerBlock, Text
 from mainspring.processes.children import Children
 from mainspring.simulator.shapes import NAMED_TOOLS
-from mainspring.web.search_command import search_by_command
-from mainspring.web.search_service import found_in, make_declaration, search_by_service
-from mainspring.web.searching import (
+from mainspring.web.search import (
     LONGEST_SNIPPET,
     LONGEST_TITLE,
     MOST_HITS,
@@ -28,6 +26,8 @@ from mainspring.web.searching import (
     WebSearchResults,
     filter_results,
 )
+from mainspring.web.search_command import search_by_command
+from mainspring.web.search_service import found_in, make_declaration, search_by_service
 
 HITS = (
     WebSearchResult("https://a.test/1", "One\n  line", "words"),

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mainspring.tools.background import BackgroundCommand, BackgroundCommands
     from mainspring.tools.shell_walls import WallsOf
     from mainspring.web.asking import Ask
+    from mainspring.web.search import Search
     from mainspring.web.search_service import CallService
-    from mainspring.web.searching import Search
 
 # Where a tool that needs nothing of a session is: its file, and its name in it.
 PLACES = {
@@ -173,7 +173,7 @@ class BuiltinTools:
             return web_search_tool(self._search())
         from mainspring.secrets.held import list_secrets
         from mainspring.tools.web_fetch import web_fetch_tool
-        from mainspring.web.fetching import WebFetcher
+        from mainspring.web.fetch import WebFetcher
         from mainspring.web.markdown import make_converter
         from mainspring.web.reader import PageReader
 

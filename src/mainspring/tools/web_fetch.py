@@ -18,7 +18,7 @@ from mainspring.permissions.hosts import host_of
 from mainspring.permissions.reach import is_visibly_near
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.web.asking import Ask, build_page_question
-from mainspring.web.fetching import Near
+from mainspring.web.fetch import Near
 from mainspring.web.marking import mark_as_web_content
 from mainspring.web.page import WebPage
 from mainspring.web.reader import PageReader

@@ -11,7 +11,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.web.marking import mark_as_web_content
-from mainspring.web.searching import Search, WebSearchQuery, WebSearchResults, filter_results
+from mainspring.web.search import Search, WebSearchQuery, WebSearchResults, filter_results
 
 NO_SEARCH = (
     "There is no web search here. The user can set one up: a command in 'webSearch.command' of their settings, or a "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Value
 from mainspring.web.body import decode_body
-from mainspring.web.fetching import FetchedPage
+from mainspring.web.fetch import FetchedPage
 from mainspring.web.markdown import MOST_HTML, Convert
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.web.cache import PageCache
-from mainspring.web.fetching import Near, WebFetcher
+from mainspring.web.fetch import Near, WebFetcher
 from mainspring.web.markdown import Convert
 from mainspring.web.page import WebPage, page_of
 from mainspring.web.target import parse_target

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from mainspring.core.errors import ToolError
-from mainspring.web.searching import Search, WebSearchQuery, WebSearchResult, WebSearchResults
+from mainspring.web.search import Search, WebSearchQuery, WebSearchResult, WebSearchResults
 
 if TYPE_CHECKING:
     from mainspring.processes.children import Children

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Block, ServerBlock, Text
-from mainspring.web.searching import Search, WebSearchQuery, WebSearchResult, WebSearchResults
+from mainspring.web.search import Search, WebSearchQuery, WebSearchResult, WebSearchResults
 
 VERSION = "web_search_20250305"  # the first one: every model that searches has it, and it needs no code execution
 MOST_USES = 5  # searches within one request; each is paid for
