@@ -39,7 +39,7 @@ from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, says
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.listing import list_sessions_in
 from mainspring.sessions.records import (
     BlockRecord,

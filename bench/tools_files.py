@@ -29,7 +29,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
 from mainspring.providers.http.client import Transport
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer

@@ -1,5 +1,5 @@
 """The API's form of content, in compact JSON; times and ids as they stand in a session file. Read by
-`sessions/parsing.py`."""
+`sessions/line_parser.py`."""
 
 from __future__ import annotations
 

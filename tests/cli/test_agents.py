@@ -19,7 +19,7 @@ from mainspring.context.agents import format_agent_types
 from mainspring.core.messages import Origin, User
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.permissions.decide import UNNAMED
-from mainspring.sessions.lines import CHECKPOINT
+from mainspring.sessions.line_format import CHECKPOINT
 from mainspring.sessions.resume import load_session
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

@@ -113,7 +113,7 @@ def test_what_another_program_has_shown_counts_until_it_is_touched(serve: Serve,
 
 
 def read_log_of(file: Path) -> str:
-    from mainspring.sessions.places import read_log
+    from mainspring.sessions.paths import read_log
 
     return read_log(file)
 

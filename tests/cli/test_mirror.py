@@ -27,7 +27,7 @@ from mainspring.driven.lines import MOST
 from mainspring.driven.mirror import TranscriptMirror
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.journal import FileJournal, JournalOptions
-from mainspring.sessions.lines import LARGEST_INLINE, CheckpointExtras, Envelope
+from mainspring.sessions.line_format import LARGEST_INLINE, CheckpointExtras, Envelope
 from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.records import NoteRecord
 from mainspring.sessions.resume import fork_session_state, load_session

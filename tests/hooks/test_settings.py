@@ -15,7 +15,7 @@ from mainspring.agent.sessions import OpenedSession
 from mainspring.cli.telling import print_hook_message, print_stderr
 from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.settings.values import HookSetting, SettingOrigin, Settings, SettingsSource
 from mainspring.tools.base import Workspace
 from mainspring.tools.kit import BuiltinTools

@@ -16,7 +16,7 @@ import pytest
 from pipe.stage import Serve, serving_here
 
 from mainspring.sdk import session_changes, sessions, store_sessions, stores
-from mainspring.sessions.places import file_of, folder_of
+from mainspring.sessions.paths import file_of, folder_of
 
 ID = "11111111-2222-4333-8444-555555555555"
 OTHER = "99999999-2222-4333-8444-555555555555"

@@ -22,8 +22,8 @@ from sessions.test_cuts import first_life
 
 from mainspring.core.view import view
 from mainspring.sdk import session_changes
-from mainspring.sessions.lines import LARGEST_INLINE
-from mainspring.sessions.places import file_of
+from mainspring.sessions.line_format import LARGEST_INLINE
+from mainspring.sessions.paths import file_of
 from mainspring.sessions.resume import load_session
 from mainspring.simulator.replies import Say
 from mainspring.testing import virtually

@@ -15,7 +15,7 @@ import claude_agent_sdk as theirs
 import pytest
 from pipe.stage import Serve
 
-from mainspring.sessions.lines import LARGEST_INLINE
+from mainspring.sessions.line_format import LARGEST_INLINE
 from mainspring.simulator.replies import Say
 from sdk.stored import (  # noqa: F401  # fixtures
     ID,

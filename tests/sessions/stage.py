@@ -30,9 +30,9 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy, InboxPrompt
 from mainspring.providers.base import Batch
-from mainspring.sessions.book import TranscriptDecoder
+from mainspring.sessions.decoder import TranscriptDecoder
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.reader import JournalReader
 from mainspring.testing import World

@@ -19,7 +19,7 @@ from mainspring.core.messages import Assistant, Image, Message, Text, Thinking, 
 from mainspring.core.view import view
 from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.lines import LARGEST_INLINE
+from mainspring.sessions.line_format import LARGEST_INLINE
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES, Scene

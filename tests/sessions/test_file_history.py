@@ -14,8 +14,8 @@ from mainspring.core.messages import Origin, Text, User
 from mainspring.processes.atomic_write import digest
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.lines import SNAPSHOT
-from mainspring.sessions.places import folder_of
+from mainspring.sessions.line_format import SNAPSHOT
+from mainspring.sessions.paths import folder_of
 from mainspring.sessions.records import FileRecord, Record, SaidRecord
 from mainspring.sessions.resume import load_session
 from mainspring.testing import says, virtually

@@ -23,7 +23,7 @@ from mainspring.core.state import State
 from mainspring.core.updates import Result, Update
 from mainspring.core.view import Fold, view
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions, JournalWriteError, SessionInUse
-from mainspring.sessions.lines import LARGEST_INLINE
+from mainspring.sessions.line_format import LARGEST_INLINE
 from mainspring.sessions.records import BlockRecord, NoteRecord, OutcomeRecord, WithdrawnRecord
 from mainspring.sessions.resume import load_session
 from mainspring.testing import says, virtually
@@ -152,7 +152,7 @@ import sys
 from itertools import count
 from pathlib import Path
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 loaded, journal = FileJournal.resume(Path(sys.argv[1]), Envelope("x", "/", "0"))
 print("mine", flush=True)
 sys.stdin.read()

@@ -29,8 +29,9 @@ from mainspring.core.messages import (
 )
 from mainspring.core.money import Usage
 from mainspring.messages_api import format_timestamp
-from mainspring.sessions.book import TranscriptDecoder
-from mainspring.sessions.parsing import parse_journal_line, parse_timestamp
+from mainspring.sessions.decoder import TranscriptDecoder
+from mainspring.sessions.encoder import TranscriptEncoder
+from mainspring.sessions.line_parser import parse_journal_line, parse_timestamp
 from mainspring.sessions.records import (
     AnsweredRecord,
     AskedRecord,
@@ -40,7 +41,6 @@ from mainspring.sessions.records import (
     Record,
     ToolSummaryRecord,
 )
-from mainspring.sessions.scribe import TranscriptEncoder
 from sessions.stage import ENVELOPE
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

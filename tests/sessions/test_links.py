@@ -17,9 +17,9 @@ from mainspring.core.messages import user
 from mainspring.core.state import State
 from mainspring.sessions.agents import meta_file, open_journal
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.opening import folder_of, open_file, place_new, state_folder
-from mainspring.sessions.places import agent_file, live_file, payload_file
+from mainspring.sessions.paths import agent_file, live_file, payload_file
 from mainspring.sessions.resume import load_session
 from mainspring.testing import World, says
 from sessions.stage import CONFIG, ENVELOPE, ID, stored

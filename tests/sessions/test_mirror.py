@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from mainspring.core.messages import result
 from mainspring.sessions.agents import meta_file, open_journal
 from mainspring.sessions.journal import FileJournal, JournalOptions
-from mainspring.sessions.lines import LARGEST_INLINE
-from mainspring.sessions.places import agent_file
+from mainspring.sessions.line_format import LARGEST_INLINE
+from mainspring.sessions.paths import agent_file
 from mainspring.sessions.records import NoteRecord, OutcomeRecord
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import says, virtually

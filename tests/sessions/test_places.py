@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.errors import UsageError
-from mainspring.sessions.places import agent_file, check_id, file_of, find_session_file, folder_of, project_key
+from mainspring.sessions.paths import agent_file, check_id, file_of, find_session_file, folder_of, project_key
 from mainspring.settings.home import home_folder
 from sessions.stage import ID, OTHER
 

@@ -18,9 +18,9 @@ from mainspring.core.view import view
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
-from mainspring.sessions.chain import NOT_STARTED
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.loaded import REPEATABLE, LoadedSession
+from mainspring.sessions.parent_links import NOT_STARTED
 from mainspring.sessions.records import PolicyRecord
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually

@@ -21,7 +21,7 @@ from mainspring.core.view import view
 from mainspring.engine.session import EngineSession
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.listing import list_sessions_in
-from mainspring.sessions.places import file_of, folder_of, project_key
+from mainspring.sessions.paths import file_of, folder_of, project_key
 from mainspring.sessions.resume import load_session
 from mainspring.testing import says, virtually
 from sessions.scenes import SCENES

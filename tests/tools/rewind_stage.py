@@ -25,7 +25,7 @@ from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.records import SaidRecord
 from mainspring.tools.edit import EDIT
 from mainspring.tools.notebook import NOTEBOOK_EDIT

@@ -14,7 +14,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin, Text, Thinking, ToolCall, result, user
 from mainspring.core.reasons import Trouble
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
-from mainspring.sessions.lines import LARGEST_INLINE, Envelope
+from mainspring.sessions.line_format import LARGEST_INLINE, Envelope
 from mainspring.sessions.records import BlockRecord, OutcomeRecord, Record, SaidRecord, WithdrawnRecord
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.recall import MOST, Search, recall_tool
@@ -68,7 +68,7 @@ class Script:
 
 def search_of(file: Path) -> Search:
     """As the kit hands it out."""
-    return lambda: (sys.executable, "-I", "-m", "mainspring.sessions.past", str(file))
+    return lambda: (sys.executable, "-I", "-m", "mainspring.sessions.search", str(file))
 
 
 def recall(file: Path, query: str, **more: Any) -> str:

@@ -22,7 +22,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.providers.base import PrefixBreak, Retry
 from mainspring.sessions.agents import open_journal
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.records import AgentRecord
 from mainspring.testing import Pause, ScriptedReply, World, call, says, virtually
 from mainspring.viewer.spans import Span, SpanKind

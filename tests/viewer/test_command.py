@@ -17,7 +17,7 @@ import pytest
 from mainspring.agent.options import StartError
 from mainspring.cli.subcommands import main
 from mainspring.cli.trace_command import write_whole
-from mainspring.sessions.places import draft_of, folder_of
+from mainspring.sessions.paths import draft_of, folder_of
 from viewer.stage import ID, story
 
 

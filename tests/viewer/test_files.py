@@ -19,7 +19,7 @@ from mainspring.core.config import Config
 from mainspring.core.messages import ToolCall, result
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.places import agent_file
+from mainspring.sessions.paths import agent_file
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
 from mainspring.viewer.axis import render_axis

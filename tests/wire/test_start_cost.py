@@ -38,7 +38,7 @@ OURS = {
     "mainspring.providers.anthropic": "json provider stream",
     "mainspring.providers.http": "client connect connection proxy sse tls",
     "mainspring.secrets": "held sources",
-    "mainspring.sessions": "journal lines opening places records scribe",
+    "mainspring.sessions": "encoder journal line_format opening paths records",
     "mainspring.settings": "home load places values",
     "mainspring.tools": "base catalog hands kit",
 }
@@ -49,7 +49,7 @@ BESIDES = {
     "resource",  # and no core of it is written
     "gc",  # cli/main.py: switched off while modules load; it is part of the interpreter
     "zlib",  # core/limits.py: the fingerprints of the progress guard
-    "unicodedata",  # sessions/places.py: the name of the home folder, composed
+    "unicodedata",  # sessions/paths.py: the name of the home folder, composed
     "concurrent.futures.thread",  # sessions/journal.py: the disk is waited for in a thread, when the run ends;
     "queue",  # and that needs these two
     "_queue",

@@ -139,7 +139,7 @@ SESSION = "11111111-2222-4333-8444-555555555555"
 
 def stored(home: str, work: str, messages: History) -> None:
     """A session file as Claude Code writes one."""
-    from mainspring.sessions.places import file_of, folder_of
+    from mainspring.sessions.paths import file_of, folder_of
 
     file = Path(file_of(folder_of(home, work), SESSION))
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -183,7 +183,7 @@ def spent_before(loaded: LoadedSession | None) -> SpentBefore:
 
 def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
     """With what each had spent by then."""
-    from mainspring.sessions.places import agent_file
+    from mainspring.sessions.paths import agent_file
     from mainspring.sessions.resume import load_session
 
     found: list[AgentRecord] = []

@@ -21,7 +21,7 @@ from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.plain import new_id
 from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.base import Provider, ToolSpec
-from mainspring.sessions.places import folder_of
+from mainspring.sessions.paths import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
 from mainspring.settings.values import FeatureSettings, ModelRules
 from mainspring.tools.base import Workspace

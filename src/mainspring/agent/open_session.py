@@ -54,8 +54,8 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
 from mainspring.hooks.events import Hooks
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.lines import used_by
-from mainspring.sessions.places import read_log, side_folder
+from mainspring.sessions.line_format import used_by
+from mainspring.sessions.paths import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
 from mainspring.tools.base import Workspace
 from mainspring.tools.hands import Toolset
@@ -304,7 +304,7 @@ def make_recall_command(journal: FileJournal | None) -> Callable[[], tuple[str, 
     def past() -> tuple[str, ...] | None:
         if journal is None or not journal.stored:
             return None
-        return (sys.executable, "-I", "-m", "mainspring.sessions.past", journal.file)
+        return (sys.executable, "-I", "-m", "mainspring.sessions.search", journal.file)
 
     return past
 

@@ -64,7 +64,7 @@ class SessionSandbox:
         if self._standing is None:
             from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
             from mainspring.sandbox.sandbox_probe import probe_sandbox
-            from mainspring.sessions.places import make_folder
+            from mainspring.sessions.paths import make_folder
 
             ground, wanted = self._ground, self._ground.wanted
             level = level_of(wanted)

@@ -12,8 +12,8 @@ from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.plain import new_id
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
-from mainspring.sessions.lines import Envelope
-from mainspring.sessions.places import file_of, find_session_file, folder_of
+from mainspring.sessions.line_format import Envelope
+from mainspring.sessions.paths import file_of, find_session_file, folder_of
 from mainspring.settings.home import home_folder
 from mainspring.version import __version__
 
@@ -208,7 +208,7 @@ def resume_session_file(
     options: SessionOptions, place: SessionLocation, file: str, new_id: str, settings: JournalOptions
 ) -> OpenedSession:
     from mainspring.processes.read_log import copy_read_log
-    from mainspring.sessions.places import id_of, read_log
+    from mainspring.sessions.paths import id_of, read_log
     from mainspring.sessions.resume import fork_session_state, load_session
 
     at, drops = options.resume_session_at or "", options.resume_drops_turn or ""

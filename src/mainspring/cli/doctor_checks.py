@@ -31,7 +31,7 @@ from mainspring.sandbox.bubblewrap import TEMPORARY
 from mainspring.sandbox.probes import PROBES
 from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
 from mainspring.secrets.sources import HELPER, NONE, KeyRequest, find_key, list_present_keys
-from mainspring.sessions.places import make_folder
+from mainspring.sessions.paths import make_folder
 from mainspring.settings.values import ProblemKind, Settings
 from mainspring.version import __version__
 

@@ -31,7 +31,7 @@ def sessions(args: Namespace) -> int:
     file = find_session_by_name(args.session_name, place)
     if file is None:
         raise StartError(format_no_session(args.session_name))
-    from mainspring.cli.session_agents import agent_lines  # a list needs none of this
+    from mainspring.sessions.subagents import agent_lines  # a list needs none of this
 
     for line in chain(render_session(file), agent_lines(file)):
         print(line)

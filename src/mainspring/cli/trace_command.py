@@ -20,7 +20,7 @@ from mainspring.agent.words import plural
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.sessions.listing import find_newest_session
-from mainspring.sessions.places import FILE, draft_of
+from mainspring.sessions.paths import FILE, draft_of
 from mainspring.text import strip_control_characters
 from mainspring.viewer.trace import Trace
 

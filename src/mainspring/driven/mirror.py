@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 from mainspring.driven.lines import MOST, encode_json, encode_line
-from mainspring.sessions.lines import OURS
+from mainspring.sessions.line_format import OURS
 
 END = b"]}"
 

@@ -194,7 +194,7 @@ def names_in(folder: str) -> list[str]:
 
 def write_note(folder: str, name: str, text: str) -> None:
     from mainspring.processes.spill import write_new_file
-    from mainspring.sessions.places import make_folder
+    from mainspring.sessions.paths import make_folder
 
     make_folder(folder)
     write_new_file(f"{os.path.realpath(folder)}/{name}.md", text.encode())

@@ -19,7 +19,7 @@ from mainspring.sdk.mirror import TEMPORARY
 from mainspring.sdk.options import Options
 from mainspring.sdk.session_changes import line_of
 from mainspring.sdk.stores import SessionStore, store_supports
-from mainspring.sessions.places import folder_of
+from mainspring.sessions.paths import folder_of
 from mainspring.tools.mcp.relayed import as_object_or_none
 
 Entry = dict[str, Any]

@@ -24,7 +24,7 @@ from mainspring.sdk.sessions import SUFFIX, SessionFile, entries_in, files_of, i
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.opening import folder_of, open_file, rename_session_file
-from mainspring.sessions.places import draft_of, payload_file, remove_session, side_folder
+from mainspring.sessions.paths import draft_of, payload_file, remove_session, side_folder
 
 UNSEEN = frozenset(("Cf", "Co", "Cn"))  # classes of characters: format, private, none; they hide in a tag
 LEFT_BEHIND = ("teamName", "agentName", "slug", "sourceToolAssistantUUID")  # of the session that a line is copied from

@@ -33,8 +33,8 @@ from mainspring.sdk.transcripts import (
     value_of,
 )
 from mainspring.sessions.agents import meta_file
-from mainspring.sessions.lines import OURS
-from mainspring.sessions.places import LONGEST_KEY, Place, is_session_id, project_key, side_folder
+from mainspring.sessions.line_format import OURS
+from mainspring.sessions.paths import LONGEST_KEY, Place, is_session_id, project_key, side_folder
 from mainspring.sessions.reader import JournalReader
 from mainspring.settings.home import compatible_home
 

@@ -42,7 +42,7 @@ from mainspring.sdk.transcripts import (
     slice_page,
 )
 from mainspring.sessions.listing import WINDOW
-from mainspring.sessions.places import project_key
+from mainspring.sessions.paths import project_key
 
 MOST_LOADS = 16  # at a time: a store may have few connections
 

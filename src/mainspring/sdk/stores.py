@@ -23,7 +23,7 @@ from mainspring.sdk.sessions import (
     transcripts_below,
 )
 from mainspring.sdk.transcripts import Entry, as_entry, entry_of
-from mainspring.sessions.places import project_key, side_folder
+from mainspring.sessions.paths import project_key, side_folder
 from mainspring.sessions.reader import LONGEST_LINE
 
 AGENT = "agent_metadata"  # the line that stands for the file beside an agent's

@@ -4,8 +4,8 @@ tells them: along `parentUuid` from the newest message to its root, and then wha
 They pass by something wherever calls ran beside each other: each result hangs below its own call, and the next message
 below one of them only. The lines of a reply share an id, and results name their calls; by that the rest is found.
 
-Nothing here reads files. `mainspring.sessions.chain` does the like for going on with a session: there the outcome must
-be fit for a model, here it is shown as it was written.
+Nothing here reads files. `mainspring.sessions.parent_links` does the like for going on with a session: there the
+outcome must be fit for a model, here it is shown as it was written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.chain import KINDS
+from mainspring.sessions.parent_links import KINDS
 
 Entry = dict[str, Any]  # a line, whoever wrote it
 SPOKEN = ("user", "assistant")

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from mainspring.messages_api import as_line
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.lines import Envelope
+from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.opening import open_file
-from mainspring.sessions.places import agent_file
+from mainspring.sessions.paths import agent_file
 
 
 def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: dict[str, str]) -> FileJournal:
@@ -22,7 +22,7 @@ def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: d
     if journal.stored:
         with suppress(OSError):  # who reads it can do without
             fd = open_file(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            with open(fd, "wb") as meta:  # noqa: PTH123  # see places.py
+            with open(fd, "wb") as meta:  # noqa: PTH123  # see paths.py
                 meta.write(mask_secrets(as_line(about)))
             if above.options.mirror is not None:
                 above.options.mirror(file, mask_secrets(as_line({"type": "agent_metadata", **about})) + b"\n")

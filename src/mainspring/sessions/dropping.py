@@ -9,8 +9,8 @@ from __future__ import annotations
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin, User
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.chain import ChainNode, ParentChain
-from mainspring.sessions.parsing import spoke_of, user_messages
+from mainspring.sessions.line_parser import spoke_of, user_messages
+from mainspring.sessions.parent_links import ChainNode, ParentChain
 from mainspring.sessions.reader import JournalReader
 
 BEGINS = {  # a turn of its own, whoever began it

@@ -8,7 +8,7 @@ payloads, named by digest, so the same content is kept once.
 Nothing is remembered: another process reads the same. A line that cannot be read was torn by a crash, and then the
 change that it was written for did not come about.
 """
-# ruff: noqa: PTH123, PTH118, PTH208  # see places.py
+# ruff: noqa: PTH123, PTH118, PTH208  # see paths.py
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.lines import KEPT_FILE, SNAPSHOT, VERSION
-from mainspring.sessions.places import payload_file, size_of
+from mainspring.sessions.line_format import KEPT_FILE, SNAPSHOT, VERSION
+from mainspring.sessions.paths import payload_file, size_of
 
 
 class FileVersion(Struct):

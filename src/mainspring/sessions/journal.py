@@ -36,19 +36,11 @@ from mainspring.core.events import ToolsDone
 from mainspring.core.value import Bundle
 from mainspring.messages_api import Unreadable, as_line
 from mainspring.secrets.held import hold_secrets, mask_secrets
-from mainspring.sessions.lines import Envelope, Payload, name_lines
+from mainspring.sessions.encoder import TranscriptEncoder
+from mainspring.sessions.line_format import Envelope, Payload, name_lines
 from mainspring.sessions.opening import open_file, place_new, rename_session_file
-from mainspring.sessions.places import (
-    Place,
-    draft_of,
-    id_of,
-    live_file,
-    payload_file,
-    remove_session,
-    size_of,
-)
+from mainspring.sessions.paths import Place, draft_of, id_of, live_file, payload_file, remove_session, size_of
 from mainspring.sessions.records import CheckpointRecord, DeltaRecord, EventRecord, Record
-from mainspring.sessions.scribe import TranscriptEncoder
 
 if TYPE_CHECKING:  # what reads is loaded when something is read: a new session starts without it
     from mainspring.sessions.loaded import LoadedSession
@@ -263,7 +255,7 @@ class FileJournal:
             self._write(b"")
         size = os.fstat(self._fd).st_size
         if size != self._seen:  # somebody else has written: a client, that names the session
-            from mainspring.sessions.parsing import note_names, parse_journal_line
+            from mainspring.sessions.line_parser import note_names, parse_journal_line
 
             for line in os.pread(self._fd, MOST_FOREIGN, max(self._looked, size - MOST_FOREIGN)).split(b"\n"):
                 if line.startswith((b'{"type":"custom-title"', b'{"type":"tag"')):
@@ -457,7 +449,7 @@ def write_payload(file: str, payload: Payload, disk: JournalDisk) -> str:
 def identity_at(file: str) -> tuple[int, int] | None:
     """What has this name now; None: nothing."""
     try:
-        found = os.stat(file)  # noqa: PTH116  # see places.py
+        found = os.stat(file)  # noqa: PTH116  # see paths.py
     except OSError:
         return None
     return found.st_dev, found.st_ino
@@ -475,7 +467,7 @@ def lock_owner(fd: int) -> str:
     """Who holds the lock, as far as the system tells. The lock itself does not depend on this."""
     inode = f":{os.fstat(fd).st_ino}"
     try:
-        with open("/proc/locks") as locks:  # noqa: PTH123  # see places.py
+        with open("/proc/locks") as locks:  # noqa: PTH123  # see paths.py
             table = locks.readlines()
     except OSError:
         return "another process"

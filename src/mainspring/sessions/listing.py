@@ -18,10 +18,10 @@ import msgspec
 from mainspring.core.messages import Assistant, Block, Content, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.messages_api import Unreadable, as_line
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.book import TranscriptDecoder
-from mainspring.sessions.lines import CHECKPOINT
-from mainspring.sessions.parsing import parse_journal_line, spoke_of, user_messages
-from mainspring.sessions.places import Place, is_session_id
+from mainspring.sessions.decoder import TranscriptDecoder
+from mainspring.sessions.line_format import CHECKPOINT
+from mainspring.sessions.line_parser import parse_journal_line, spoke_of, user_messages
+from mainspring.sessions.paths import Place, is_session_id
 from mainspring.sessions.reader import JournalReader
 
 WINDOW = 64 * 1024  # as the Claude Agent SDK reads it

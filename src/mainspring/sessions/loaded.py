@@ -13,10 +13,10 @@ from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, r
 from mainspring.core.pairing import NeverRan
 from mainspring.core.state import State
 from mainspring.core.view import Fold
-from mainspring.sessions.chain import NOT_STARTED
-from mainspring.sessions.lines import CheckpointExtras, Envelope
+from mainspring.sessions.encoder import TranscriptEncoder
+from mainspring.sessions.line_format import CheckpointExtras, Envelope
+from mainspring.sessions.parent_links import NOT_STARTED
 from mainspring.sessions.records import CommandRecord, PolicyRecord
-from mainspring.sessions.scribe import TranscriptEncoder
 
 REPEATABLE = "The session ended while this call ran. It changes nothing, so it can be made again."
 

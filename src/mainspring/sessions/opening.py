@@ -3,7 +3,7 @@
 The state folder itself may be a link, and links within it may lead to other places within it. Everything below it is
 opened step by step from a descriptor, following no link: whatever is swapped meanwhile, nothing outside is written.
 """
-# ruff: noqa: PTH120  # see places.py
+# ruff: noqa: PTH120  # see paths.py
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from mainspring.sessions.places import FILE, FOLDER, make_folder
+from mainspring.sessions.paths import FILE, FOLDER, make_folder
 
 PROJECTS = "/projects/"  # in the state folder, and not in any name below it
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system that has none

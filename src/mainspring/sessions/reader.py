@@ -14,9 +14,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.lines import CHECKPOINT, VERSION
-from mainspring.sessions.parsing import JournalLine, parse_journal_line
-from mainspring.sessions.places import payload_file
+from mainspring.sessions.line_format import CHECKPOINT, VERSION
+from mainspring.sessions.line_parser import JournalLine, parse_journal_line
+from mainspring.sessions.paths import payload_file
 
 CHUNK = 1 << 20
 LINE = 1 << 13  # most lines are shorter

@@ -20,14 +20,14 @@ from mainspring.core.history import History
 from mainspring.core.state import Checkpoint, State
 from mainspring.core.view import Fold, view
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
-from mainspring.sessions.chain import KINDS, ChainNode, ParentChain, make_node, repair_conversation
+from mainspring.sessions.decoder import MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.dropping import check_drops
-from mainspring.sessions.foreign import ForeignRewindError
-from mainspring.sessions.lines import CheckpointExtras, used_by
+from mainspring.sessions.foreign_turns import ForeignRewindError
+from mainspring.sessions.line_format import CheckpointExtras, used_by
+from mainspring.sessions.line_parser import JournalLine, note_names, record_of
 from mainspring.sessions.loaded import LoadedSession, standing_for
-from mainspring.sessions.parsing import JournalLine, note_names, record_of
-from mainspring.sessions.places import Place
+from mainspring.sessions.parent_links import KINDS, ChainNode, ParentChain, make_node, repair_conversation
+from mainspring.sessions.paths import Place
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError, saved_in

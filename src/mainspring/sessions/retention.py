@@ -18,7 +18,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from mainspring.sessions.places import is_session_id
+from mainspring.sessions.paths import is_session_id
 
 DAY = 86_400  # seconds
 SUFFIX = ".jsonl"

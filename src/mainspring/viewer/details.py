@@ -20,7 +20,7 @@ from mainspring.core.messages import (
 )
 from mainspring.messages_api import Unreadable, encode_plainly
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.book import TranscriptDecoder
+from mainspring.sessions.decoder import TranscriptDecoder
 from mainspring.sessions.reader import JournalReader
 from mainspring.text import strip_control_characters
 from mainspring.viewer.spans import Span, SpanKind

@@ -16,7 +16,7 @@ from mainspring.core.messages import Origin, ToolResult, User
 from mainspring.core.models import same_model
 from mainspring.core.state import Checkpoint, State, Step
 from mainspring.core.updates import Appended, Tombstone, Update
-from mainspring.sessions.places import Place
+from mainspring.sessions.paths import Place
 from mainspring.sessions.records import WithdrawnRecord
 from mainspring.text import strip_control_characters
 from mainspring.viewer.shortly import list_state_changes, shorten_top_value

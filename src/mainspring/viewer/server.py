@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from mainspring.sessions.places import Place, size_of
+from mainspring.sessions.paths import Place, size_of
 from mainspring.viewer.connection import PATIENCE, HttpRequest, ServerResponse, ViewerConnection, make_problem_response
 from mainspring.viewer.details import get_span_details
 from mainspring.viewer.pages import FILES, read_page_file

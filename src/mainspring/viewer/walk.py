@@ -22,16 +22,9 @@ from mainspring.core.updates import Appended
 from mainspring.core.value import Bundle
 from mainspring.core.view import out_of_view
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.book import MissingReferenceError, TranscriptDecoder
-from mainspring.sessions.lines import PLAIN, CheckpointExtras
-from mainspring.sessions.parsing import (
-    JournalLine,
-    event_of,
-    parse_timestamp,
-    record_of,
-    spoke_of,
-    usage_from_api,
-)
+from mainspring.sessions.decoder import MissingReferenceError, TranscriptDecoder
+from mainspring.sessions.line_format import PLAIN, CheckpointExtras
+from mainspring.sessions.line_parser import JournalLine, event_of, parse_timestamp, record_of, spoke_of, usage_from_api
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, Record
 

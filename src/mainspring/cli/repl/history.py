@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.places import FILE, draft_of, make_folder, put_in_place, remove_session
+from mainspring.sessions.paths import FILE, draft_of, make_folder, put_in_place, remove_session
 from mainspring.text import strip_control_characters
 
 NAME = "history.jsonl"

@@ -143,8 +143,8 @@ def end_of(path: str) -> str:
 def last_said(talk: TerminalSession, agent_id: str) -> str:
     """By the end of its file: between two runs nothing is shown of it. Empty: nothing of it is stored."""
     from mainspring.messages_api import Unreadable
-    from mainspring.sessions.parsing import reply_blocks, spoke_of
-    from mainspring.sessions.places import agent_file
+    from mainspring.sessions.line_parser import reply_blocks, spoke_of
+    from mainspring.sessions.paths import agent_file
     from mainspring.sessions.reader import JournalReader
 
     said, file = "", file_of(talk)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mainspring.cli.talk import TerminalSession
     from mainspring.core.messages import Block
-    from mainspring.sessions.parsing import JournalLine
+    from mainspring.sessions.line_parser import JournalLine
 
     Payload = Callable[[str], bytes | None]  # content that is too large for a line, by its name
 
@@ -99,7 +99,7 @@ def pieces_of(talk: TerminalSession) -> list[ExportSection]:
     if not file:
         return [piece for message in talk.world.session.state.history for piece in export_message(message)]
     from mainspring.messages_api import Unreadable
-    from mainspring.sessions.parsing import record_of
+    from mainspring.sessions.line_parser import record_of
     from mainspring.sessions.reader import JournalReader
     from mainspring.sessions.records import WithdrawnRecord
 
@@ -116,8 +116,8 @@ def pieces_of(talk: TerminalSession) -> list[ExportSection]:
 
 
 def export_line(line: JournalLine, payload: Payload) -> Iterator[ExportSection]:
-    from mainspring.sessions.lines import PLAIN
-    from mainspring.sessions.parsing import reply_blocks, spoke_of, user_messages
+    from mainspring.sessions.line_format import PLAIN
+    from mainspring.sessions.line_parser import reply_blocks, spoke_of, user_messages
 
     if line.isSidechain or line.isMeta or not line.message:
         return

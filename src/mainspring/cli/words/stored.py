@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.sessions.listing import SessionEntry, describe_session
-from mainspring.sessions.places import size_of
+from mainspring.sessions.paths import size_of
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession

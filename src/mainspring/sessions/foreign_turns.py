@@ -16,9 +16,9 @@ from typing import NamedTuple
 from mainspring.core.messages import Assistant, Message, Origin, ToolResult, User
 from mainspring.core.view import Edit, Fold
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.book import TranscriptDecoder, is_ours
-from mainspring.sessions.chain import SPOKEN, ChainNode, ParentChain, make_node, repair_conversation
-from mainspring.sessions.parsing import JournalLine
+from mainspring.sessions.decoder import TranscriptDecoder, is_ours
+from mainspring.sessions.line_parser import JournalLine
+from mainspring.sessions.parent_links import SPOKEN, ChainNode, ParentChain, make_node, repair_conversation
 from mainspring.sessions.reader import JournalReader
 
 

@@ -1,4 +1,5 @@
-"""The book: what the lines of a file have said so far, by id. It puts the content back into events (see `lines.py`)."""
+"""The book: what the lines of a file have said so far, by id. It puts the content back into events (see
+`line_format.py`)."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from msgspec.structs import replace
 from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Event, Replied, Submitted, ToolsDone
 from mainspring.core.messages import Assistant, Block, Message, Stop, ToolResult, User
 from mainspring.core.view import Edit, Fold
-from mainspring.sessions.lines import PLAIN
-from mainspring.sessions.parsing import (
+from mainspring.sessions.line_format import PLAIN
+from mainspring.sessions.line_parser import (
     JournalLine,
     attachment_message,
     command_message,

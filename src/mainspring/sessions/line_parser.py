@@ -1,4 +1,4 @@
-"""Reading a line of a session file, whoever wrote it, and the API's form of content in it. See `lines.py`."""
+"""Reading a line of a session file, whoever wrote it, and the API's form of content in it. See `line_format.py`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mainspring.core.messages import (
 )
 from mainspring.core.money import Usage
 from mainspring.messages_api import Unreadable, block_id, encode_plainly
-from mainspring.sessions.lines import PLAIN, CheckpointExtras, LineMark
+from mainspring.sessions.line_format import PLAIN, CheckpointExtras, LineMark
 from mainspring.sessions.records import Record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

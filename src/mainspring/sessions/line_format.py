@@ -5,7 +5,7 @@ reads (stream-json 14.2): the API's own form of a message in an envelope; what t
 `mainspring`. Lines of type `mainspring` are ours: events, checkpoints and other records. Content stands once, in a
 conversation line; events name it by id.
 
-Nothing here reads or writes files, and nothing here remembers: see `scribe.py` and `book.py`.
+Nothing here reads or writes files, and nothing here remembers: see `encoder.py` and `decoder.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A program: where in a session something was said, called or returned. The newest first, with the words around it.
 
-    python -m mainspring.sessions.past FILE '{"query": "token.*expired", "limit": 10}'
+    python -m mainspring.sessions.search FILE '{"query": "token.*expired", "limit": 10}'
 
 For the tool `Recall`. A process of its own, because an expression may take for ever, and would hold up every thread of
 this one. It reads the file once, from its beginning; whatever its size, only the newest hits are kept.
@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from mainspring.core.messages import Block, Origin, Text, ToolCall, ToolResult, User
 from mainspring.messages_api import Unreadable, as_line
-from mainspring.sessions.lines import PLAIN
-from mainspring.sessions.parsing import JournalLine, record_of, reply_blocks, spoke_of, user_messages
+from mainspring.sessions.line_format import PLAIN
+from mainspring.sessions.line_parser import JournalLine, record_of, reply_blocks, spoke_of, user_messages
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import WithdrawnRecord
 

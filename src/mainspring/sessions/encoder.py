@@ -27,7 +27,7 @@ from mainspring.core.messages import Assistant, Block, Message, Origin, ToolResu
 from mainspring.core.state import Checkpoint, State, checkpoint, encode_checkpoint
 from mainspring.core.view import Edit, Fold
 from mainspring.messages_api import as_line, block_id, one_line
-from mainspring.sessions.lines import (
+from mainspring.sessions.line_format import (
     CHECKPOINT,
     KEPT_FILE,
     CheckpointExtras,

@@ -17,7 +17,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
 from mainspring.core.pairing import NeverRan
 from mainspring.core.value import Stamp
-from mainspring.sessions.parsing import (
+from mainspring.sessions.line_parser import (
     ApiMessage,
     JournalLine,
     preserved_messages,

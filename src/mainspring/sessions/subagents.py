@@ -19,8 +19,8 @@ from mainspring.core.value import Bundle
 from mainspring.messages_api import Unreadable
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.agents import meta_file
-from mainspring.sessions.parsing import record_of
-from mainspring.sessions.places import agent_file, size_of
+from mainspring.sessions.line_parser import record_of
+from mainspring.sessions.paths import agent_file, size_of
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import AgentRecord
 from mainspring.sessions.resume import load_session
