@@ -36,14 +36,14 @@ from mainspring.simulator.server import ModelServer
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import _newlines, line_index
 from mainspring.tools.base import ToolAnswer, Workspace
+from mainspring.tools.builtin import BuiltinTools
 from mainspring.tools.edit import EDIT
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
-from mainspring.tools.hands import Toolset
-from mainspring.tools.kit import BuiltinTools
 from mainspring.tools.line_index import SETTLED
 from mainspring.tools.read import READ
 from mainspring.tools.search_child import find_ripgrep
+from mainspring.tools.toolset import Toolset
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, best_speed, import_figures, scaled, show

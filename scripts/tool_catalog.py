@@ -35,7 +35,7 @@ def page() -> str:
     blank.SPECS = {}  # type: ignore[attr-defined]
     sys.modules.setdefault("mainspring.tools.catalog", blank)
     from mainspring.tools.base import Workspace
-    from mainspring.tools.kit import BuiltinTools
+    from mainspring.tools.builtin import BuiltinTools
 
     kit = BuiltinTools(Workspace("/"), {})
     rows = [(spec.name, (spec.description, spec.schema)) for spec in (kit.tool(name).spec for name in NAMES)]

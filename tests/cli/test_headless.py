@@ -17,8 +17,8 @@ from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.agent.option_checks import EXAMPLE
 from mainspring.context.prompt import IDENTITY
 from mainspring.simulator.replies import Refuse, Say
+from mainspring.tools.builtin import FOR_PEOPLE
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.kit import FOR_PEOPLE
 
 # Nobody can be asked, no skill is here, and this server does not search.
 ALL = [name for name in SPECS if name not in FOR_PEOPLE and name not in ("Skill", "WebSearch")]

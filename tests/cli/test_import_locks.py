@@ -54,7 +54,7 @@ def waits():
 
 assert "mainspring.permissions.policy" not in sys.modules
 sys.meta_path.insert(0, Late)
-from mainspring.tools.steps import run_pipeline
+from mainspring.tools.pipeline import run_pipeline
 assert "mainspring.permissions.policy" in sys.modules
 """
 

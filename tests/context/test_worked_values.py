@@ -34,7 +34,7 @@ from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 # What it is believed to take; nothing is cleared for money's sake.
 FREE = replace(MODELS["claude-sonnet-4-5"], window=200_000, price=Price())

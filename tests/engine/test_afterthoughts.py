@@ -39,7 +39,7 @@ from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 MODEL, SMALL = MODELS["claude-sonnet-4-5"], MODELS["claude-haiku-4-5"]
 FILLED_IN = """\

@@ -30,7 +30,7 @@ from mainspring.sessions.records import MemoryJournal
 from mainspring.testing import VirtualLoop, call, says, virtually
 from mainspring.tools.agent import agent_tool
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 ABORTS = (Terminal.ABORTED_STREAMING, Terminal.ABORTED_TOOLS)
 

@@ -38,7 +38,7 @@ from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.clock import VirtualLoop, virtually
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 MODEL = MODELS["claude-sonnet-4-5"]
 CONFIG = Config(model=MODEL, thinking=False)

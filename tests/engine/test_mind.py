@@ -33,7 +33,7 @@ from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 MODEL = replace(MODELS["claude-sonnet-4-5"], window=40_000)
 SMALL = MODELS["claude-haiku-4-5"]

@@ -43,7 +43,7 @@ from mainspring.testing import Scripted, World, call, fails, says, virtually
 from mainspring.testing.conformance import ProviderConformance
 from mainspring.tools.base import Workspace
 from mainspring.tools.custom import tool
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 
 class TestScripted(ProviderConformance):

@@ -21,7 +21,7 @@ from mainspring.sessions.records import MemoryJournal, NoteRecord
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 CONFIG = Config(model=MODELS["claude-sonnet-4-5"], thinking=False)
 CLEARING = ServerSideClearing(trigger=1_000, keep=1, at_least=100)

@@ -32,8 +32,8 @@ from mainspring.sessions.records import (
     StepsRecord,
 )
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.builtin import BuiltinTools
+from mainspring.tools.toolset import Toolset
 
 FULL = 990_000
 

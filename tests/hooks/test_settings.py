@@ -18,7 +18,7 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import Envelope
 from mainspring.settings.values import HookSetting, SettingOrigin, Settings, SettingsSource
 from mainspring.tools.base import Workspace
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.builtin import BuiltinTools
 
 ORIGIN = SettingOrigin(SettingsSource.USER, "settings.json")
 ID = "11111111-1111-4111-8111-111111111111"

@@ -19,12 +19,12 @@ from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.settings.values import McpServer, SettingOrigin, SettingsSource
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
 from mainspring.tools.mcp.ground import ServerDirectory
 from mainspring.tools.mcp.host import McpServerDefaults
 from mainspring.tools.mcp.relayed import Send
 from mainspring.tools.mcp.servers import McpServers
 from mainspring.tools.mcp.values import McpTimeouts
+from mainspring.tools.toolset import Toolset
 
 SHOP = str(Path(__file__).with_name("shop.py"))
 LIBRARY = str(Path(__file__).with_name("library.py"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mainspring.agent.mcp import McpConfig, new_servers
 from mainspring.tools.base import Workspace
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.builtin import BuiltinTools
 from mainspring.tools.mcp.form import ask_form
 from mainspring.tools.mcp.host import McpServerDefaults
 from mainspring.tools.mcp.values import McpTimeouts

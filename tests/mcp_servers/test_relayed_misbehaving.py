@@ -321,8 +321,8 @@ from mainspring.cli.flags import parse_arguments
 from mainspring.agent.mcp import McpConfigInput, SessionMcpServers, load_mcp_config, new_servers
 from mainspring.settings.values import Settings
 from mainspring.tools.base import Workspace as Site
-from mainspring.tools.hands import Toolset
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.toolset import Toolset
+from mainspring.tools.builtin import BuiltinTools
 
 RESULTS = json.loads(sys.argv[2])
 

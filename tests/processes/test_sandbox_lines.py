@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.tools.shell_walls import SandboxExclusions, walls_of
+from mainspring.tools.shell import SandboxExclusions, walls_of
 
 SED = "GIT_SEQUENCE_EDITOR="
 LINES = {

@@ -10,8 +10,8 @@ from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
 from mainspring.engine.shared import EnginePolicy
 from mainspring.tools.base import Tool, Workspace
-from mainspring.tools.hands import Toolset
 from mainspring.tools.passage import InvocationResult
+from mainspring.tools.toolset import Toolset
 
 
 class Desk:

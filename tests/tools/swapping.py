@@ -18,10 +18,10 @@ from mainspring.tools.base import Workspace
 from mainspring.tools.edit import EDIT
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
-from mainspring.tools.hands import Toolset
 from mainspring.tools.notebook import NOTEBOOK_EDIT
 from mainspring.tools.passage import InvocationResult
 from mainspring.tools.read import READ
+from mainspring.tools.toolset import Toolset
 from mainspring.tools.write import WRITE
 
 SECRET, INSIDE = "SECRET", "inside"

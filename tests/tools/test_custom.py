@@ -748,7 +748,7 @@ def test_it_loads_nothing_heavy() -> None:
     code = (
         "import sys, asyncio, msgspec, mainspring.tools.base; before = set(sys.modules);"
         "import mainspring.tools.custom, mainspring.tools.tasks, mainspring.tools.question, mainspring.tools.plan,"
-        "mainspring.tools.tool_search, mainspring.tools.structured;"
+        "mainspring.tools.tool_search, mainspring.tools.structured_output;"
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith('mainspring')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

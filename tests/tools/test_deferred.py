@@ -24,7 +24,7 @@ from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Tool, Workspace
 from mainspring.tools.custom import tool
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 
 @tool(read_only=True, deferred=True)

@@ -12,8 +12,8 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.tools.base import Workspace
+from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.kit import FOR_PEOPLE, BuiltinTools
 
 ROOT = Path(__file__).parents[2]
 MOST_TOKENS = 4_000
@@ -56,7 +56,9 @@ def test_offers_keep_our_order_and_name_what_there_is_not() -> None:
 
 
 def test_nothing_is_loaded_for_an_offer() -> None:
-    code = "import sys; from mainspring.tools.kit import BuiltinTools; from mainspring.tools.base import Workspace; "
+    code = (
+        "import sys; from mainspring.tools.builtin import BuiltinTools; from mainspring.tools.base import Workspace; "
+    )
     code += "BuiltinTools(Workspace('/'), {}).offers(['Read', 'Bash']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -21,11 +21,11 @@ from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.tools.approval import DENIED
 from mainspring.tools.base import INTERRUPTED, Input, Tool, ToolAnswer, ToolContext, ToolHandle, Workspace, make_answer
-from mainspring.tools.hands import Toolset
+from mainspring.tools.builtin import BuiltinTools
 from mainspring.tools.inputs import MOST_DEEP, whole_path
-from mainspring.tools.kit import BuiltinTools
 from mainspring.tools.passage import InvocationResult
-from mainspring.tools.steps import STEPS
+from mainspring.tools.pipeline import STEPS
+from mainspring.tools.toolset import Toolset
 
 PRE, POST, FAILED, ASKED = (
     HookPoint.PRE_TOOL_USE,

@@ -11,8 +11,8 @@ import pytest
 from mainspring.core.messages import ToolCall
 from mainspring.hooks.events import HookResult
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.tools.hands import Toolset
 from mainspring.tools.passage import InvocationResult
+from mainspring.tools.toolset import Toolset
 from tools.test_pipeline import ASKED, POST, PRE, Scene, cancelled, own
 
 

@@ -23,14 +23,14 @@ from mainspring.core.messages import Document, Image, Text
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools import lines
+from mainspring.tools import read_lines
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.files import WHOLE
 from mainspring.tools.line_ends import DescriptorBytes, MemoryBytes
 from mainspring.tools.line_index import SETTLED, LineIndex, index_of
-from mainspring.tools.lines import LineRequest, read_line_window
 from mainspring.tools.read import MOST_LINES, READ
+from mainspring.tools.read_lines import LineRequest, read_line_window
 
 
 def read(folder: Path, name: str = "f", **input: int) -> str:
@@ -132,13 +132,13 @@ def test_any_window_of_any_bytes(data: bytes, first: int, limit: int, block: int
     plain = data.split(b"\n")
     if plain[-1] == b"":
         plain.pop()
-    step, lines._STEP = lines._STEP, block
+    step, read_lines._STEP = read_lines._STEP, block
     try:
         seen = read_line_window(
             MemoryBytes(data), LineIndex(block), LineRequest(first, limit, longest=5, most=1_000_000), HaltSignal()
         )
     finally:
-        lines._STEP = step
+        read_lines._STEP = step
     assert [line.data for line in seen.lines] == [line[:5] for line in plain[first : first + limit]]
     assert [line.size for line in seen.lines] == [len(line) for line in plain[first : first + limit]]
     assert seen.total == len(plain)

@@ -18,8 +18,8 @@ from mainspring.tools.counting import LARGEST, MOST_AT_ONCE, count_ahead
 from mainspring.tools.grep import GREP
 from mainspring.tools.line_ends import DescriptorBytes, MemoryBytes
 from mainspring.tools.line_index import PIECE, SETTLED, LineIndex, index_of
-from mainspring.tools.lines import COUNTED
 from mainspring.tools.read import READ
+from mainspring.tools.read_lines import COUNTED
 
 ROW = b"r" * 99 + b"\n"
 ROWS = COUNTED // len(ROW) + 1_000

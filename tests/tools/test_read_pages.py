@@ -14,7 +14,7 @@ import pytest
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Text
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools import pdf
+from mainspring.tools import media
 from mainspring.tools.pdf_pages import NO_LIBRARY
 from mainspring.tools.read import READ
 
@@ -57,7 +57,7 @@ def test_pages(tmp_path: Path, pypdf: Any, pages: str, shown: str, numbers: list
 
 
 def test_a_document_that_is_too_long_for_a_model_can_be_read_in_parts(tmp_path: Path, pypdf: Any) -> None:
-    (tmp_path / "f").write_bytes(document(pypdf, pdf.MOST_PAGES + 1))
+    (tmp_path / "f").write_bytes(document(pypdf, media.MOST_PAGES + 1))
     with pytest.raises(ToolError, match=r"has 101 pages; 100 is the most at once\. Choose some with 'pages'"):
         FakeToolContext(str(tmp_path)).now(READ, file_path="f")
     assert FakeToolContext(str(tmp_path)).now(READ, file_path="f", pages="101").text == "[Pages 101 of 101 of 'f'.]"

@@ -17,7 +17,7 @@ from tiers import parametrize_few
 from mainspring.agent.rewinding import CheckpointLimits
 from mainspring.core.errors import UsageError
 from mainspring.secrets import held
-from mainspring.tools.keeping import read_file_state
+from mainspring.tools.checkpoints import read_file_state
 from mainspring.tools.putting_back import LineCounts, count_changed_lines
 from tools.rewind_stage import OLD, Bench
 

@@ -6,7 +6,7 @@ import pytest
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.child import SandboxAccess
-from mainspring.tools.shell_walls import SandboxExclusions, walls_of
+from mainspring.tools.shell import SandboxExclusions, walls_of
 
 GIT = [
     "git commit -m 'mend it'",

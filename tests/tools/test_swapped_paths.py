@@ -31,7 +31,7 @@ from mainspring.processes.paths import PathRefused, resolve_path
 from mainspring.processes.spill import SpillFolder
 from mainspring.tools import putting_back
 from mainspring.tools.base import Workspace
-from mainspring.tools.keeping import FileState, read_file_state
+from mainspring.tools.checkpoints import FileState, read_file_state
 from mainspring.tools.shell_script import change_directory
 from tools.swap_runs import AS, LANDLOCK, Search, check, run
 from tools.swapping import CALLS, Pipeline, Swapped, leaks, leaks_in, told

@@ -20,10 +20,10 @@ from mainspring.engine.tool_words import ToolReminders
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
 from mainspring.tools.past import TASKS_BEGIN, TASKS_END, has_tasks
 from mainspring.tools.task_memory import MOST_TOLD, TaskListMemory, found_in, told_in
 from mainspring.tools.tasks import LONGEST_DESCRIPTION, LONGEST_SUBJECT, MOST_TASKS, SessionTasks, Task, task_tools
+from mainspring.tools.toolset import Toolset
 from tools.desk import Desk
 
 

@@ -11,8 +11,8 @@ import pytest
 from mainspring import tool
 from mainspring.core.errors import ToolError
 from mainspring.tools.base import Workspace
+from mainspring.tools.builtin import BuiltinTools
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.kit import BuiltinTools
 from mainspring.tools.read import READ
 from tools.desk import Desk
 

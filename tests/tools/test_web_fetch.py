@@ -17,7 +17,7 @@ from mainspring.permissions.reach import names_host
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.passage import InvocationResult
-from mainspring.tools.web_fetch import web_fetch_tool
+from mainspring.tools.web import web_fetch_tool
 from mainspring.web.asking import MOST_ASKED, Ask
 from mainspring.web.marking import WARNING
 from mainspring.web.reader import PageReader

@@ -40,7 +40,7 @@ OURS = {
     "mainspring.secrets": "held sources",
     "mainspring.sessions": "encoder journal line_format opening paths records",
     "mainspring.settings": "home load places values",
-    "mainspring.tools": "base catalog hands kit",
+    "mainspring.tools": "base builtin catalog toolset",
 }
 
 # What else is loaded, and who asks for it. This list may only shrink.

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.agent import AgentInput
     from mainspring.tools.base import ToolAnswer, ToolContext
-    from mainspring.tools.hands import Toolset
-    from mainspring.tools.kit import BuiltinTools
+    from mainspring.tools.builtin import BuiltinTools
+    from mainspring.tools.toolset import Toolset
 
 OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
 

@@ -208,7 +208,7 @@ async def close_nothing() -> None:
 def make_structured_output_tool(options: SessionOptions) -> tuple[ToolHandle, ...]:
     if options.output_schema is None:
         return ()
-    from mainspring.tools.structured import structured_tool
+    from mainspring.tools.structured_output import structured_tool
 
     try:
         return (make_handle(structured_tool(dict(options.output_schema))),)

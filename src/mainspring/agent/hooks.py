@@ -13,7 +13,7 @@ from mainspring.hooks.payloads import Facts, make_command_task
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.settings.values import HookSetting as Setting
 from mainspring.settings.values import Settings
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.builtin import BuiltinTools
 
 
 class HookListeners(Bundle):

@@ -45,11 +45,11 @@ from mainspring.tools.mcp.values import DYNAMIC, McpStatus
 
 if TYPE_CHECKING:
     from mainspring.context.slash import SlashEntry
-    from mainspring.tools.hands import Toolset
-    from mainspring.tools.kit import BuiltinTools
+    from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.mcp.named import May
     from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.servers import McpServers
+    from mainspring.tools.toolset import Toolset
 
 READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `tools/mcp/resources.py`
 LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be

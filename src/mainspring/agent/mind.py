@@ -25,7 +25,7 @@ from mainspring.sessions.paths import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
 from mainspring.settings.values import FeatureSettings, ModelRules
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig

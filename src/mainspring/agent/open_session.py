@@ -58,8 +58,8 @@ from mainspring.sessions.line_format import used_by
 from mainspring.sessions.paths import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
-from mainspring.tools.kit import FOR_PEOPLE, BuiltinTools, ToolLinks
+from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools, ToolLinks
+from mainspring.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from mainspring.agent.host import Host
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from mainspring.settings.values import Settings
     from mainspring.tools.mcp.named import May
     from mainspring.tools.mcp.relayed import Send
-    from mainspring.tools.shell_walls import WallsOf
+    from mainspring.tools.shell import WallsOf
 
 Built = Callable[[], SessionParts]  # what a part asks of a later one, it asks when it runs
 

@@ -8,7 +8,7 @@ import os
 from mainspring.context.named import MentionMedia
 from mainspring.core.messages import Document, Image
 from mainspring.processes.safe_open import read_all
-from mainspring.tools import images, pdf
+from mainspring.tools import images, media
 from mainspring.tools.coding import HEAD
 
 SMALLER = "Make a smaller copy in Bash, and read that."
@@ -20,9 +20,11 @@ def medium_in(fd: int, name: str) -> MentionMedia | None:
     head, size = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
     if (found := images.image_in(head)) is not None:
         return too_large(found, size) or make_image_media(read_all(fd, name, images.MOST_BYTES))
-    if pdf.is_pdf(head):
-        why = pdf.too_large(size)
-        return refuse_media("PDF", why, SOME_PAGES) if why else make_document_media(read_all(fd, name, pdf.MOST_BYTES))
+    if media.is_pdf(head):
+        why = media.too_large(size)
+        return (
+            refuse_media("PDF", why, SOME_PAGES) if why else make_document_media(read_all(fd, name, media.MOST_BYTES))
+        )
     return None
 
 
@@ -36,8 +38,8 @@ def make_image_media(data: bytes) -> MentionMedia | None:
 
 
 def make_document_media(data: bytes) -> MentionMedia:
-    pages = pdf.pages_of(data)
-    if why := pdf.too_long(pages):
+    pages = media.pages_of(data)
+    if why := media.too_long(pages):
         return refuse_media("PDF", why, SOME_PAGES)
     what = f"PDF, {pages:,} page{'' if pages == 1 else 's'}" if pages else "PDF"
     return MentionMedia(what, Document("application/pdf", encode_base64(data)), data)

@@ -115,7 +115,7 @@ class SessionSandbox:
         return self._walls(command, leave) if self.in_force else SandboxAccess.NONE
 
     def _walls(self, command: str, leave: bool) -> SandboxAccess:  # as it is asked
-        from mainspring.tools.shell_walls import SandboxExclusions, walls_of
+        from mainspring.tools.shell import SandboxExclusions, walls_of
 
         wanted = self._ground.wanted
         return walls_of(SandboxExclusions(wanted.excluded, wanted.may_be_left))(command, leave)

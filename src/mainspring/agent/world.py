@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from mainspring.hooks.runner import Hook
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.background import BackgroundCommand
-    from mainspring.tools.hands import Toolset
-    from mainspring.tools.kit import BuiltinTools
+    from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.mcp.servers import McpServers
+    from mainspring.tools.toolset import Toolset
 
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 STDIO = "stdio"  # as the permission prompt tool: the program that drives us is asked

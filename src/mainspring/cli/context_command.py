@@ -47,8 +47,8 @@ from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError
 from mainspring.sessions.resume import load_session
 from mainspring.text import strip_control_characters
+from mainspring.tools.builtin import FOR_PEOPLE
 from mainspring.tools.catalog import SPECS
-from mainspring.tools.kit import FOR_PEOPLE
 
 HOW = "'mainspring context ID' takes the id of a session; 'mainspring sessions' lists those of this folder"
 PRICES = "cached: the price of a request that reads it from the cache; fresh: of one\nthat sends it anew"

@@ -23,7 +23,7 @@ from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared import EnginePolicy
 from mainspring.providers.scripted import Scripted
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.builtin import BuiltinTools
 
 READABLE_PACE = 15  # milliseconds before each piece of a reply: about as fast as a quick model
 QUICK_PACE = 1  # where nobody watches; without any, a reply would be complete before its first call could start

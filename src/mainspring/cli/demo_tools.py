@@ -12,8 +12,8 @@ from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.programs import find_program
 from mainspring.tools.base import Workspace
-from mainspring.tools.hands import Toolset
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.builtin import BuiltinTools
+from mainspring.tools.toolset import Toolset
 
 SECONDS = 60  # the tests take a tenth of one, on a busy machine a few
 BYPASS = "bypassPermissions"

@@ -25,7 +25,7 @@ from mainspring.settings.home import home_folder
 from mainspring.settings.values import Settings
 from mainspring.text import strip_control_characters
 from mainspring.tools.base import Workspace as Site
-from mainspring.tools.kit import BuiltinTools
+from mainspring.tools.builtin import BuiltinTools
 
 FEW = 12  # tools that are named in a line
 NONE = (

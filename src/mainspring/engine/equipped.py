@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mainspring.engine.tool_words import ToolReminders
     from mainspring.providers.base import Provider
     from mainspring.sessions.records import Journal
-    from mainspring.tools.hands import Toolset
+    from mainspring.tools.toolset import Toolset
 
 Answerer = Callable[[CallQuestion], Awaitable[str]]
 

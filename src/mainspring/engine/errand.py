@@ -41,7 +41,7 @@ from mainspring.hooks.events import HookPoint
 from mainspring.hooks.payloads import make_subagent_start_payload, make_subagent_stop_payload
 from mainspring.sessions.records import AgentRecord, Journal
 from mainspring.tools.base import ToolAnswer
-from mainspring.tools.hands import SEARCH, Toolset
+from mainspring.tools.toolset import SEARCH, Toolset
 
 if TYPE_CHECKING:
     from mainspring.core.effects import RunStopHooks

@@ -30,7 +30,7 @@ from mainspring.sessions.records import Journal, NoJournal
 
 if TYPE_CHECKING:
     from mainspring.tools.base import Tool
-    from mainspring.tools.hands import Toolset
+    from mainspring.tools.toolset import Toolset
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
 
@@ -133,7 +133,7 @@ def own_hands(tools: tuple[Tool, ...]) -> Toolset:
     """The caller's own tools: nobody need be asked about them."""
     from mainspring.permissions.checker import AllowAll
     from mainspring.tools.base import Workspace
-    from mainspring.tools.hands import Toolset
+    from mainspring.tools.toolset import Toolset
 
     return Toolset(tools, place=Workspace(os.getcwd()), gate=AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load
 

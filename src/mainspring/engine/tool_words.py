@@ -12,7 +12,7 @@ from mainspring.core.messages import Text, User
 from mainspring.core.state import State
 from mainspring.core.view import Edit, Fold, view
 from mainspring.engine.plain import CHARS_PER_TOKEN
-from mainspring.tools.hands import Toolset
+from mainspring.tools.toolset import Toolset
 
 
 class ToolReminders:

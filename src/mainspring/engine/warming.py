@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from importlib import import_module
 
-ALWAYS = ("mainspring.engine.outcomes", "mainspring.permissions.decide", "mainspring.tools.steps")
+ALWAYS = ("mainspring.engine.outcomes", "mainspring.permissions.decide", "mainspring.tools.pipeline")
 BY_TOOL = {
     "Bash": ("mainspring.permissions.bash", "mainspring.processes.children", "mainspring.tools.bash"),
     "Read": ("mainspring.tools.read", "mainspring.processes.atomic_write"),

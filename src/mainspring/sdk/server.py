@@ -11,7 +11,7 @@ from mainspring.core.errors import UsageError
 from mainspring.sdk.complaints import is_cancelled, log_callback_failure
 from mainspring.tools.json_schema import Schema
 from mainspring.tools.mcp.relayed import as_object_or_none
-from mainspring.tools.structured import explain_schema_failure
+from mainspring.tools.structured_output import explain_schema_failure
 
 Object = dict[str, Any]
 NO_METHOD = -32_601

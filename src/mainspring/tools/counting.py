@@ -18,7 +18,7 @@ from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace
 from mainspring.tools.line_ends import DescriptorBytes
 from mainspring.tools.line_index import LineIndex, index_of
-from mainspring.tools.lines import COUNTED
+from mainspring.tools.read_lines import COUNTED
 
 LARGEST = 1 << 29  # bytes: half a second of one processor; more would be too much for what nobody may ask for
 MOST_AT_ONCE = 2  # threads; a file that finds no place is counted when it is read

@@ -1,6 +1,6 @@
 """One call on its way (F-13): what is known of it so far, and what its steps and its tool may ask.
 
-The steps are in `steps.py`; who walks them, and with which tools, in `hands.py`.
+The steps are in `pipeline.py`; who walks them, and with which tools, in `toolset.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mainspring.processes.paths import Resolved, look_again
 from mainspring.tools.base import CallContext, Tool, ToolAnswer
 
 if TYPE_CHECKING:
-    from mainspring.tools.hands import Toolset
+    from mainspring.tools.toolset import Toolset
 
 
 class InvocationResult(Value):

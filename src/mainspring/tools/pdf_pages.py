@@ -1,4 +1,4 @@
-"""A program: some pages of the document on standard input, as a document of their own. See `pdf.py`.
+"""A program: some pages of the document on standard input, as a document of their own. See `media.py`.
 
     python -m mainspring.tools.pdf_pages FIRST LAST
 

@@ -49,7 +49,7 @@ def replacement_content(output: Any, tool: Tool) -> tuple[Content, ...]:
 
 def parse_block_contents(output: Any) -> tuple[Content, ...]:
     """Of blocks, as `tool_response` shows them or as a server sends them; nothing, if it is no list of such."""
-    from mainspring.tools.mcp.results import as_objects, parse_mcp_content  # loaded: its tool has run
+    from mainspring.tools.results import as_objects, parse_mcp_content  # loaded: its tool has run
 
     held: Any = cast("dict[str, Any]", output).get("content") if isinstance(output, dict) else output
     blocks = as_objects(held)

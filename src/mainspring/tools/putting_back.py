@@ -13,7 +13,7 @@ from mainspring.processes.atomic_write import FileChanged, write_atomically
 from mainspring.processes.paths import Resolved, resolve_path
 from mainspring.processes.safe_open import open_folder, refuse_if_moved
 from mainspring.tools import patch
-from mainspring.tools.keeping import FileState, read_file_state
+from mainspring.tools.checkpoints import FileState, read_file_state
 
 
 class LineCounts(Bundle):

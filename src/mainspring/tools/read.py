@@ -17,14 +17,14 @@ from mainspring.core.messages import Document, Image, Text
 from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved
 from mainspring.processes.safe_open import read_all
-from mainspring.tools import images, pdf
+from mainspring.tools import images, media
 from mainspring.tools.aside import SMALL, HaltSignal, run_in_thread
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
 from mainspring.tools.coding import HEAD, FileEncoding, coding_of
 from mainspring.tools.files import WHOLE, open_for_read
 from mainspring.tools.line_ends import ByteSource, DescriptorBytes, MemoryBytes, native_count
 from mainspring.tools.line_index import FAR, LineIndex, index_of
-from mainspring.tools.lines import FileLine, LineRequest, LineWindow, read_line_window
+from mainspring.tools.read_lines import FileLine, LineRequest, LineWindow, read_line_window
 
 MOST_LINES = 2_000
 LONGEST = 2_000  # characters of a line
@@ -36,7 +36,7 @@ class ReadInput(Input, frozen=True):
     file_path: Annotated[str, "The file."]
     offset: Annotated[int, Meta(ge=0), "The first line, counted from 1."] = 1
     limit: Annotated[int, Meta(ge=1), f"How many lines; {MOST_LINES} unless given."] = MOST_LINES
-    pages: Annotated[str, f"Of a PDF: '3' or '1-5'; {pdf.MOST_CUT} at most."] = ""
+    pages: Annotated[str, f"Of a PDF: '3' or '1-5'; {media.MOST_CUT} at most."] = ""
 
 
 async def run_read(given: ReadInput, calling: ToolContext) -> ToolAnswer:
@@ -62,19 +62,19 @@ def _read(given: ReadInput, path: Resolved, calling: ToolContext, halt: HaltSign
         found = images.image_in(head)
         if given.pages:
             span = _span(given, path, head)
-            return _pages(path, pdf.cut_out(fd, span, path.asked, calling.place, halt))
+            return _pages(path, media.cut_out(fd, span, path.asked, calling.place, halt))
         if found is not None:
             images.refuse_if_large(found, size, path.asked)
-        elif pdf.is_pdf(head):
-            pdf.refuse_if_large(size, path.asked)
+        elif media.is_pdf(head):
+            media.refuse_if_large(size, path.asked)
         elif size > WHOLE:
             return _big(given, path, _source(fd, coding_of(head, path.asked), path), calling.place, halt)
-        data = read_all(fd, path.real, max(WHOLE, pdf.MOST_BYTES, images.MOST_BYTES))
+        data = read_all(fd, path.real, max(WHOLE, media.MOST_BYTES, images.MOST_BYTES))
     halt.check()
     calling.place.read.remember(path, data)
     if found is not None:
         return _image(path, data)
-    if pdf.is_pdf(data):
+    if media.is_pdf(data):
         return _document(path, data)
     if path.real.endswith(".ipynb") and data.strip():
         return _notebook(path, data)
@@ -96,8 +96,8 @@ def _image(path: Resolved, data: bytes) -> ToolAnswer:
 
 
 def _document(path: Resolved, data: bytes) -> ToolAnswer:
-    pages = pdf.pages_of(data)
-    pdf.refuse_if_long(pages, path.asked)
+    pages = media.pages_of(data)
+    media.refuse_if_long(pages, path.asked)
     facts = {"filePath": path.real, "originalSize": len(data), "pages": pages}
     summary = f"Read PDF ({len(data):,} bytes" + (f", {_counted(pages, 'page')})" if pages else ")")
     return ToolAnswer(
@@ -105,13 +105,13 @@ def _document(path: Resolved, data: bytes) -> ToolAnswer:
     )
 
 
-def _span(given: ReadInput, path: Resolved, head: bytes) -> pdf.PageRange:
-    if not pdf.is_pdf(head):
+def _span(given: ReadInput, path: Resolved, head: bytes) -> media.PageRange:
+    if not media.is_pdf(head):
         raise ToolError(f"'{path.asked}' is no PDF document: leave 'pages' out, and choose with 'offset' and 'limit'.")
-    return pdf.span_of(given.pages)
+    return media.span_of(given.pages)
 
 
-def _pages(path: Resolved, found: pdf.PdfPages) -> ToolAnswer:
+def _pages(path: Resolved, found: media.PdfPages) -> ToolAnswer:
     facts = {"filePath": path.real, "originalSize": len(found.data), "pages": found.total, "shown": str(found.span)}
     said = f"[Pages {found.span} of {found.total:,} of '{path.asked}'.]"
     content = (Text(said), Document("application/pdf", _base64(found.data)))
@@ -267,7 +267,7 @@ READ = Tool(
         "Read a file. Each line of text comes as its number, a tab, and the line as it is: number and tab are no part "
         f"of the file. At most {MOST_LINES} lines at once, and lines over {LONGEST} characters are cut; choose others "
         "with 'offset' and 'limit'. Images (PNG, JPEG, GIF, WebP), PDF documents of up to "
-        f"{pdf.MOST_PAGES} pages (of longer ones, some 'pages') and notebooks (.ipynb, with outputs) are shown as "
+        f"{media.MOST_PAGES} pages (of longer ones, some 'pages') and notebooks (.ipynb, with outputs) are shown as "
         "such. Not for folders: use Glob, or ls in Bash. A file "
         "must be read before Edit or Write can change it."
     ),

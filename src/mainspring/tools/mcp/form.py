@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
-from mainspring.tools.mcp.results import clean_mcp_text, one_line_name
+from mainspring.tools.results import clean_mcp_text, one_line_name
 
 Ask = Callable[[str], Awaitable[str]]
 

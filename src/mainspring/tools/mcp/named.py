@@ -16,7 +16,7 @@ from mainspring.core.messages import Content, Origin, Text, User
 from mainspring.core.value import Bundle
 from mainspring.tools.mcp.prompts import wrap_in_tag
 from mainspring.tools.mcp.resources import READ, read_answer
-from mainspring.tools.mcp.results import one_line_name, shorten_content
+from mainspring.tools.results import one_line_name, shorten_content
 
 if TYPE_CHECKING:
     from mainspring.tools.mcp.servers import McpServers

@@ -12,7 +12,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Content, Text
 from mainspring.core.value import Bundle
 from mainspring.tools.base import MOST_SHOWN
-from mainspring.tools.mcp.results import as_objects, build_mcp_answer, clean_mcp_text, shorten_content, text_or_empty
+from mainspring.tools.results import as_objects, build_mcp_answer, clean_mcp_text, shorten_content, text_or_empty
 
 LONGEST_ABOUT = 300  # characters; 400 descriptions have to fit into one line of a pipe (stream-json 1.4)
 MOST_ARGUMENTS = 20

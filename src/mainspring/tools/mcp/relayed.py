@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from mainspring.tools.mcp.pages import Page, fetch_all_pages
-from mainspring.tools.mcp.results import one_line_name, text_or_empty
 from mainspring.tools.mcp.values import (
     MOST,
     McpConnectionLostError,
@@ -22,6 +21,7 @@ from mainspring.tools.mcp.values import (
     McpProgress,
     McpRefusedError,
 )
+from mainspring.tools.results import one_line_name, text_or_empty
 from mainspring.version import __version__
 
 # Takes a message to the server of this name, and brings the answer. Raises `RelayError`, or `ConnectionError` if no

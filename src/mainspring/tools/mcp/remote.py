@@ -15,11 +15,11 @@ from mainspring.core.value import Bundle
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, ToolHandle
 from mainspring.tools.json_schema import Schema
-from mainspring.tools.mcp.results import build_mcp_answer
 from mainspring.tools.mcp.schemas import compile_input_schema
 from mainspring.tools.mcp.server import McpServerConnection
 from mainspring.tools.mcp.values import ListedTool
-from mainspring.tools.structured import explain_schema_failure
+from mainspring.tools.results import build_mcp_answer
+from mainspring.tools.structured_output import explain_schema_failure
 
 SIZE = "anthropic/maxResultSizeChars"  # what a server asks for in `_meta`,
 LARGEST = 500_000  # and the most that it gets: half a window

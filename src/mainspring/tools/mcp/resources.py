@@ -17,8 +17,8 @@ from msgspec import Meta
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
-from mainspring.tools.mcp.results import as_objects, build_mcp_answer, one_line_name
 from mainspring.tools.mcp.values import McpListKind
+from mainspring.tools.results import as_objects, build_mcp_answer, one_line_name
 
 if TYPE_CHECKING:
     from mainspring.tools.mcp.server import McpServerConnection

@@ -8,7 +8,7 @@ import msgspec
 
 from mainspring.core.errors import UsageError
 from mainspring.tools.json_schema import Schema
-from mainspring.tools.structured import FOREIGN
+from mainspring.tools.structured_output import FOREIGN
 
 LARGEST = 100_000  # characters of one schema: 30,000 tokens
 

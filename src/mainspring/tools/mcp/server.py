@@ -22,7 +22,6 @@ from mainspring.settings.values import McpServer
 from mainspring.tools.base import ToolContext
 from mainspring.tools.mcp.host import McpServerDefaults
 from mainspring.tools.mcp.prompts import McpPrompt, parse_prompt
-from mainspring.tools.mcp.results import clean_mcp_text, one_line_name
 from mainspring.tools.mcp.values import (
     UNAUTHORIZED,
     ListedTool,
@@ -44,6 +43,7 @@ from mainspring.tools.mcp.words import (
     explain_missing_list,
     parse_listed_tool,
 )
+from mainspring.tools.results import clean_mcp_text, one_line_name
 
 if TYPE_CHECKING:
     from mainspring.tools.mcp.program import McpServerProcess

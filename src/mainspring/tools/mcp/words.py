@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from mainspring.core.errors import UsageError
 from mainspring.secrets.redaction import redact
-from mainspring.tools.mcp.results import clean_mcp_text, text_or_empty
 from mainspring.tools.mcp.values import (
     ListedTool,
     McpConnectionLostError,
@@ -17,6 +16,7 @@ from mainspring.tools.mcp.values import (
     McpTimeoutError,
     McpTimeouts,
 )
+from mainspring.tools.results import clean_mcp_text, text_or_empty
 
 LONGEST_INSTRUCTIONS = 2_000  # characters
 LONGEST_ABOUT = 4_000  # characters of a tool's description

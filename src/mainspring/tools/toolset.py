@@ -1,4 +1,4 @@
-"""The tools of a session, and everything that a call meets on its way. How it goes is in `steps.py`, which is loaded
+"""The tools of a session, and everything that a call meets on its way. How it goes is in `pipeline.py`, which is loaded
 with the first call.
 """
 
@@ -133,7 +133,7 @@ class Toolset:
         if call.name in ALIASES and call.name not in self.offers:
             call = replace(call, name=ALIASES[call.name])
         from mainspring.tools.passage import ToolInvocation
-        from mainspring.tools.steps import run_pipeline
+        from mainspring.tools.pipeline import run_pipeline
 
         return await run_pipeline(ToolInvocation(call, asking, self))
 

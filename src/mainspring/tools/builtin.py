@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mainspring.processes.children import Around, Children
     from mainspring.tools.agent import Send
     from mainspring.tools.background import BackgroundCommand, BackgroundCommands
-    from mainspring.tools.shell_walls import WallsOf
+    from mainspring.tools.shell import WallsOf
     from mainspring.web.asking import Ask
     from mainspring.web.search import Search
     from mainspring.web.search_service import CallService
@@ -159,7 +159,7 @@ class BuiltinTools:
             case "KillShell":
                 return kill_tool(self.background)
             case _:
-                from mainspring.tools.shell_walls import no_walls
+                from mainspring.tools.shell import no_walls
 
                 walls = self._walls or no_walls
                 return bash_tool(
@@ -172,7 +172,7 @@ class BuiltinTools:
 
             return web_search_tool(self._search())
         from mainspring.secrets.held import list_secrets
-        from mainspring.tools.web_fetch import web_fetch_tool
+        from mainspring.tools.web import web_fetch_tool
         from mainspring.web.fetch import WebFetcher
         from mainspring.web.markdown import make_converter
         from mainspring.web.reader import PageReader
