@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from tools.desk import Desk
 
 from mainspring.engine.shared import EnginePolicy
+from mainspring.mcp.base import McpTimeouts
+from mainspring.mcp.ground import ServerDirectory
+from mainspring.mcp.host import McpServerDefaults
+from mainspring.mcp.host_transport import Send
+from mainspring.mcp.servers import McpServers
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.settings.values import McpServer, SettingOrigin, SettingsSource
 from mainspring.tools.base import Workspace
-from mainspring.tools.mcp.ground import ServerDirectory
-from mainspring.tools.mcp.host import McpServerDefaults
-from mainspring.tools.mcp.relayed import Send
-from mainspring.tools.mcp.servers import McpServers
-from mainspring.tools.mcp.values import McpTimeouts
 from mainspring.tools.toolset import Toolset
 
 SHOP = str(Path(__file__).with_name("shop.py"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.tools.mcp.values import McpStatus, McpTimeouts
+from mainspring.mcp.base import McpStatus, McpTimeouts
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import SHOP, Counter, counter, program, stdio, until
 

@@ -17,8 +17,8 @@ import pytest
 from cli.nursery import begun
 from cli.stage import until as wait_until
 
+from mainspring.mcp.base import McpStatus
 from mainspring.settings.values import McpServer
-from mainspring.tools.mcp.values import McpStatus
 from mcp_servers.stage import HERE, LIBRARY, SHOP, counter, until
 
 PATHS = {"http": "/mcp", "sse": "/sse"}

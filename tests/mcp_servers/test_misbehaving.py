@@ -14,11 +14,11 @@ import pytest
 from processes.traces import new_nap, with_word
 
 from mainspring.core.errors import UsageError
+from mainspring.mcp.base import McpStatus, McpTimeouts
+from mainspring.mcp.ground import ServerDirectory
+from mainspring.mcp.server_process import McpServerProcess
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
-from mainspring.tools.mcp.ground import ServerDirectory
-from mainspring.tools.mcp.program import McpServerProcess
-from mainspring.tools.mcp.values import McpStatus, McpTimeouts
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import PATIENCE, counter, program, stdio, until
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from mainspring.agent.mcp import taken_away
 from mainspring.core.errors import UsageError
+from mainspring.mcp.naming import LONGEST, make_tool_name, normalize_server_name
 from mainspring.permissions.rules import names_tool, parse_rule
 from mainspring.settings.keys import InvalidSetting
 from mainspring.settings.mcp_servers import LONGEST_NAME, check_mcp_entries, check_mcp_entry
-from mainspring.tools.mcp.naming import LONGEST, make_tool_name, normalize_server_name
 
 ODD = "ab_-.é" * 2 + " /"  # few, so that names meet
 SERVERS = st.text(ODD, max_size=70) | st.text("ab", min_size=30, max_size=64) | st.text(max_size=70)

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.agent.mcp import McpConfig, new_servers
+from mainspring.mcp.base import McpTimeouts
+from mainspring.mcp.elicitation import ask_form
+from mainspring.mcp.host import McpServerDefaults
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import BuiltinTools
-from mainspring.tools.mcp.form import ask_form
-from mainspring.tools.mcp.host import McpServerDefaults
-from mainspring.tools.mcp.values import McpTimeouts
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import LIBRARY, Counter, counter, program, stdio, until
 

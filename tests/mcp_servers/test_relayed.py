@@ -16,7 +16,7 @@ from mcp_types import ListToolsResult, ToolAnnotations
 
 from mainspring.agent.mcp import SessionMcpServers
 from mainspring.core.messages import Image, Text, ToolCall
-from mainspring.tools.mcp.values import McpStatus, McpTimeouts
+from mainspring.mcp.base import McpStatus, McpTimeouts
 from mainspring.version import __version__
 from mcp_servers.by_hand import by_hand
 from mcp_servers.driver import Driver, driving

@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.tools.mcp.prompts import build_prompt_content, format_prompt_hint, parse_prompt
-from mainspring.tools.mcp.relayed import RelayError, open_host_session
-from mainspring.tools.mcp.resources import read_answer
-from mainspring.tools.mcp.values import McpInvalidReplyError, McpListKind, McpRefusedError, McpStatus, McpTimeouts
+from mainspring.mcp.base import McpInvalidReplyError, McpListKind, McpRefusedError, McpStatus, McpTimeouts
+from mainspring.mcp.host_transport import RelayError, open_host_session
+from mainspring.mcp.prompts import build_prompt_content, format_prompt_hint, parse_prompt
+from mainspring.mcp.resources import read_answer
 from mcp_servers.driver import GOOD, GREETING, TOOL, ByHand, never
 from mcp_servers.stage import PATIENCE, counter, until, within_driver
 
@@ -341,7 +341,7 @@ async def main():
     told = {"states": wired.states(), "tools": wired.tools, "answers": answers, "status": servers.status()}
     await wired.close()
     await kit.close()
-    heavy = {"mcp", "mcp_types", "anyio", "pydantic", "httpx2", "mainspring.tools.mcp.link"}
+    heavy = {"mcp", "mcp_types", "anyio", "pydantic", "httpx2", "mainspring.mcp.client"}
     print(json.dumps({**told, "loaded": sorted(heavy & set(sys.modules))}))
 
 asyncio.run(main())

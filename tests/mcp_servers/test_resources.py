@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from mainspring.core.messages import Image, Text, ToolCall
-from mainspring.tools.mcp.named import FORBIDDEN, MOST_TEXT, read_mentioned_resources
-from mainspring.tools.mcp.resources import LIST, READ, resource_tools
-from mainspring.tools.mcp.servers import CHARS_PER_TOKEN, size_of
-from mainspring.tools.mcp.values import McpStatus, McpTimeouts
+from mainspring.mcp.base import McpStatus, McpTimeouts
+from mainspring.mcp.named import FORBIDDEN, MOST_TEXT, read_mentioned_resources
+from mainspring.mcp.resources import LIST, READ, resource_tools
+from mainspring.mcp.servers import CHARS_PER_TOKEN, size_of
 from mcp_servers.by_hand import by_hand
 from mcp_servers.driver import GREETING, ByHand
 from mcp_servers.library import PIXEL

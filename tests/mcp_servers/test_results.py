@@ -8,11 +8,11 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Content, Document, Image, Text
-from mainspring.tools.mcp.naming import make_tool_name, normalize_server_name
-from mainspring.tools.mcp.remote import most_shown
-from mainspring.tools.mcp.schemas import compile_input_schema
-from mainspring.tools.mcp.values import ListedTool
-from mainspring.tools.mcp.words import clip_instructions
+from mainspring.mcp.base import ListedTool
+from mainspring.mcp.naming import make_tool_name, normalize_server_name
+from mainspring.mcp.schemas import compile_input_schema
+from mainspring.mcp.tools import most_shown
+from mainspring.mcp.words import clip_instructions
 from mainspring.tools.results import build_mcp_answer
 
 

@@ -19,8 +19,8 @@ from cli.conftest import serve  # noqa: F401  # a fixture
 from cli.nursery import begun
 from cli.stage import Serve
 
+from mainspring.mcp.words import redact_urls
 from mainspring.simulator.replies import Say
-from mainspring.tools.mcp.words import redact_urls
 from mcp_servers.by_hand import by_hand
 
 TICKET = "tkt.9f2c-77aa"

@@ -15,8 +15,8 @@ from cli.nursery import begun
 from cli.stage import Serve
 
 from mainspring.core.errors import UsageError
+from mainspring.mcp.ground import ServerDirectory
 from mainspring.simulator.replies import Say
-from mainspring.tools.mcp.ground import ServerDirectory
 from mcp_servers.by_hand import by_hand
 
 SEEN = "open({where!r}, 'w').write(json.dumps([os.getcwd(), os.environ['CLAUDE_PROJECT_DIR']]))\nserve()"

@@ -26,13 +26,13 @@ from mainspring.core.messages import ToolCall
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine import deps
 from mainspring.engine.session import EngineSession
+from mainspring.mcp.elicitation import ask_form
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.permissions.shown import format_call_input
 from mainspring.testing.calling import FakeToolContext
 from mainspring.testing.world import World
 from mainspring.tools.approval import Approval, parse_approval
 from mainspring.tools.base import ToolAnswer, Workspace
-from mainspring.tools.mcp.form import ask_form
 from mainspring.tools.plan import plan_tools
 from mainspring.tools.question import ASK_USER_QUESTION, QuestionOption, UserQuestion, match_answer
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, widths, words

@@ -21,6 +21,9 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin as By
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
+from mainspring.mcp.base import DYNAMIC, McpStatus
+from mainspring.mcp.naming import START
+from mainspring.mcp.prompts import fill_prompt_arguments, format_prompt_hint
 from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.named import secrets_in
 from mainspring.settings.home import home_folder
@@ -39,19 +42,16 @@ from mainspring.settings.mcp_servers import (
 from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
 from mainspring.settings.restrictions import explain_server_refusal
 from mainspring.settings.values import McpEntry, McpServer, McpSettings, SettingOrigin, Settings, SettingsSource
-from mainspring.tools.mcp.naming import START
-from mainspring.tools.mcp.prompts import fill_prompt_arguments, format_prompt_hint
-from mainspring.tools.mcp.values import DYNAMIC, McpStatus
 
 if TYPE_CHECKING:
     from mainspring.context.slash import SlashEntry
+    from mainspring.mcp.host_transport import Send
+    from mainspring.mcp.named import May
+    from mainspring.mcp.servers import McpServers
     from mainspring.tools.builtin import BuiltinTools
-    from mainspring.tools.mcp.named import May
-    from mainspring.tools.mcp.relayed import Send
-    from mainspring.tools.mcp.servers import McpServers
     from mainspring.tools.toolset import Toolset
 
-READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `tools/mcp/resources.py`
+READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `mcp/resources.py`
 LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be
 
 
@@ -256,10 +256,10 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
 ) -> McpServers:
     """They are started by `McpServers.start`, where an event loop runs. `relay` reaches those within the program that
     drives us; None: nobody does."""
-    from mainspring.tools.mcp.ground import ServerDirectory
-    from mainspring.tools.mcp.host import McpServerDefaults
-    from mainspring.tools.mcp.servers import McpServers
-    from mainspring.tools.mcp.values import McpTimeouts
+    from mainspring.mcp.base import McpTimeouts
+    from mainspring.mcp.ground import ServerDirectory
+    from mainspring.mcp.host import McpServerDefaults
+    from mainspring.mcp.servers import McpServers
 
     if relay is None:
         known, found = found.problems, without_host_servers(found)
@@ -349,12 +349,12 @@ class SessionMcpServers:
         if "@" not in said or ":" not in said:
             return prompt
         from mainspring.context.includes import find_mentions
-        from mainspring.tools.mcp.named import read_mentioned_resources
+        from mainspring.mcp.named import read_mentioned_resources
 
         return (*prompt, *await read_mentioned_resources(find_mentions(said), self.servers, may))
 
     async def _prompted(self, said: str) -> tuple[User, ...]:
-        from mainspring.tools.mcp.prompts import build_prompt_content
+        from mainspring.mcp.prompts import build_prompt_content
 
         word, words = (*said[1:].split(None, 1), "")[:2]
         speaker = self.servers.speaker(word)

@@ -70,12 +70,12 @@ if TYPE_CHECKING:
     from mainspring.context.slash import SlashEntry
     from mainspring.context.surroundings import ContextSources
     from mainspring.core.messages import User
+    from mainspring.mcp.host_transport import Send
+    from mainspring.mcp.named import May
     from mainspring.processes.child import SandboxAccess
     from mainspring.processes.children import Children
     from mainspring.sessions.loaded import LoadedSession
     from mainspring.settings.values import Settings
-    from mainspring.tools.mcp.named import May
-    from mainspring.tools.mcp.relayed import Send
     from mainspring.tools.shell import WallsOf
 
 Built = Callable[[], SessionParts]  # what a part asks of a later one, it asks when it runs

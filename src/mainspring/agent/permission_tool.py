@@ -12,14 +12,14 @@ import msgspec
 
 from mainspring.core.errors import ToolError
 from mainspring.engine.deps import CallQuestion
+from mainspring.mcp.naming import START, make_tool_name
 from mainspring.tools.approval import Approval, approval_to_text
-from mainspring.tools.mcp.naming import START, make_tool_name
 
 if TYPE_CHECKING:
     from mainspring.agent.options import SessionOptions
+    from mainspring.mcp.server import McpServerConnection
+    from mainspring.mcp.servers import McpServers
     from mainspring.tools.base import ToolContext
-    from mainspring.tools.mcp.server import McpServerConnection
-    from mainspring.tools.mcp.servers import McpServers
 
 
 class PermissionTool:

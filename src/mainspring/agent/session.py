@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from mainspring.agent.sessions import OpenedSession
     from mainspring.core.models import Model
     from mainspring.engine.ledger import Ledger
+    from mainspring.mcp.servers import McpServers
     from mainspring.tools.background import BackgroundCommand
-    from mainspring.tools.mcp.servers import McpServers
 
 BuildWorld = Callable[["ResolvedConfig", "OpenedSession", HostCallbacks, "Ledger | None"], SessionParts]
 Why = Literal["clear", "resume", "rewind", "reload"]

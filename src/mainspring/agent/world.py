@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from mainspring.engine.run import Run
     from mainspring.engine.session import EngineSession
     from mainspring.hooks.runner import Hook
+    from mainspring.mcp.host_transport import Send
+    from mainspring.mcp.servers import McpServers
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.background import BackgroundCommand
     from mainspring.tools.builtin import BuiltinTools
-    from mainspring.tools.mcp.relayed import Send
-    from mainspring.tools.mcp.servers import McpServers
     from mainspring.tools.toolset import Toolset
 
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"

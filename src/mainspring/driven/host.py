@@ -33,7 +33,7 @@ class StreamJsonHost(WireHost):
         try:
             answer = await self._questions.ask("mcp_message", server_name=server, message=message)
         except CallbackError as error:
-            from mainspring.tools.mcp.relayed import RelayError  # loaded already: it calls this
+            from mainspring.mcp.host_transport import RelayError  # loaded already: it calls this
 
             raise RelayError(str(error)) from None
         return answer.get("mcp_response") or {}

@@ -18,8 +18,8 @@ from typing import Any, Generic, TypedDict, TypeVar
 import msgspec
 
 from mainspring.core.errors import UsageError
+from mainspring.mcp.host_transport import as_object_or_none
 from mainspring.sdk.server import SdkMcpServer
-from mainspring.tools.mcp.relayed import as_object_or_none
 from mainspring.tools.schema import schema_of
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from inspect import isawaitable
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from mainspring.agent.host import HostHook
+from mainspring.mcp.host_transport import as_object_or_none
 from mainspring.sdk.complaints import function_name
-from mainspring.tools.mcp.relayed import as_object_or_none
 
 HookEvent = Literal[
     "PreToolUse",

@@ -61,7 +61,7 @@ class ProgramHost(WireHost):
         try:
             return await self._call(None, self._servers.hear(server, own_copy(message))) or {}
         except ProgramCallbackError as error:
-            from mainspring.tools.mcp.relayed import RelayError  # loaded already: it calls this
+            from mainspring.mcp.host_transport import RelayError  # loaded already: it calls this
 
             raise RelayError(str(error)) from None
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 from mainspring.agent.options import is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.engine.endings import run_to_completion
+from mainspring.mcp.host_transport import as_object_or_none
 from mainspring.sdk.complaints import is_cancelled
 from mainspring.sdk.errors import ClaudeSDKError
 from mainspring.sdk.mirror import TEMPORARY
@@ -20,7 +21,6 @@ from mainspring.sdk.options import Options
 from mainspring.sdk.session_changes import line_of
 from mainspring.sdk.stores import SessionStore, store_supports
 from mainspring.sessions.paths import folder_of
-from mainspring.tools.mcp.relayed import as_object_or_none
 
 Entry = dict[str, Any]
 META = "agent_metadata"  # an entry that stands for the file beside an agent's

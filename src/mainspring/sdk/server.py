@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.core.errors import UsageError
+from mainspring.mcp.host_transport import as_object_or_none
 from mainspring.sdk.complaints import is_cancelled, log_callback_failure
 from mainspring.tools.json_schema import Schema
-from mainspring.tools.mcp.relayed import as_object_or_none
 from mainspring.tools.structured_output import explain_schema_failure
 
 Object = dict[str, Any]

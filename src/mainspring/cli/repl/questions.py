@@ -1,8 +1,8 @@
 """Questions of running calls, put to whoever sits in front of the terminal: one at a time, in the order they came in.
 
-A tool asks in words and understands words (`tools/question.py`, `tools/plan.py`, `tools/mcp/form.py`); here they become
-something to choose from, and what was chosen becomes words again. Escape, and a no without words, end the run: the call
-fails and says so, and nothing more is started.
+A tool asks in words and understands words (`tools/question.py`, `tools/plan.py`, `mcp/elicitation.py`); here they
+become something to choose from, and what was chosen becomes words again. Escape, and a no without words, end the run:
+the call fails and says so, and nothing more is started.
 """
 
 from __future__ import annotations

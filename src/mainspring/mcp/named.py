@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Content, Origin, Text, User
 from mainspring.core.value import Bundle
-from mainspring.tools.mcp.prompts import wrap_in_tag
-from mainspring.tools.mcp.resources import READ, read_answer
+from mainspring.mcp.prompts import wrap_in_tag
+from mainspring.mcp.resources import READ, read_answer
 from mainspring.tools.results import one_line_name, shorten_content
 
 if TYPE_CHECKING:
-    from mainspring.tools.mcp.servers import McpServers
+    from mainspring.mcp.servers import McpServers
 
 MOST = 20  # resources of one prompt
 MOST_TEXT = 40_000  # characters of one: about 12,000 tokens

@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
-from mainspring.tools.mcp.pages import Page, fetch_all_pages
-from mainspring.tools.mcp.values import (
+from mainspring.mcp.base import (
     MOST,
     McpConnectionLostError,
     McpInvalidReplyError,
@@ -21,6 +20,7 @@ from mainspring.tools.mcp.values import (
     McpProgress,
     McpRefusedError,
 )
+from mainspring.mcp.pages import Page, fetch_all_pages
 from mainspring.tools.results import one_line_name, text_or_empty
 from mainspring.version import __version__
 

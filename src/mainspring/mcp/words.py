@@ -7,8 +7,7 @@ import re
 from typing import Any, cast
 
 from mainspring.core.errors import UsageError
-from mainspring.secrets.redaction import redact
-from mainspring.tools.mcp.values import (
+from mainspring.mcp.base import (
     ListedTool,
     McpConnectionLostError,
     McpInvalidReplyError,
@@ -16,6 +15,7 @@ from mainspring.tools.mcp.values import (
     McpTimeoutError,
     McpTimeouts,
 )
+from mainspring.secrets.redaction import redact
 from mainspring.tools.results import clean_mcp_text, text_or_empty
 
 LONGEST_INSTRUCTIONS = 2_000  # characters

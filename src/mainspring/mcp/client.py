@@ -19,8 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ValidationError
 
-from mainspring.tools.mcp.pages import Page, fetch_all_pages
-from mainspring.tools.mcp.values import (
+from mainspring.mcp.base import (
     MOST,
     McpConnectionLostError,
     McpInvalidReplyError,
@@ -29,6 +28,7 @@ from mainspring.tools.mcp.values import (
     McpRefusedError,
     McpSessionGoneError,
 )
+from mainspring.mcp.pages import Page, fetch_all_pages
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from mcp.client._transport import ReadStream
 
-    from mainspring.tools.mcp.ways import LastHttpStatus, Streams
+    from mainspring.mcp.ways import LastHttpStatus, Streams
 
 NOT_FOUND = 404
 BROKEN = "SSE stream"  # how the client's words begin for an answer that broke off

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mainspring.mcp.base import DYNAMIC, ListedTool, McpStatus
+from mainspring.mcp.server import McpServerConnection
 from mainspring.secrets.named import is_secret
 from mainspring.secrets.redaction import REDACTED, redact
 from mainspring.settings.mcp_servers import SDK
 from mainspring.settings.values import McpServer
-from mainspring.tools.mcp.server import McpServerConnection
-from mainspring.tools.mcp.values import DYNAMIC, ListedTool, McpStatus
 
 DESTINED = {"readOnlyHint": "readOnly", "destructiveHint": "destructive", "openWorldHint": "openWorld"}
 

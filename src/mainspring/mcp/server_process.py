@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 
 from mainspring.core.errors import UsageError
+from mainspring.mcp.ground import ServerDirectory
 from mainspring.processes.child import Child, ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
 from mainspring.processes.output import OutputSizes
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
-from mainspring.tools.mcp.ground import ServerDirectory
 
-KEEPER = f"{os.path.dirname(__file__)}/keeper.py"  # noqa: PTH120  # a name, not a file that is looked at
+KEEPER = f"{os.path.dirname(__file__)}/supervisor.py"  # noqa: PTH120  # a name, not a file that is looked at
 SAID = OutputSizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
 MOST_TOLD = 600  # characters of it that are told when something fails
 GRACE = 1.0  # seconds for it to end when its input has: most take a tenth

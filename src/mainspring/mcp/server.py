@@ -16,13 +16,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.secrets.redaction import redact
-from mainspring.settings.mcp_servers import NO_DRIVER, SDK
-from mainspring.settings.values import McpServer
-from mainspring.tools.base import ToolContext
-from mainspring.tools.mcp.host import McpServerDefaults
-from mainspring.tools.mcp.prompts import McpPrompt, parse_prompt
-from mainspring.tools.mcp.values import (
+from mainspring.mcp.base import (
     UNAUTHORIZED,
     ListedTool,
     McpConnectionLostError,
@@ -34,8 +28,10 @@ from mainspring.tools.mcp.values import (
     McpStatus,
     McpTimeoutError,
 )
-from mainspring.tools.mcp.waiting import CallClock
-from mainspring.tools.mcp.words import (
+from mainspring.mcp.host import McpServerDefaults
+from mainspring.mcp.prompts import McpPrompt, parse_prompt
+from mainspring.mcp.waiting import CallClock
+from mainspring.mcp.words import (
     MOST_TOLD,
     clip_instructions,
     describe_call_failure,
@@ -43,11 +39,15 @@ from mainspring.tools.mcp.words import (
     explain_missing_list,
     parse_listed_tool,
 )
+from mainspring.secrets.redaction import redact
+from mainspring.settings.mcp_servers import NO_DRIVER, SDK
+from mainspring.settings.values import McpServer
+from mainspring.tools.base import ToolContext
 from mainspring.tools.results import clean_mcp_text, one_line_name
 
 if TYPE_CHECKING:
-    from mainspring.tools.mcp.program import McpServerProcess
-    from mainspring.tools.mcp.ways import LastHttpStatus, StrayOutput, Streams
+    from mainspring.mcp.server_process import McpServerProcess
+    from mainspring.mcp.ways import LastHttpStatus, StrayOutput, Streams
 
 BACKOFF = 0.5  # seconds before a lost server is started again
 ENDING = 4.0  # seconds for a connection to close; a program has its own grace in them
@@ -162,18 +162,18 @@ class McpServerConnection:
         host = self._host
         loading = host.load()  # it takes its time, and so does a program: they take the same
         if self.wanted.kind == "stdio":
-            from mainspring.tools.mcp.program import McpServerProcess
+            from mainspring.mcp.server_process import McpServerProcess
 
             ways.program = McpServerProcess(host.children(), self.wanted, host.env(), host.ground)
             stack.push_async_callback(ways.program.close)
         await asyncio.shield(loading)
-        from mainspring.tools.mcp.link import open_client_session
+        from mainspring.mcp.client import open_client_session
 
         streams = await stack.enter_async_context(self._way(ways))
         return await stack.enter_async_context(open_client_session(streams, self, ways.heard))
 
     def _way(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[Streams]:
-        from mainspring.tools.mcp.ways import LastHttpStatus, StrayOutput, connect_over_http, connect_over_pipes
+        from mainspring.mcp.ways import LastHttpStatus, StrayOutput, connect_over_http, connect_over_pipes
 
         if ways.program is not None:
             ways.strays = StrayOutput()
@@ -183,7 +183,7 @@ class McpServerConnection:
 
     def _within_driver(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[McpSession]:
         """Nothing of the official client is loaded for it."""
-        from mainspring.tools.mcp.relayed import SHUT, open_host_session
+        from mainspring.mcp.host_transport import SHUT, open_host_session
 
         if self._host.relay is None:
             raise UsageError(NO_DRIVER)
@@ -211,7 +211,7 @@ class McpServerConnection:
 
     async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
         """For the person. Which of its calls it is about, the protocol does not say: it counts as one of the last."""
-        from mainspring.tools.mcp.form import DECLINE, ask_form
+        from mainspring.mcp.elicitation import DECLINE, ask_form
 
         if not self._waiting or not self._host.asks or self._questions >= MOST_QUESTIONS:
             return DECLINE

@@ -8,12 +8,12 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mainspring.core.errors import UsageError
-from mainspring.tools.mcp.values import McpTimeouts
+from mainspring.mcp.base import McpTimeouts
 
 if TYPE_CHECKING:
+    from mainspring.mcp.ground import ServerDirectory
+    from mainspring.mcp.host_transport import Send
     from mainspring.processes.children import Children
-    from mainspring.tools.mcp.ground import ServerDirectory
-    from mainspring.tools.mcp.relayed import Send
 
 USUAL = McpTimeouts()
 
@@ -56,7 +56,7 @@ def load_link() -> None:
     from importlib import import_module
 
     try:
-        import_module("mainspring.tools.mcp.link")
-        import_module("mainspring.tools.mcp.ways")
+        import_module("mainspring.mcp.client")
+        import_module("mainspring.mcp.ways")
     except ImportError as error:
         raise UsageError(f"MCP servers need the package 'mcp' ({error}): pip install 'mainspring[mcp]'") from None

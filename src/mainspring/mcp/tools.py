@@ -12,12 +12,12 @@ import msgspec
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
+from mainspring.mcp.base import ListedTool
+from mainspring.mcp.schemas import compile_input_schema
+from mainspring.mcp.server import McpServerConnection
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, ToolHandle
 from mainspring.tools.json_schema import Schema
-from mainspring.tools.mcp.schemas import compile_input_schema
-from mainspring.tools.mcp.server import McpServerConnection
-from mainspring.tools.mcp.values import ListedTool
 from mainspring.tools.results import build_mcp_answer
 from mainspring.tools.structured_output import explain_schema_failure
 

@@ -1,4 +1,4 @@
-"""Ways to a server, as the official client takes them: two streams of messages. Loaded with it (`link.py`)."""
+"""Ways to a server, as the official client takes them: two streams of messages. Loaded with it (`client.py`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
+from mainspring.mcp.base import UNAUTHORIZED
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
-from mainspring.tools.mcp.values import UNAUTHORIZED
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import ReadStream, WriteStream
 
-    from mainspring.tools.mcp.program import McpServerProcess
+    from mainspring.mcp.server_process import McpServerProcess
 
     Streams = tuple[ReadStream[SessionMessage | Exception], WriteStream[SessionMessage]]
 

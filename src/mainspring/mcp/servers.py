@@ -16,17 +16,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from mainspring.core.errors import ToolError, UsageError
+from mainspring.mcp.base import MOST, MOST_PAGES, ListedTool, McpListKind, McpStatus
+from mainspring.mcp.host import McpServerDefaults
+from mainspring.mcp.naming import START, make_tool_name, normalize_server_name
+from mainspring.mcp.prompts import McpPrompt
+from mainspring.mcp.resources import resource_tools
+from mainspring.mcp.schemas import compile_input_schema
+from mainspring.mcp.server import McpServerConnection
+from mainspring.mcp.status import left_out, status_of
+from mainspring.mcp.tools import NamedMcpTool
 from mainspring.settings.values import McpServer
 from mainspring.tools.base import Tool, ToolHandle
-from mainspring.tools.mcp.host import McpServerDefaults
-from mainspring.tools.mcp.naming import START, make_tool_name, normalize_server_name
-from mainspring.tools.mcp.prompts import McpPrompt
-from mainspring.tools.mcp.remote import NamedMcpTool
-from mainspring.tools.mcp.resources import resource_tools
-from mainspring.tools.mcp.schemas import compile_input_schema
-from mainspring.tools.mcp.server import McpServerConnection
-from mainspring.tools.mcp.status import left_out, status_of
-from mainspring.tools.mcp.values import MOST, MOST_PAGES, ListedTool, McpListKind, McpStatus
 
 CHARS_PER_TOKEN = 3
 MOST_TOKENS = 4_000  # of schemas that are told whole,

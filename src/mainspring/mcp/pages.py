@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mainspring.tools.mcp.values import MOST_PAGES
+from mainspring.mcp.base import MOST_PAGES
 
 Page = tuple[list[dict[str, Any]], str | None]  # entries as JSON, and where the next page begins
 

@@ -16,13 +16,13 @@ from msgspec import Meta
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
+from mainspring.mcp.base import McpListKind
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
-from mainspring.tools.mcp.values import McpListKind
 from mainspring.tools.results import as_objects, build_mcp_answer, one_line_name
 
 if TYPE_CHECKING:
-    from mainspring.tools.mcp.server import McpServerConnection
-    from mainspring.tools.mcp.servers import McpServers
+    from mainspring.mcp.server import McpServerConnection
+    from mainspring.mcp.servers import McpServers
 
 LIST, READ = "ListMcpResourcesTool", "ReadMcpResourceTool"
 NAMES = (LIST, READ)
