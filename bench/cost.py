@@ -15,7 +15,7 @@ from time import perf_counter_ns
 
 from msgspec.structs import replace
 
-from mainspring.context.context import Compactor
+from mainspring.context.compactor import Compactor
 from mainspring.context.layers import LayerLimits
 from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config

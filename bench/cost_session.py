@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from mainspring.context.asking import SideCall, SideCallReply
-from mainspring.context.context import Compactor
+from mainspring.context.compactor import Compactor
 from mainspring.context.layers import LayerLimits
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, Request, RunTools

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mainspring.context.asking import SideCall, SideCallReply
-from mainspring.context.context import Compactor
+from mainspring.context.compactor import Compactor
 from mainspring.context.tokens import total_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunTools

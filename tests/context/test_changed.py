@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.context.attachments import MANNERS, AttachmentKind, render_attachment
-from mainspring.context.changed import LINES, MOST_NAMED, MOST_SHOWN, FileChanges, diff_changed_lines
+from mainspring.context.file_changes import LINES, MOST_NAMED, MOST_SHOWN, FileChanges, diff_changed_lines
 from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.paths import resolve_path
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.agents import find_agent_types
-from mainspring.context.commands import DEEPEST, CustomCommand, CustomCommands, fill_arguments
+from mainspring.context.agent_types import find_agent_types
+from mainspring.context.custom_commands import DEEPEST, CustomCommand, CustomCommands, fill_arguments
 from mainspring.context.folders import ConfigFolders
 from mainspring.context.shelf import LARGEST, MOST
 from mainspring.context.skills import Skills

@@ -15,7 +15,7 @@ from tiers import long
 
 from context.layer_stage import BIG, FREE, GOOD, Stage, always, many, output, reads, runs, text_of, true_tokens
 from mainspring.context.asking import SideCall, SideCallReply
-from mainspring.context.context import Compactor
+from mainspring.context.compactor import Compactor
 from mainspring.context.groups import TurnGroups
 from mainspring.context.layers import LayerLimits
 from mainspring.context.tokens import TokenMeter

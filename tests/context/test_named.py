@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.agent.pictured import medium_in
-from mainspring.context import named as limits
+from mainspring.context import mentions as limits
 from mainspring.context.attachments import Attachment, AttachmentKind, render_attachment
-from mainspring.context.named import (
+from mainspring.context.mentions import (
     ASKS,
     DENIED,
     EMPTY,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind, render_attachment
-from mainspring.context.commands import CustomCommands
+from mainspring.context.custom_commands import CustomCommands
 from mainspring.context.folders import ConfigFolders
 from mainspring.context.frontmatter import LARGEST, split_frontmatter
 from mainspring.context.skills import Skill, Skills, format_skill_list

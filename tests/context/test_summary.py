@@ -27,7 +27,7 @@ from context.layer_stage import (
     true_tokens,
 )
 from mainspring.context.asking import SideCall, SideCallReply
-from mainspring.context.context import Compactor
+from mainspring.context.compactor import Compactor
 from mainspring.context.cutting import cut_to_budget
 from mainspring.context.groups import TurnGroups
 from mainspring.context.layers import LayerLimits

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from mainspring.context.memory import MemoryLocations
-from mainspring.context.surroundings import ContextSourceOptions, ContextSources
+from mainspring.context.sources import ContextSourceOptions, ContextSources
 from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Request

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from context.layer_stage import BYTES_PER_TOKEN, FIXED, FREE, Stage, always, reads, runs, stamped, true_tokens
-from mainspring.context.context import Compactor
+from mainspring.context.compactor import Compactor
 from mainspring.context.groups import TurnGroups
 from mainspring.context.tokens import LEAST, MOST, TokenMeter, TokenScale, message_bytes, total_bytes
 from mainspring.core.config import Config

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.context.agents import LEFT_OUT, find_agent_types, parse_agent_types
-from mainspring.context.commands import CustomCommands
+from mainspring.context.agent_types import LEFT_OUT, find_agent_types, parse_agent_types
+from mainspring.context.custom_commands import CustomCommands
 from mainspring.context.folders import ConfigFolders
 from mainspring.context.skills import Skills
 from mainspring.core.errors import UsageError

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 import pytest
 
 from engine.stage import CONFIG, assert_clean, assert_in_order
-from mainspring.context.agents import OURS
+from mainspring.context.agent_types import OURS
 from mainspring.core.effects import Request
 from mainspring.core.money import NANOS_PER_USD, Account, Usage, cost
 from mainspring.core.pairing import find_unpaired_ids

@@ -14,7 +14,7 @@ from mainspring.cli.repl.happenings import (
     left_view,
     went_on,
 )
-from mainspring.context.context import Compactor
+from mainspring.context.compactor import Compactor
 from mainspring.core.config import Config
 from mainspring.core.effects import CompactionKind
 from mainspring.core.models import DEFAULT_MODEL

@@ -23,9 +23,9 @@ from processes.steps import snapshot
 from processes.walls import bubblewrap
 
 from mainspring.agent.said import make_mention_attacher
-from mainspring.context import agents
+from mainspring.context import agent_types
 from mainspring.context.memory import MemoryLocations
-from mainspring.context.surroundings import ContextSourceOptions, ContextSources
+from mainspring.context.sources import ContextSourceOptions, ContextSources
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import ToolCall
@@ -188,12 +188,12 @@ class Play:
             return str(error), True
 
     async def agent(self) -> tuple[str, bool]:
-        found = agents.find_agent_types(self.surroundings().memory.places("agents"))
+        found = agent_types.find_agent_types(self.surroundings().memory.places("agents"))
         return f"{found.kinds}", "a" not in found.kinds
 
     async def changed(self) -> tuple[str, bool]:
         """A file that was read is not what it was."""
-        from mainspring.context.changed import FileChanges
+        from mainspring.context.file_changes import FileChanges
         from mainspring.processes.paths import PathRefused, resolve_path
 
         await self.call("Read", file_path="d/f1")

@@ -16,11 +16,11 @@ from processes.walls import LINUX
 from tiers import long
 
 from mainspring.agent.said import medium_of
-from mainspring.context import agents
-from mainspring.context.changed import FileChanges
+from mainspring.context import agent_types
+from mainspring.context.file_changes import FileChanges
 from mainspring.context.memory import MemoryLocations
-from mainspring.context.named import Verdict
-from mainspring.context.surroundings import ContextSourceOptions, ContextSources
+from mainspring.context.mentions import Verdict
+from mainspring.context.sources import ContextSourceOptions, ContextSources
 from mainspring.core.errors import ToolError
 from mainspring.engine.shared import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
@@ -203,7 +203,7 @@ def command(work: Path) -> object:
 
 
 def agent(work: Path) -> object:
-    return agents.find_agent_types(surroundings(work).memory.places("agents")).kinds
+    return agent_types.find_agent_types(surroundings(work).memory.places("agents")).kinds
 
 
 def changed(work: Path) -> object:

@@ -26,7 +26,7 @@ OURS = {
     "mainspring.agent": "agents config mind model open_session options outcomes prompts rights run_loop said "
     "sandbox session sessions settings updates usage world",
     "mainspring.cli": "collector flags headless main signals stdin stdout telling terminal_output",
-    "mainspring.context": "attachments environment folders memory prompt surroundings texts values",
+    "mainspring.context": "attachments environment folders memory project_files prompt sources values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models "
     "money moves oversize pairing reasons schedule state step updates value view",
     "mainspring.engine": "background channel deps driver endings equipped executor ledger mind plain prompts run "

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.mind import SideModel
     from mainspring.agent.sessions import OpenedSession
-    from mainspring.context.agents import AgentType
-    from mainspring.context.surroundings import ContextSources
+    from mainspring.context.agent_types import AgentType
+    from mainspring.context.sources import ContextSources
     from mainspring.core.config import Config
     from mainspring.core.models import Model
     from mainspring.engine.agents import SubagentRegistry
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
 
-OURS = ("general-purpose", "Explore")  # as `context/agents.py` has them
+OURS = ("general-purpose", "Explore")  # as `context/agent_types.py` has them
 
 
 def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, AgentType]:
@@ -52,7 +52,7 @@ def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, Age
     tell_of_untrusted(places, options)
     if options.agents is None and not places.are_there():
         return {}
-    from mainspring.context.agents import find_agent_types, parse_agent_types
+    from mainspring.context.agent_types import find_agent_types, parse_agent_types
 
     odd: list[str] = []
     try:
@@ -93,7 +93,7 @@ def describe_agent_types(kinds: Mapping[str, AgentType]) -> str:
     """As the model is told of them; empty: ours alone."""
     if not kinds:
         return ""
-    from mainspring.context.agents import format_agent_types
+    from mainspring.context.agent_types import format_agent_types
 
     return format_agent_types(kinds.values())
 
@@ -197,13 +197,13 @@ def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
 
 
 def new_agents(household: SubagentInputs) -> SubagentRegistry:
-    from mainspring.context import agents
+    from mainspring.context import agent_types
     from mainspring.engine.agents import SubagentRegistry
     from mainspring.engine.errand import SubagentEnvironment
 
     config, session, ways = household.config, household.session, ModelRouter(household.config)
     home = SubagentEnvironment(
-        kinds=household.kinds or agents.OURS,
+        kinds=household.kinds or agent_types.OURS,
         provider=ways.provider,
         config=config.loop,
         hands=household.hands,
@@ -247,7 +247,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
 ) -> ModelContext:
     """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
     from mainspring.agent.mind import new_model_context
-    from mainspring.context.surroundings import ContextSourceOptions, ContextSources
+    from mainspring.context.sources import ContextSourceOptions, ContextSources
 
     kit = household.kit
     around = ContextSourceOptions(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mainspring.context.agents import OURS, AgentType
+from mainspring.context.agent_types import OURS, AgentType
 from mainspring.context.report import FixedBytes, build_context_report
 from mainspring.core.effects import Finish
 from mainspring.core.models import Model

@@ -10,7 +10,7 @@ from mainspring.agent.model import Environment
 from mainspring.context import environment as surroundings_of
 from mainspring.context.memory import MemoryLocations
 from mainspring.context.prompt import IDENTITY, PromptStyle, system_prompt
-from mainspring.context.surroundings import ContextSourceOptions, ContextSources
+from mainspring.context.sources import ContextSourceOptions, ContextSources
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Block, user

@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.permission_tool import PermissionTool
     from mainspring.agent.rewinding import FileCheckpoints
-    from mainspring.context.agents import AgentType
+    from mainspring.context.agent_types import AgentType
     from mainspring.context.slash import SlashEntry
-    from mainspring.context.surroundings import ContextSources
+    from mainspring.context.sources import ContextSources
     from mainspring.core.messages import User
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.named import May

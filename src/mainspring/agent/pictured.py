@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import os
 
-from mainspring.context.named import MentionMedia
+from mainspring.context.mentions import MentionMedia
 from mainspring.core.messages import Document, Image
 from mainspring.processes.safe_open import read_all
 from mainspring.tools import images, media

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.open_session import NoMcpServers
     from mainspring.agent.world import SessionParts
-    from mainspring.context.named import MentionMedia, Verdict
+    from mainspring.context.mentions import MentionMedia, Verdict
     from mainspring.context.slash import SlashCatalog, SlashEntry
-    from mainspring.context.surroundings import ContextSources
+    from mainspring.context.sources import ContextSources
     from mainspring.engine.prompts import Attach
     from mainspring.engine.session import EngineSession
     from mainspring.permissions.checker import PermissionChecker

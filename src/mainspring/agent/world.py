@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mainspring.agent.open_session import NoMcpServers
     from mainspring.agent.rewinding import FileCheckpoints
     from mainspring.agent.sessions import OpenedSession
-    from mainspring.context.agents import AgentType
-    from mainspring.context.surroundings import ContextSources
+    from mainspring.context.agent_types import AgentType
+    from mainspring.context.sources import ContextSources
     from mainspring.core.models import Model
     from mainspring.core.money import Usage
     from mainspring.engine.equipped import Answerer

@@ -20,7 +20,7 @@ from mainspring.text import strip_control_characters
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession
     from mainspring.context.folders import ConfigFolders
-    from mainspring.context.surroundings import ContextSources
+    from mainspring.context.sources import ContextSources
     from mainspring.settings.values import Settings
 
 MOST_NAMES = 5  # of one sort
@@ -131,7 +131,7 @@ def is_held_back(word: str, found: ContextSources) -> bool:
 
 
 def held_words(found: ContextSources) -> tuple[list[str], list[str]]:
-    from mainspring.context.commands import CustomCommands
+    from mainspring.context.custom_commands import CustomCommands
     from mainspring.context.skills import Skills
 
     skills, commands = (project_folders_only(found.memory.places(sort)) for sort in ("skills", "commands"))
@@ -145,7 +145,7 @@ def held_agents(found: ContextSources) -> list[str]:
     places = project_folders_only(found.memory.places("agents"))
     if places is None:
         return []
-    from mainspring.context.agents import OURS, find_agent_types
+    from mainspring.context.agent_types import OURS, find_agent_types
 
     return [name for name in find_agent_types(places).kinds if name not in OURS]
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind, cut_with_note
 from mainspring.context.folders import ConfigFolders, Project, project_of
-from mainspring.context.texts import FileStamp, FileText, read_text, stat_file
+from mainspring.context.project_files import FileStamp, FileText, read_text, stat_file
 from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 

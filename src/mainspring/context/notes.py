@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from mainspring.context.attachments import Attachment, AttachmentKind
 from mainspring.context.frontmatter import split_frontmatter
-from mainspring.context.texts import FileStamp, read_text, stat_file
+from mainspring.context.project_files import FileStamp, read_text, stat_file
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, resolve_path

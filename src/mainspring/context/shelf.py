@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from mainspring.context.attachments import cut_with_note
 from mainspring.context.folders import ConfigFolders
 from mainspring.context.frontmatter import split_frontmatter
-from mainspring.context.texts import FileStamp, read_text, settle_stamp, stat_file
+from mainspring.context.project_files import FileStamp, read_text, settle_stamp, stat_file
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.processes.paths import PathRefused, resolve_path
 

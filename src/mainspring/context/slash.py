@@ -3,7 +3,7 @@ in Claude Code; our own words, such as `/compact`, come before both, and are not
 
 from __future__ import annotations
 
-from mainspring.context.commands import CustomCommands
+from mainspring.context.custom_commands import CustomCommands
 from mainspring.context.skills import Skills
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle

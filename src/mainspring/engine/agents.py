@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring.context.agents import INHERIT, AgentType
+from mainspring.context.agent_types import INHERIT, AgentType
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Update

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from mainspring.context.agents import AgentType, rule_covers_tool
+from mainspring.context.agent_types import AgentType, rule_covers_tool
 from mainspring.core.config import Config
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import Origin, Text, User, user

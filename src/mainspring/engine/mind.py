@@ -33,9 +33,9 @@ from mainspring.hooks.events import HookPoint, Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
-    from mainspring.context.context import Compactor
+    from mainspring.context.compactor import Compactor
     from mainspring.context.layers import LayerLimits
-    from mainspring.context.surroundings import ContextSources
+    from mainspring.context.sources import ContextSources
     from mainspring.engine.afterthoughts import PostTurnCalls
     from mainspring.engine.side_questions import SideCalls
     from mainspring.hooks.payloads import Trigger
@@ -119,7 +119,7 @@ class ModelContext:
     @property
     def context(self) -> Compactor:
         if self._context is None:
-            from mainspring.context.context import Compactor
+            from mainspring.context.compactor import Compactor
 
             sight = self._sight
             self._context = Compactor(

@@ -28,7 +28,7 @@ def preload_tool(tool: str) -> None:
 
 def warm_context() -> None:
     """The layers that the second request needs."""
-    threading.Thread(target=_load, args=(("mainspring.context.context",),), name="warming", daemon=True).start()
+    threading.Thread(target=_load, args=(("mainspring.context.compactor",),), name="warming", daemon=True).start()
 
 
 def _load(names: tuple[str, ...]) -> None:

@@ -17,7 +17,8 @@ Have an agent do a part of the work in a conversation of its own; you get its re
 look up a name or file that you know yourself. It sees nothing of this conversation: say all it needs, and what to \
 report. Several at once: several calls in one reply. The user does not see its report; check what it claims. Kinds:
 """
-# Ours, as `context/agents.py` has them: in the catalog, so that a start need not look for others where there are none.
+# Ours, as `context/agent_types.py` has them: in the catalog, so that a start need not look for others where there are
+# none.
 KINDS = """\
 - general-purpose: work of many steps, with all tools.
 - Explore: answers questions about code, and changes nothing. Say how thorough it shall be."""

@@ -67,7 +67,7 @@ WAITED: dict[Trouble, str] = {
     Trouble.NETWORK: "the server could not be reached",
 }
 
-# By the names that the context has for them (`context/context.py`, `core/effects.py`).
+# By the names that the context has for them (`context/compactor.py`, `core/effects.py`).
 LAYERS = {
     "tool_results": "long outputs were put into files",
     "snip": "old turns that say nothing any more were left out",

@@ -22,7 +22,7 @@ from mainspring.cli.words.telling import (
 
 if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession
-    from mainspring.context.agents import AgentType
+    from mainspring.context.agent_types import AgentType
     from mainspring.core.messages import Block
     from mainspring.engine.errand import SubagentStatus
     from mainspring.tools.background import BackgroundCommand
@@ -36,7 +36,7 @@ FEW = 8  # tools that are named
 
 
 async def agents(talk: TerminalSession, _: str) -> None:
-    from mainspring.context.agents import OURS
+    from mainspring.context.agent_types import OURS
 
     world = talk.world
     tell_list(talk, [line for kind in (world.kinds or OURS).values() for line in format_agent_type(kind)], most=100)
@@ -56,7 +56,7 @@ def format_agent_type(kind: AgentType) -> list[str]:
 
 
 def describe_type_source(kind: AgentType) -> str:
-    from mainspring.context.agents import OURS
+    from mainspring.context.agent_types import OURS
 
     if kind.path:
         return f"{'the project' if kind.project else 'you'}: '{clean_line(kind.path)}'"

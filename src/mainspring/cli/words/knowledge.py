@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession
     from mainspring.context.folders import ConfigFolders
     from mainspring.context.memory import MemoryFiles
-    from mainspring.context.surroundings import ContextSources
+    from mainspring.context.sources import ContextSources
 
 COLUMN = 23
 IN_PROJECTS = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md")  # of which '/init' improves the first that is there
@@ -142,7 +142,7 @@ async def skills(talk: TerminalSession, _: str) -> None:
 
 def list_skills_and_commands(found: ContextSources) -> tuple[list[str], list[str]]:
     """What lies there now, and what of it is left out. Read anew: what the session has read is the loop's."""
-    from mainspring.context.commands import CustomCommands
+    from mainspring.context.custom_commands import CustomCommands
     from mainspring.context.skills import Skills
 
     skills = Skills(found.memory.places("skills"), states=found.memory.where.skill_states)

@@ -16,7 +16,7 @@ import msgspec
 
 from mainspring.context.folders import ConfigFolders
 from mainspring.context.frontmatter import split_frontmatter
-from mainspring.context.texts import read_text
+from mainspring.context.project_files import read_text
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.meant import did_you_mean

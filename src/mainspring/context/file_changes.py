@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mainspring.context.attachments import Attachment, AttachmentKind
-from mainspring.context.texts import FileStamp, settle_stamp, stat_file
+from mainspring.context.project_files import FileStamp, settle_stamp, stat_file
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic_write import ReadSet, digest
 from mainspring.processes.paths import PathRefused, Resolved

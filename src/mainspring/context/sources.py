@@ -22,9 +22,9 @@ from mainspring.core.view import Edit, replaced_since, view
 from mainspring.processes.paths import PathRefused, resolve_path
 
 if TYPE_CHECKING:
-    from mainspring.context.changed import FileChanges
-    from mainspring.context.commands import CustomCommands
-    from mainspring.context.named import MentionAttachment, MentionMedia, Verdict
+    from mainspring.context.custom_commands import CustomCommands
+    from mainspring.context.file_changes import FileChanges
+    from mainspring.context.mentions import MentionAttachment, MentionMedia, Verdict
     from mainspring.context.notes import MemoryNotes
     from mainspring.context.skills import Skills
     from mainspring.context.slash import SlashCatalog
@@ -115,7 +115,7 @@ class ContextSources:
     def slash(self) -> SlashCatalog:
         """What words with a slash stand for, as it is now."""
         if self._slash is None or self._commands is None:
-            from mainspring.context.commands import CustomCommands
+            from mainspring.context.custom_commands import CustomCommands
             from mainspring.context.slash import SlashCatalog
 
             self._commands = CustomCommands(self.memory.places("commands"))
@@ -134,7 +134,7 @@ class ContextSources:
         document that an open file is."""
         if "@" not in text:
             return ()
-        from mainspring.context.named import MentionScope, resolve_mentions
+        from mainspring.context.mentions import MentionScope, resolve_mentions
 
         where, known = self.memory.where, self._around.read
         reach = MentionScope(where.cwd, where.user or None, may, where.may_read, known() if known else None, medium)
@@ -203,7 +203,7 @@ class ContextSources:
             return False
         if path.kind == "file" and self._around.read is not None:
             if self._changes is None:
-                from mainspring.context.changed import FileChanges
+                from mainspring.context.file_changes import FileChanges
 
                 self._changes = FileChanges(self._around.read())
             self._changes.saw(path)
