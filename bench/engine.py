@@ -27,10 +27,10 @@ from mainspring.core.messages import Stop, Text, ToolCall, User, result
 from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import BlockKind, Delta, RequestStarted
-from mainspring.engine.channel import CAPACITY, Channel
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
-from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import BasicDeps
+from mainspring.engine.tasks import CAPACITY, Channel
 from mainspring.providers.base import (
     Batch,
     BlockDelta,
@@ -365,7 +365,7 @@ def all_figures() -> Iterator[Figure]:
     yield from asyncio.run(turn_figures())
     yield from asyncio.run(memory_figures())
     yield from asyncio.run(channel_figures())
-    yield from import_figures("asyncio, msgspec", "mainspring.engine.plain")
+    yield from import_figures("asyncio, msgspec", "mainspring.engine.session_deps")
 
 
 if __name__ == "__main__":

@@ -33,9 +33,9 @@ from mainspring.core.updates import BlockKind, Delta
 from mainspring.core.value import Stamp
 from mainspring.core.view import Fold
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
-from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.session_deps import BasicDeps
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, says
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Stop, Text, ToolCall, ToolResult, User
-from mainspring.engine.plain import default_cache_marks
+from mainspring.engine.session_deps import default_cache_marks
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import BlockDelta, Conversation, ToolSpec
 from mainspring.providers.http.client import Transport

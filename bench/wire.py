@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Stop, Text, ToolCall, ToolResult, User
-from mainspring.engine.plain import default_cache_marks
+from mainspring.engine.session_deps import default_cache_marks
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 

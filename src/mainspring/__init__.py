@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
-    from mainspring.engine.plain import open_run
+    from mainspring.engine.session_deps import open_run
     from mainspring.sdk.client import Client
     from mainspring.sdk.options import Options
     from mainspring.sdk.query import query
@@ -18,7 +18,7 @@ _PLACES = {
     "Client": "mainspring.sdk.client",
     "Options": "mainspring.sdk.options",
     "Tool": "mainspring.tools.base",
-    "open_run": "mainspring.engine.plain",
+    "open_run": "mainspring.engine.session_deps",
     "query": "mainspring.sdk.query",
     "tool": "mainspring.tools.custom",
 }

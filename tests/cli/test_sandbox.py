@@ -16,7 +16,7 @@ import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import HookRunner

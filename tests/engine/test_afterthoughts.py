@@ -25,10 +25,10 @@ from mainspring.engine.afterthoughts import GRACE, LONGEST_NAME, LONGEST_NOTE, M
 from mainspring.engine.afterthoughts import PostTurnCalls as Thoughts
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import ModelContext, ModelContextConfig
-from mainspring.engine.plain import new_id
+from mainspring.engine.model_context import ModelContext, ModelContextConfig
 from mainspring.engine.session import EngineSession
-from mainspring.engine.side_questions import SideCalls
+from mainspring.engine.session_deps import new_id
+from mainspring.engine.side_calls import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import AllowAll

@@ -17,12 +17,12 @@ from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallDo
 from mainspring.engine.agents import SubagentRegistry
 from mainspring.engine.deps import CallQuestion
 from mainspring.engine.equipped import AgentDeps
-from mainspring.engine.errand import SubagentEnvironment, SubagentJournal
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import ModelContext, ModelContextConfig
-from mainspring.engine.plain import new_id
+from mainspring.engine.model_context import ModelContext, ModelContextConfig
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import new_id
+from mainspring.engine.subagents import SubagentEnvironment, SubagentJournal
 from mainspring.permissions.checker import AllowAll, PermissionChecker
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, ScriptedReply

@@ -22,12 +22,12 @@ from mainspring.core.state import State
 from mainspring.core.updates import Delta, RequestStarted, Result, Retrying
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import ModelContext, ModelContextConfig
-from mainspring.engine.plain import new_id
+from mainspring.engine.model_context import ModelContext, ModelContextConfig
 from mainspring.engine.run import Run
-from mainspring.engine.sampling import SideCallInterrupted
+from mainspring.engine.sampler import SideCallInterrupted
 from mainspring.engine.session import EngineSession
-from mainspring.engine.side_questions import SideCalls
+from mainspring.engine.session_deps import new_id
+from mainspring.engine.side_calls import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult, NoHooks
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic.provider import Anthropic

@@ -37,8 +37,8 @@ from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
-from mainspring.engine.side_questions import SideCalls
+from mainspring.engine.shared_state import EnginePolicy
+from mainspring.engine.side_calls import SideCalls
 from mainspring.providers.base import (
     Batch,
     BlockDelta,

@@ -18,10 +18,10 @@ from mainspring.core.updates import Boundary, RequestStarted, Result, Update
 from mainspring.core.view import Fold
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
-from mainspring.engine.plain import new_id
+from mainspring.engine.model_context import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.session import EngineSession
-from mainspring.engine.side_questions import SideCalls
+from mainspring.engine.session_deps import new_id
+from mainspring.engine.side_calls import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import AllowAll

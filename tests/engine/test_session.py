@@ -20,7 +20,7 @@ from mainspring.engine.deps import ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy, InboxPrompt
+from mainspring.engine.shared_state import EnginePolicy, InboxPrompt
 from mainspring.sessions.records import CheckpointRecord, EventRecord, MemoryJournal, PolicyRecord, Record
 from mainspring.testing import LeftOver, Pause, Stuck, World, call, says, virtually
 
@@ -225,7 +225,7 @@ def test_an_inbox_that_overflows_says_so() -> None:
 
 
 def test_the_inbox_keeps_the_order_of_arrival() -> None:
-    from mainspring.engine.shared import Inbox
+    from mainspring.engine.shared_state import Inbox
 
     inbox = Inbox()
     first, second, third = InboxPrompt("1", "a"), InboxPrompt("2", "b", Priority.LATER), InboxPrompt("3", "c")

@@ -17,7 +17,7 @@ from mainspring.core.state import State
 from mainspring.core.view import Fold
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Retry
 from mainspring.providers.scripted import Scripted, call, says

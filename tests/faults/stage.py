@@ -52,9 +52,9 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.core.view import Fold, view
-from mainspring.engine.plain import BasicDeps
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import BasicDeps
 from mainspring.providers.anthropic.provider import Anthropic, Key
 from mainspring.providers.base import ToolSpec
 from mainspring.providers.http.client import Deadlines, Transport

@@ -14,7 +14,7 @@ from cli.nursery import begun
 from msgspec.structs import replace
 from tools.desk import Desk
 
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.mcp.base import McpTimeouts
 from mainspring.mcp.ground import ServerDirectory
 from mainspring.mcp.host import McpServerDefaults

@@ -10,7 +10,7 @@ import pytest
 
 from mainspring.agent.mcp import taken_away
 from mainspring.core.messages import Image, ToolCall
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.mcp.base import McpTimeouts
 from mcp_servers.shop import PIXEL
 from mcp_servers.stage import as_users_do, counter, stdio, until

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
-from mainspring.engine.shared import EnginePolicy as Standing
+from mainspring.engine.shared_state import EnginePolicy as Standing
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.child import ProcessSpec

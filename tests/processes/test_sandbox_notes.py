@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children

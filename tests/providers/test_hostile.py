@@ -17,8 +17,8 @@ from mainspring.core.messages import Assistant
 from mainspring.core.models import model_named
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import Result
-from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import BasicDeps
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.openai.openai_chat import OpenAIChat

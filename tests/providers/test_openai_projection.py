@@ -35,7 +35,7 @@ from mainspring.core.messages import (
 from mainspring.core.models import model_named
 from mainspring.core.pairing import NeverRan
 from mainspring.core.view import Drop, Edit, Fold, Replace
-from mainspring.engine.plain import default_cache_marks
+from mainspring.engine.session_deps import default_cache_marks
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
 from mainspring.providers.http_provider import HttpProvider

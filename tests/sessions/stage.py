@@ -28,7 +28,7 @@ from mainspring.core.updates import (
 from mainspring.core.view import Fold, view
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy, InboxPrompt
+from mainspring.engine.shared_state import EnginePolicy, InboxPrompt
 from mainspring.providers.base import Batch
 from mainspring.sessions.decoder import TranscriptDecoder
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions

@@ -17,7 +17,7 @@ from mainspring.core.updates import CallStarted, Result, Update
 from mainspring.core.view import view
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.loaded import REPEATABLE, LoadedSession
 from mainspring.sessions.parent_links import NOT_STARTED

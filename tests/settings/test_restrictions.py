@@ -10,7 +10,7 @@ import pytest
 from mainspring.agent import rights
 from mainspring.agent.model import new_config
 from mainspring.cli.flags import parse_arguments
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.settings.model_rules import explain_model_refusal
 from mainspring.settings.restrictions import explain_server_refusal as server_refusal

@@ -8,7 +8,7 @@ from typing import Any
 
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.tools.base import Tool, Workspace
 from mainspring.tools.passage import InvocationResult
 from mainspring.tools.toolset import Toolset

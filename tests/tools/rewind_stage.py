@@ -20,7 +20,7 @@ from processes.steps import Steps, left_over
 
 from mainspring.agent.rewinding import CheckpointLimits, FileCheckpoints
 from mainspring.core.messages import Text, User
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path

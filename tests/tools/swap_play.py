@@ -32,7 +32,7 @@ from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.environment import child_environment

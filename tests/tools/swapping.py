@@ -12,7 +12,7 @@ from processes.steps import snapshot
 
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.tools.base import Workspace
 from mainspring.tools.edit import EDIT

@@ -13,7 +13,7 @@ from mainspring.core.state import State
 from mainspring.core.updates import CallDone, PrefixBroken
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.engine.tool_words import ToolReminders
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic.provider import Anthropic

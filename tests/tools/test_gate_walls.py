@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import LEAVES, PermissionChecker, RuleText
 from mainspring.permissions.policy import Decision, PermissionRequest
 

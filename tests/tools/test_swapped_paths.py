@@ -22,7 +22,7 @@ from mainspring.context.memory import MemoryLocations
 from mainspring.context.mentions import Verdict
 from mainspring.context.sources import ContextSourceOptions, ContextSources
 from mainspring.core.errors import ToolError
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic_write import ReadSet

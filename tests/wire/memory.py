@@ -19,8 +19,8 @@ import msgspec
 
 from mainspring.core.config import Config
 from mainspring.core.models import model_named
-from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import BasicDeps
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from wire.turns import ADAPTIVE, sdk_options

@@ -29,8 +29,8 @@ OURS = {
     "mainspring.context": "attachments environment folders memory project_files prompt sources values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models "
     "money moves oversize pairing reasons schedule state step updates value view",
-    "mainspring.engine": "background channel deps driver endings equipped executor ledger mind plain prompts run "
-    "sampling session shared wishes",
+    "mainspring.engine": "background deps driver endings equipped executor ledger model_context prompts run "
+    "sampler session session_deps shared_state tasks wishes",
     "mainspring.hooks": "events",
     "mainspring.permissions": "checker",
     "mainspring.processes": "hardening own_process paths",

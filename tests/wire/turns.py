@@ -27,8 +27,8 @@ from mainspring.core.models import model_named
 from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.updates import PrefixBroken, RequestStarted, Update
-from mainspring.engine.plain import BasicDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import BasicDeps
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai.openai_chat import OpenAIChat

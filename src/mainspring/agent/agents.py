@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from mainspring.core.models import Model
     from mainspring.engine.agents import SubagentRegistry
     from mainspring.engine.equipped import Answerer
-    from mainspring.engine.errand import SubagentJournal, SubagentStatus
     from mainspring.engine.ledger import Ledger
-    from mainspring.engine.mind import ModelContext
+    from mainspring.engine.model_context import ModelContext
     from mainspring.engine.session import EngineSession
+    from mainspring.engine.subagents import SubagentJournal, SubagentStatus
     from mainspring.providers.base import Provider
     from mainspring.providers.router import ProviderRouter
     from mainspring.sessions.loaded import LoadedSession
@@ -199,7 +199,7 @@ def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
 def new_agents(household: SubagentInputs) -> SubagentRegistry:
     from mainspring.context import agent_types
     from mainspring.engine.agents import SubagentRegistry
-    from mainspring.engine.errand import SubagentEnvironment
+    from mainspring.engine.subagents import SubagentEnvironment
 
     config, session, ways = household.config, household.session, ModelRouter(household.config)
     home = SubagentEnvironment(
@@ -267,7 +267,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
 
 def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) -> SubagentJournal:
     """A file beside the session's, and one that says whose it is (stream-json 14.4)."""
-    from mainspring.engine.errand import SubagentJournal
+    from mainspring.engine.subagents import SubagentJournal
     from mainspring.sessions.records import NoJournal
 
     above = household.opened.journal

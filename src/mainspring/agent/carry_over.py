@@ -14,7 +14,7 @@ from mainspring.agent.options import SessionOptions
 from mainspring.agent.world import SessionParts
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.tools.base import Workspace
 
 

@@ -18,7 +18,7 @@ from mainspring.context.prompt import IDENTITY
 from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.engine.shared import EnginePolicy, SessionPolicy
+from mainspring.engine.shared_state import EnginePolicy, SessionPolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Provider
 from mainspring.secrets.held import SecretScope

@@ -17,9 +17,9 @@ from mainspring.core.messages import Block, user
 from mainspring.core.models import MODELS, Model, model_named
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.mind import ModelContext, ModelContextConfig, size_of
-from mainspring.engine.plain import new_id
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.model_context import ModelContext, ModelContextConfig, size_of
+from mainspring.engine.session_deps import new_id
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.paths import folder_of
 from mainspring.settings.home import TRUSTED, home_folder
@@ -30,7 +30,7 @@ from mainspring.tools.toolset import Toolset
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
     from mainspring.context.layers import LayerLimits
-    from mainspring.engine.side_questions import SideCalls
+    from mainspring.engine.side_calls import SideCalls
     from mainspring.processes.children import Children
     from mainspring.web.asking import Ask
     from mainspring.web.search_service import CallService
@@ -186,7 +186,7 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
         return hands.specs
 
     def side_questions() -> SideCalls:
-        from mainspring.engine.side_questions import SideCalls
+        from mainspring.engine.side_calls import SideCalls
 
         config = asked.config
         small = small_model(config.model, asked.environment, asked.model_rules)

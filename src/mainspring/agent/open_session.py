@@ -51,7 +51,7 @@ from mainspring.engine.equipped import AgentDeps, Answerer
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.prompts import PromptHooks
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.hooks.events import Hooks
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import used_by

@@ -30,7 +30,7 @@ from mainspring.tools.putting_back import LineCounts, count_changed_lines, is_sa
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mainspring.engine.shared import EnginePolicy
+    from mainspring.engine.shared_state import EnginePolicy
     from mainspring.permissions.checker import PermissionChecker
     from mainspring.processes.paths import Resolved
     from mainspring.sessions.journal import FileJournal

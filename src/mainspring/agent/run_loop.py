@@ -38,7 +38,7 @@ from mainspring.hooks.events import HookPoint
 
 if TYPE_CHECKING:
     from mainspring.agent.world import SessionParts
-    from mainspring.engine.shared import InboxPrompt
+    from mainspring.engine.shared_state import InboxPrompt
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mainspring.agent.options import SessionOptions, StartError, is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.engine.plain import new_id
+from mainspring.engine.session_deps import new_id
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.paths import file_of, find_session_file, folder_of

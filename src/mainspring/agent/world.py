@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mainspring.core.models import Model
     from mainspring.core.money import Usage
     from mainspring.engine.equipped import Answerer
-    from mainspring.engine.mind import ModelContext
+    from mainspring.engine.model_context import ModelContext
     from mainspring.engine.prompts import PromptHooks
     from mainspring.engine.run import Run
     from mainspring.engine.session import EngineSession

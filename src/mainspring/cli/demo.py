@@ -21,7 +21,7 @@ from mainspring.cli.subcommands import Namespace
 from mainspring.core.reasons import Terminal
 from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.builtin import BuiltinTools
 

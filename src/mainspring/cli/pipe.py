@@ -21,7 +21,7 @@ from mainspring.driven.door import ServerProcess, StreamJsonServer
 from mainspring.driven.incoming import Incoming, parse_incoming
 from mainspring.driven.lines import encode_line as line_of
 from mainspring.driven.outgoing import PipeFrameSink
-from mainspring.engine.plain import new_id
+from mainspring.engine.session_deps import new_id
 from mainspring.settings.home import with_compatible_home
 
 

@@ -12,7 +12,7 @@ from mainspring.agent.settings import settings_of
 from mainspring.agent.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
 from mainspring.cli.subcommands import Namespace
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.processes.paths import resolve_path
 from mainspring.secrets.redaction import redact
 from mainspring.settings import trust as trusted

@@ -33,7 +33,7 @@ from mainspring.driven.outgoing import FrameSink
 from mainspring.driven.questions import OutgoingRequests
 from mainspring.driven.render import Renderer, states_in
 from mainspring.engine.endings import end_all, run_to_completion
-from mainspring.engine.plain import new_id
+from mainspring.engine.session_deps import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -19,8 +19,8 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.updates import Update
 from mainspring.engine.deps import CallQuestion
 from mainspring.engine.endings import end_all
-from mainspring.engine.errand import SubagentEnvironment, SubagentRun, SubagentStatus
-from mainspring.engine.plain import new_id
+from mainspring.engine.session_deps import new_id
+from mainspring.engine.subagents import SubagentEnvironment, SubagentRun, SubagentStatus
 from mainspring.processes.paths import Resolved
 from mainspring.sessions.records import AgentRecord
 from mainspring.tools.agent import AgentInput

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mainspring.core.state import State
     from mainspring.core.updates import Rendering
     from mainspring.engine.ledger import Ledger
-    from mainspring.engine.shared import EnginePolicy
+    from mainspring.engine.shared_state import EnginePolicy
     from mainspring.providers.base import Batch
     from mainspring.sessions.records import Journal
 

@@ -45,12 +45,12 @@ from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Resu
 from mainspring.core.value import Stamp
 from mainspring.core.view import from_the_front, out_of_view
 from mainspring.engine.background import NO_SIDE_JOBS, BackgroundJobs, SideJobs, result_if_done
-from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
 from mainspring.engine.endings import GRACE, end_all, retrieve_exception, run_to_completion
 from mainspring.engine.executor import Executor
-from mainspring.engine.sampling import Sampler, SideCallInterrupted
-from mainspring.engine.shared import InboxPrompt, SharedState
+from mainspring.engine.sampler import Sampler, SideCallInterrupted
+from mainspring.engine.shared_state import InboxPrompt, SharedState
+from mainspring.engine.tasks import Channel
 from mainspring.sessions.records import (
     CheckpointRecord,
     CommandState,

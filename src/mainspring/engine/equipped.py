@@ -11,14 +11,14 @@ from mainspring.core.events import StopDecision
 from mainspring.core.messages import Assistant, User
 from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import CallQuestion
-from mainspring.engine.plain import BasicDeps, estimate_tokens
+from mainspring.engine.session_deps import BasicDeps, estimate_tokens
 from mainspring.hooks.events import HookPoint, HookResult
 
 if TYPE_CHECKING:
     from mainspring.context.values import PreparedContext, Summary
     from mainspring.core.effects import Compact, RunStopHooks
     from mainspring.core.state import State
-    from mainspring.engine.mind import ModelContext
+    from mainspring.engine.model_context import ModelContext
     from mainspring.engine.tool_words import ToolReminders
     from mainspring.providers.base import Provider
     from mainspring.sessions.records import Journal

@@ -20,7 +20,7 @@ from mainspring.core.updates import CallDone, CallProgress, CallStarted, Questio
 from mainspring.engine.deps import CallQuestion, Deps, ToolOutcome
 from mainspring.engine.endings import GRACE, retrieve_exception
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.shared import EnginePolicy, SharedState
+from mainspring.engine.shared_state import EnginePolicy, SharedState
 from mainspring.sessions.records import (
     AnsweredRecord,
     AskedRecord,

@@ -11,9 +11,9 @@ from mainspring.core.errors import UsageError
 from mainspring.core.events import Submitted
 from mainspring.core.reasons import AbortReason
 from mainspring.core.updates import Result, Update
-from mainspring.engine.channel import Channel
 from mainspring.engine.driver import Driver
 from mainspring.engine.endings import wait_and_propagate
+from mainspring.engine.tasks import Channel
 
 
 class Run:

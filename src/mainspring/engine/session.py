@@ -21,12 +21,12 @@ from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State
 from mainspring.core.updates import Update
 from mainspring.engine.background import NO_SIDE_JOBS, SideJobs
-from mainspring.engine.channel import Channel
 from mainspring.engine.deps import Deps
 from mainspring.engine.driver import Driver
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.shared import EnginePolicy, InboxPrompt, SessionPolicy, SharedState
+from mainspring.engine.shared_state import EnginePolicy, InboxPrompt, SessionPolicy, SharedState
+from mainspring.engine.tasks import Channel
 from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:

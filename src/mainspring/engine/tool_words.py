@@ -11,7 +11,7 @@ from mainspring.context.values import Summary
 from mainspring.core.messages import Text, User
 from mainspring.core.state import State
 from mainspring.core.view import Edit, Fold, view
-from mainspring.engine.plain import CHARS_PER_TOKEN
+from mainspring.engine.session_deps import CHARS_PER_TOKEN
 from mainspring.tools.toolset import Toolset
 
 

@@ -22,8 +22,8 @@ from mainspring.core.errors import MainspringError
 from mainspring.driven.asides import never_begun
 from mainspring.driven.facts import about_us
 from mainspring.driven.render import Renderer, states_in
-from mainspring.engine.channel import Channel
 from mainspring.engine.endings import end_all, retrieve_exception, run_to_completion
+from mainspring.engine.tasks import Channel
 from mainspring.sdk import hooks
 from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
 from mainspring.sdk.host import ProgramHost, own_copy

@@ -21,7 +21,7 @@ from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
 from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal

@@ -13,7 +13,7 @@ from mainspring.cli.repl.files_index import FilesIndex
 from mainspring.cli.repl.history import StoredHistory
 from mainspring.cli.repl.pasted import PastedTexts
 from mainspring.cli.talk import TerminalSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.settings.home import home_folder, users_folder
 
 MOST_SESSIONS = 50

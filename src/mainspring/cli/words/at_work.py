@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mainspring.cli.talk import TerminalSession
     from mainspring.context.agent_types import AgentType
     from mainspring.core.messages import Block
-    from mainspring.engine.errand import SubagentStatus
+    from mainspring.engine.subagents import SubagentStatus
     from mainspring.tools.background import BackgroundCommand
 
 TAIL = 4_000  # bytes of an output in which the last line is looked for,

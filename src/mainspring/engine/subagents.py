@@ -35,7 +35,7 @@ from mainspring.core.updates import (
 from mainspring.core.value import Bundle
 from mainspring.engine.deps import CallQuestion
 from mainspring.engine.equipped import AgentDeps, last_said, make_stop_decision
-from mainspring.engine.mind import ModelContext
+from mainspring.engine.model_context import ModelContext
 from mainspring.engine.session import EngineSession
 from mainspring.hooks.events import HookPoint
 from mainspring.hooks.payloads import make_subagent_start_payload, make_subagent_stop_payload
@@ -46,7 +46,7 @@ from mainspring.tools.toolset import SEARCH, Toolset
 if TYPE_CHECKING:
     from mainspring.core.effects import RunStopHooks
     from mainspring.engine.ledger import Ledger
-    from mainspring.engine.shared import SharedState
+    from mainspring.engine.shared_state import SharedState
     from mainspring.providers.base import Provider
     from mainspring.tools.agent import AgentInput
     from mainspring.tools.base import ToolContext

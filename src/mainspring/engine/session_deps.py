@@ -24,7 +24,7 @@ from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.providers.base import Batch, Conversation, Provider, RequestCache, ToolSpec
 from mainspring.sessions.records import Journal, NoJournal
 

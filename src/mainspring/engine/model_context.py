@@ -20,15 +20,15 @@ from mainspring.core.money import Usage
 from mainspring.core.state import State
 from mainspring.core.value import Bundle, as_json
 from mainspring.core.view import Fold, Replace
-from mainspring.engine.plain import (
+from mainspring.engine.sampler import SideCallInterrupted
+from mainspring.engine.session_deps import (
     CHARS_PER_TOKEN,
     ViewSize,
     default_cache_marks,
     estimate_tokens,
     since_the_last_reply,
 )
-from mainspring.engine.plain import size_of as size_of_call
-from mainspring.engine.sampling import SideCallInterrupted
+from mainspring.engine.session_deps import size_of as size_of_call
 from mainspring.hooks.events import HookPoint, Hooks, NoHooks
 from mainspring.providers.base import ToolSpec
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mainspring.context.layers import LayerLimits
     from mainspring.context.sources import ContextSources
     from mainspring.engine.afterthoughts import PostTurnCalls
-    from mainspring.engine.side_questions import SideCalls
+    from mainspring.engine.side_calls import SideCalls
     from mainspring.hooks.payloads import Trigger
 
 

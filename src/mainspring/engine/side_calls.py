@@ -28,7 +28,7 @@ from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.sampling import CHARS_PER_TOKEN, NO_END, SideCallInterrupted
+from mainspring.engine.sampler import CHARS_PER_TOKEN, NO_END, SideCallInterrupted
 from mainspring.providers.base import (
     Batch,
     BlockDelta,

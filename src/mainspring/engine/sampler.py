@@ -30,7 +30,7 @@ from mainspring.core.updates import (
 )
 from mainspring.engine.deps import Deps
 from mainspring.engine.executor import Executor
-from mainspring.engine.shared import SharedState
+from mainspring.engine.shared_state import SharedState
 from mainspring.providers.base import (
     Batch,
     BlockDelta,
