@@ -12,7 +12,7 @@ import pytest
 import mainspring
 from agent.stage import Stage
 from mainspring.agent.options import Fields, OptionError, SessionOptions, StartError, by_name
-from mainspring.agent.sessions import open_journal
+from mainspring.agent.resume import open_journal
 from mainspring.cli.flags import FLAGS, parse_arguments
 from mainspring.cli.flags import spell_option as flag
 from mainspring.core.errors import UsageError

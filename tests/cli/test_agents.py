@@ -13,7 +13,7 @@ from claude_agent_sdk._internal.message_parser import parse_message
 
 from cli.stage import Done, Frame, Serve, Stage, frames, serving, until
 from cli.terminal import CTRL_C, SitAt, sit_at
-from mainspring.agent.agents import OURS
+from mainspring.agent.subagents import OURS
 from mainspring.context import agent_types
 from mainspring.context.agent_types import format_agent_types
 from mainspring.core.messages import Origin, User

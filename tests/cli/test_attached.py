@@ -14,7 +14,7 @@ import pytest
 from cli.stage import Serve, Stage
 from cli.test_openai_runs import at
 from cli.words.sitting import Sitting, here, sat
-from mainspring.agent.said import lines_of_attached
+from mainspring.agent.slash_commands import lines_of_attached
 from mainspring.simulator.replies import Say
 
 

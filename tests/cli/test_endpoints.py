@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.stage import Serve, Stage
+from mainspring.agent.context import small_model
 from mainspring.agent.endpoints import (
     CHAT,
     ENDPOINTS,
@@ -18,7 +19,6 @@ from mainspring.agent.endpoints import (
     find_configured_endpoints,
     named_by,
 )
-from mainspring.agent.mind import small_model
 from mainspring.agent.model import chosen_model
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.routes import ways_out

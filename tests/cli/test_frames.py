@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.agent.outcomes import ROWS, make_outcome
+from mainspring.agent.results import ROWS, make_outcome
+from mainspring.agent.session_parts import SessionInfo
 from mainspring.agent.usage import UsageMeter
-from mainspring.agent.world import SessionInfo
 from mainspring.core.config import Config
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user

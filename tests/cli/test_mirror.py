@@ -19,7 +19,7 @@ from claude_agent_sdk._internal.session_resume import _write_jsonl, build_mirror
 from cli.stage import Done, Serve, Stage
 from cli.test_agents import agent, staged, tool_use
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.sessions import ResumeError, new_place, open_session_file
+from mainspring.agent.resume import ResumeError, new_place, open_session_file
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ServerBlock, Text, User
 from mainspring.core.state import State

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.pictured import medium_in
+from mainspring.agent.media import medium_in
 from mainspring.context import mentions as limits
 from mainspring.context.attachments import Attachment, AttachmentKind, render_attachment
 from mainspring.context.mentions import (

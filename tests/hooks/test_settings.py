@@ -11,7 +11,7 @@ import pytest
 
 from mainspring.agent.hooks import HookListeners, hooks_of
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.sessions import OpenedSession
+from mainspring.agent.resume import OpenedSession
 from mainspring.cli.telling import print_hook_message, print_stderr
 from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal

@@ -275,7 +275,7 @@ def test_a_conversation_that_was_left(serve: Serve) -> None:
 def test_who_does_not_ask_does_not_pay(serve: Serve) -> None:
     """Nothing of it is loaded, by the start or by a tool that edits."""
     stage = serve(Say.of(write("a", "1")), Say.of("Done."), Say.of(write("b", "1")), Say.of("Done."))
-    parts = {"mainspring.agent.rewinding", "mainspring.sessions.file_history", "mainspring.tools.checkpoints"}
+    parts = {"mainspring.agent.checkpoints", "mainspring.sessions.file_history", "mainspring.tools.checkpoints"}
     assert loaded(stage, {}) & parts == set()
     assert loaded(stage, ON) & parts == parts
     assert set(texts(stage)) == {"a", "b"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.cli.granting import deny_approval
+from mainspring.agent.granting import deny_approval
 from mainspring.cli.repl.calls import make_call_title, summarize_refusal
 from mainspring.core.messages import ToolCall
 from mainspring.tools.approval import DENIED

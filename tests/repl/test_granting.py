@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.granting import READ
+from mainspring.agent.granting import READ
 from mainspring.cli.repl.asked_texts import PlanAnswer, make_plan_dialog
 from mainspring.cli.repl.choosing import make_trust_dialog
 from mainspring.cli.repl.permission import ApprovalScope, PermissionChoice, make_permission_dialog

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from mainspring.cli.granting import READ
+from mainspring.agent.granting import READ
 from mainspring.cli.repl.menus import FreeTextChoice, Menu, MenuHeights, MenuItem, MenuSelection
 from mainspring.cli.repl.page import ScrollPage, clean_for_drawing
 from mainspring.cli.repl.sheet import BURST, OF_A_RUN, PageDialog, render_key_hints, share_height

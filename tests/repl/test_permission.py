@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.agent.granting import ApprovalScopes
 from mainspring.agent.permission_updates import PermissionUpdates
-from mainspring.cli.granting import ApprovalScopes
 from mainspring.cli.repl.diffs import render_proposed_change
 from mainspring.cli.repl.permission import (
     ApprovalScope,

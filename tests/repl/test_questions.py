@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.agent.asking import HostQuestions
+from mainspring.agent.approvals import HostQuestions
+from mainspring.agent.granting import ApprovalScopes, deny_approval
 from mainspring.agent.host import NoHost
 from mainspring.agent.permission_updates import PermissionUpdates
-from mainspring.cli.granting import ApprovalScopes, deny_approval
 from mainspring.cli.repl.asked_texts import make_text_dialog
 from mainspring.cli.repl.forms import QuestionForm, answer_for_choice
 from mainspring.cli.repl.menus import MenuSelection

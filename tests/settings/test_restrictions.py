@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.agent import rights
+from mainspring.agent import permissions
 from mainspring.agent.model import new_config
 from mainspring.cli.flags import parse_arguments
 from mainspring.engine.shared_state import EnginePolicy
@@ -92,7 +92,7 @@ def test_whose_list_counts(stage: Stage) -> None:
 
 
 def test_a_denied_small_model_is_not_asked_for_side_calls() -> None:
-    from mainspring.agent.mind import small_model
+    from mainspring.agent.context import small_model
     from mainspring.core.models import MODELS
 
     main = next(model for name, model in MODELS.items() if "opus" in name)
@@ -231,7 +231,7 @@ def test_the_administrators_allow_rules_alone(stage: Stage) -> None:
     stage.say("user", {"permissions": {"allow": ["Bash(ls)"], "deny": ["Bash(rm)"]}})
     stage.say("administrator", {"permissions": {"allow": ["Read"]}, "allowManagedPermissionRulesOnly": True})
     options = parse_arguments(["--allowedTools", "Bash(pwd)", "--disallowedTools", "Bash(mv)"]).session
-    written = rights.collect_rules(options, stage.load(), "/")
+    written = permissions.collect_rules(options, stage.load(), "/")
     assert [(rule.behavior, rule.text) for rule in written] == [
         ("deny", "Bash(rm)"),
         ("allow", "Read"),
@@ -242,7 +242,7 @@ def test_the_administrators_allow_rules_alone(stage: Stage) -> None:
 def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> None:
     """Such as one that a client adds with its answer, or one that a resumed session had."""
     stage.say("administrator", {"allowManagedPermissionRulesOnly": True, "permissions": {"allow": ["Bash(ls)"]}})
-    gate = rights.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
+    gate = permissions.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
     standing = EnginePolicy("default", rules=("allow Bash(touch x)", "deny Read"))
     found = gate.policy(standing).rules
     assert ([str(rule.text) for rule in found.allow], len(found.deny)) == (["Bash(ls)"], 1)
@@ -252,7 +252,7 @@ def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> 
 
 def test_a_host_that_the_session_allows_is_none_of_the_administrators(stage: Stage) -> None:
     stage.say("administrator", {"sandbox": {"network": {"allowManagedDomainsOnly": True}}})
-    gate = rights.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
+    gate = permissions.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
     standing = EnginePolicy("default", rules=("allow WebFetch(domain:x.test)", "allow Bash(ls)"))
     assert [str(rule.text) for rule in gate.policy(standing).rules.allow] == ["Bash(ls)"]
 
@@ -272,7 +272,7 @@ def test_the_administrators_domains_alone(stage: Stage) -> None:
     assert [one.shown for one in settings.effective if one.name.endswith("allowedDomains")] == ["corp.test"]
     assert texts(settings.sandbox.denied_domains) == ["x"]
     options = parse_arguments(["--allowedTools", "WebFetch"]).session
-    assert [rule.text for rule in rights.collect_rules(options, settings, "/")] == [
+    assert [rule.text for rule in permissions.collect_rules(options, settings, "/")] == [
         "WebFetch(domain:corp.test)",
         "WebFetch(domain:x)",
     ]

@@ -18,7 +18,7 @@ from typing import Any
 
 from processes.steps import Steps, left_over
 
-from mainspring.agent.rewinding import CheckpointLimits, FileCheckpoints
+from mainspring.agent.checkpoints import CheckpointLimits, FileCheckpoints
 from mainspring.core.messages import Text, User
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker

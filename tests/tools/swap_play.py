@@ -22,7 +22,7 @@ from typing import Any
 from processes.steps import snapshot
 from processes.walls import bubblewrap
 
-from mainspring.agent.said import make_mention_attacher
+from mainspring.agent.slash_commands import make_mention_attacher
 from mainspring.context import agent_types
 from mainspring.context.memory import MemoryLocations
 from mainspring.context.sources import ContextSourceOptions, ContextSources

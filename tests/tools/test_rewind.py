@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tiers import parametrize_few
 
-from mainspring.agent.rewinding import CheckpointLimits
+from mainspring.agent.checkpoints import CheckpointLimits
 from mainspring.core.errors import UsageError
 from mainspring.secrets import held
 from mainspring.tools.checkpoints import read_file_state

@@ -15,7 +15,7 @@ from processes.steps import Steps
 from processes.walls import LINUX
 from tiers import long
 
-from mainspring.agent.said import medium_of
+from mainspring.agent.slash_commands import medium_of
 from mainspring.context import agent_types
 from mainspring.context.file_changes import FileChanges
 from mainspring.context.memory import MemoryLocations

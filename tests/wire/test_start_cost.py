@@ -23,14 +23,15 @@ NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
     "mainspring": "messages_api text version",
-    "mainspring.agent": "agents config mind model open_session options outcomes prompts rights run_loop said "
-    "sandbox session sessions settings updates usage world",
+    "mainspring.agent": "config context model open_session options permissions prompt_expansion prompts results "
+    "resume run_loop sandbox session session_parts settings slash_commands subagents updates "
+    "usage wishes",
     "mainspring.cli": "collector flags headless main signals stdin stdout telling terminal_output",
     "mainspring.context": "attachments environment folders memory project_files prompt sources values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models "
     "money moves oversize pairing reasons schedule state step updates value view",
-    "mainspring.engine": "background deps driver endings equipped executor ledger model_context prompts run "
-    "sampler session session_deps shared_state tasks wishes",
+    "mainspring.engine": "background deps driver endings equipped executor ledger model_context run sampler "
+    "session session_deps shared_state tasks",
     "mainspring.hooks": "events",
     "mainspring.permissions": "checker",
     "mainspring.processes": "hardening own_process paths",

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.world import SessionParts
+from mainspring.agent.session_parts import SessionParts
 from mainspring.core.value import Bundle
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.shared_state import EnginePolicy

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent import rights
-from mainspring.agent.mind import is_trusted_folder
+from mainspring.agent import permissions
+from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.model import Environment, ModelAccess, new_config, new_provider, takes_tools
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
@@ -90,10 +90,10 @@ def _resolve(
     given, cwd = environment, find_working_directory(options)
     settings = settings_of(options, cwd, environment)
     if settings.no_sideloading:
-        rights.refuse_sideloading(options)
+        permissions.refuse_sideloading(options)
     environment = environment | settings.own_env
     home = users_folder(environment)
-    folders = rights.list_additional_folders(options, settings, cwd, home)
+    folders = permissions.list_additional_folders(options, settings, cwd, home)
     policy, gate, sandboxing = resolve_permissions(options, settings, environment, cwd, home, folders)
     loop = new_config(options, settings)
     if options.driven:
@@ -134,7 +134,7 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
 ) -> tuple[SessionPolicy, PermissionChecker, SessionSandbox]:
     """The policy in force, who decides by it, and the sandbox of what may run."""
     ours, wanted = home_folder(environment), settings.sandbox
-    policy = SessionPolicy(EnginePolicy(rights.choose_permission_mode(options, settings, environment)))
+    policy = SessionPolicy(EnginePolicy(permissions.choose_permission_mode(options, settings, environment)))
     ground = SandboxConfig(
         wanted,
         folders=(cwd, *folders),
@@ -148,21 +148,21 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
         tell=options.tell,
     )
     sandboxing = SessionSandbox(ground)
-    gate = rights.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
+    gate = permissions.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
     return policy, gate, sandboxing
 
 
 def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tuple[str, ...]:
-    return rights.sandbox_paths(entries, cwd, home) if entries else ()
+    return permissions.sandbox_paths(entries, cwd, home) if entries else ()
 
 
 def writable_paths(options: SessionOptions, settings: Settings, folders: tuple[str, ...], home: str) -> Iterator[str]:
     """Beyond the folders. One that leads out of where it seems to be is left out, and told."""
     for entry in settings.sandbox.writable:
         found = sandbox_paths((entry,), folders[0], home)
-        out = rights.leading_out(found, folders)
+        out = permissions.leading_out(found, folders)
         for path in out:
-            options.tell(rights.left_out(entry.origin.place, "sandbox.filesystem.allowWrite", path, out[path]))
+            options.tell(permissions.left_out(entry.origin.place, "sandbox.filesystem.allowWrite", path, out[path]))
         yield from [path for path in found if path not in out and os.path.isdir(path)]  # noqa: PTH112
 
 
@@ -197,7 +197,7 @@ def find_model_access(  # noqa: PLR0913, PLR0917  # what a way depends on
 
 def select_host_tools(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[ToolHandle]:
     """Tools of the program, but for those that a rule takes away as a whole."""
-    away = rights.taken_away(options, settings)
+    away = permissions.taken_away(options, settings)
     return [make_handle(tool) for tool in supplied.tools if tool.name not in away]
 
 
@@ -271,7 +271,7 @@ def select_builtin_tools(options: SessionOptions, settings: Settings, loop: Conf
     exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
     if unknown := [name for name in exist if name not in SPECS]:
         raise options.error("tools", f": there is no such tool; there are {', '.join(SPECS)}", unknown[0])
-    away = rights.taken_away(options, settings)
+    away = permissions.taken_away(options, settings)
     usual = options.tools is None or "default" in options.tools
     if usual and not settings.search_command and not has_service_search(loop, settings):
         away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer

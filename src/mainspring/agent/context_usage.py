@@ -11,7 +11,7 @@ from mainspring.core.models import Model
 from mainspring.core.value import as_json
 
 if TYPE_CHECKING:
-    from mainspring.agent.world import SessionParts
+    from mainspring.agent.session_parts import SessionParts
     from mainspring.engine.session import EngineSession
 
 # A colour for each part, as those have it who draw them.

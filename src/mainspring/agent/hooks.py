@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from mainspring.agent.sessions import OpenedSession
+from mainspring.agent.resume import OpenedSession
 from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Bundle
 from mainspring.hooks.commands import HookShell, make_failing_hook

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mainspring.agent.agents import ModelRouter
 from mainspring.agent.config import ResolvedConfig
+from mainspring.agent.subagents import ModelRouter
 from mainspring.core.errors import UsageError
 from mainspring.core.models import Model
 

@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent import rights
-from mainspring.agent.agents import (
-    OURS,
-    SessionSubagents,
-    SpentBefore,
-    SubagentInputs,
-    cap_agent_effort,
-    describe_agent_types,
-    kinds_of,
-    spent_before,
-)
+from mainspring.agent import permissions
 from mainspring.agent.config import ResolvedConfig, has_service_search
-from mainspring.agent.mind import (
+from mainspring.agent.context import (
     SideModel,
     build_system_text,
     find_output_style,
@@ -34,10 +24,21 @@ from mainspring.agent.mind import (
 )
 from mainspring.agent.model import least_limit, patience_of
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.said import list_other_commands, make_mention_attacher, skill_names, skill_of
+from mainspring.agent.prompt_expansion import PromptHooks
+from mainspring.agent.resume import OpenedSession, open_journal
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import OpenedSession, open_journal
-from mainspring.agent.world import CHECKPOINTS, STDIO, HostCallbacks, SessionCleanup, SessionInfo, SessionParts
+from mainspring.agent.session_parts import CHECKPOINTS, STDIO, HostCallbacks, SessionCleanup, SessionInfo, SessionParts
+from mainspring.agent.slash_commands import list_other_commands, make_mention_attacher, skill_names, skill_of
+from mainspring.agent.subagents import (
+    OURS,
+    SessionSubagents,
+    SpentBefore,
+    SubagentInputs,
+    cap_agent_effort,
+    describe_agent_types,
+    kinds_of,
+    spent_before,
+)
 from mainspring.context.attachments import new_nonce
 from mainspring.context.prompt import PromptStyle, insert_nonce
 from mainspring.core.config import Config
@@ -49,7 +50,6 @@ from mainspring.core.value import Bundle
 from mainspring.core.view import view
 from mainspring.engine.equipped import AgentDeps, Answerer
 from mainspring.engine.ledger import Ledger
-from mainspring.engine.prompts import PromptHooks
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.hooks.events import Hooks
@@ -62,10 +62,10 @@ from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools, ToolLinks
 from mainspring.tools.toolset import Toolset
 
 if TYPE_CHECKING:
+    from mainspring.agent.checkpoints import FileCheckpoints
     from mainspring.agent.host import Host
     from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.permission_tool import PermissionTool
-    from mainspring.agent.rewinding import FileCheckpoints
     from mainspring.context.agent_types import AgentType
     from mainspring.context.slash import SlashEntry
     from mainspring.context.sources import ContextSources
@@ -243,7 +243,7 @@ def new_context_sources(config: ResolvedConfig, place: Workspace, children: Call
 def new_checkpoints(config: ResolvedConfig, journal: FileJournal | None) -> FileCheckpoints | None:
     if journal is None or config.environment.get(CHECKPOINTS) not in ("1", "true"):
         return None
-    from mainspring.agent.rewinding import FileCheckpoints
+    from mainspring.agent.checkpoints import FileCheckpoints
 
     return FileCheckpoints(journal, config.gate, config.cwd, lambda: config.policy.current)
 
@@ -407,7 +407,7 @@ def connect_mcp_servers(
         return NoMcpServers()
     from mainspring.agent.mcp import SessionMcpServers, new_servers, taken_away
 
-    is_away = taken_away(rights.taken_away(config.options, config.settings))
+    is_away = taken_away(permissions.taken_away(config.options, config.settings))
     window = config.loop.model.window
     servers = new_servers(
         config.servers,

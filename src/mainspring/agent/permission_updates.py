@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from mainspring.agent.json_values import as_list, as_object
 from mainspring.agent.options import MODES, OTHER_MODES, log_warning
-from mainspring.agent.rights import AUTO, BYPASS, expand_home
+from mainspring.agent.permissions import AUTO, BYPASS, expand_home
 from mainspring.agent.settings import asked_by
 from mainspring.core.errors import UsageError
 from mainspring.engine.session import EngineSession

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from mainspring.agent.prompt_expansion import BlockedPrompt, ExpandedPrompt
 from mainspring.agent.prompts import Prompt, QueuedPrompt, append_piped_data, text_prompt
 from mainspring.agent.updates import (
     AnyUpdate,
@@ -27,17 +28,16 @@ from mainspring.agent.updates import (
     StateChanged,
     UpdateStream,
 )
+from mainspring.agent.wishes import parse_token_budget
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import Origin, Text, User
 from mainspring.core.value import Bundle
 from mainspring.engine.endings import end_all
-from mainspring.engine.prompts import BlockedPrompt, ExpandedPrompt
 from mainspring.engine.run import Run
-from mainspring.engine.wishes import parse_token_budget
 from mainspring.hooks.events import HookPoint
 
 if TYPE_CHECKING:
-    from mainspring.agent.world import SessionParts
+    from mainspring.agent.session_parts import SessionParts
     from mainspring.engine.shared_state import InboxPrompt
 
 T = TypeVar("T")
@@ -329,7 +329,7 @@ class RunLoop:
         custom command stands for its text; a slash command that nobody knows is text."""
         if prompt.literal:
             return message, "", ""
-        from mainspring.agent.said import expand_slash_command
+        from mainspring.agent.slash_commands import expand_slash_command
 
         body = expand_slash_command(prompt.text, self._world)
         if body is None:

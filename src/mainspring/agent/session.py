@@ -25,8 +25,9 @@ from msgspec.structs import replace
 from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt
+from mainspring.agent.resume import open_journal
 from mainspring.agent.run_loop import InterruptResult, LocalCommand, RunLoop
-from mainspring.agent.sessions import open_journal
+from mainspring.agent.session_parts import HostCallbacks, SessionParts
 from mainspring.agent.updates import (
     AnyUpdate,
     Notice,
@@ -36,16 +37,15 @@ from mainspring.agent.updates import (
     UpdateStream,
 )
 from mainspring.agent.usage import OBSERVED, UsageMeter
-from mainspring.agent.world import HostCallbacks, SessionParts
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result
 from mainspring.engine.endings import await_uncancellable
 
 if TYPE_CHECKING:
-    from mainspring.agent.asking import HostQuestions
+    from mainspring.agent.approvals import HostQuestions
     from mainspring.agent.host import Host
     from mainspring.agent.permission_updates import PermissionUpdates
-    from mainspring.agent.sessions import OpenedSession
+    from mainspring.agent.resume import OpenedSession
     from mainspring.core.models import Model
     from mainspring.engine.ledger import Ledger
     from mainspring.mcp.servers import McpServers
@@ -126,7 +126,7 @@ class AgentSession:
     def _links(self, config: ResolvedConfig, source: str) -> HostCallbacks:
         host, options, asked = self.host, config.options, None
         if host is not None:
-            from mainspring.agent.asking import HostQuestions  # who asks nobody does not pay for it
+            from mainspring.agent.approvals import HostQuestions  # who asks nobody does not pay for it
 
             asked = HostQuestions(host, self._updates.caught_up, self._runs.asks, self.update_permissions)
         self._questions = asked

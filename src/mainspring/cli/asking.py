@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mainspring.agent.granting import READ, ApprovalScopes, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
 from mainspring.agent.words import plural
 from mainspring.cli.flags import show_argument
-from mainspring.cli.granting import READ, ApprovalScopes, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.typed import AT_ONCE, drop_typed_ahead, input_waits, take_typed_ahead
 from mainspring.core.errors import DeclinedError

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from mainspring.agent.mind import is_trusted_folder
+from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.sessions import SessionLocation, find_session_by_name, format_no_session, new_place
+from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
 from mainspring.agent.settings import settings_of
 from mainspring.cli.subcommands import Namespace
 from mainspring.context.environment import describe_workspace as place_in

@@ -10,7 +10,8 @@ import os
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
-from mainspring.agent.said import lines_of_attached
+from mainspring.agent.session_parts import SessionParts
+from mainspring.agent.slash_commands import lines_of_attached
 from mainspring.agent.updates import (
     AnyUpdate,
     Idle,
@@ -22,8 +23,8 @@ from mainspring.agent.updates import (
     RunBroken,
     SessionUpdate,
 )
+from mainspring.agent.wishes import parse_compact_command
 from mainspring.agent.words import truncate
-from mainspring.agent.world import SessionParts
 from mainspring.cli.asking import PlainHost
 from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments, show_argument
@@ -34,7 +35,6 @@ from mainspring.cli.talk import LineWriter, TerminalSession
 from mainspring.cli.typed import TypedAhead, load_line_editing, read_typed_line
 from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Assistant, Message
-from mainspring.engine.wishes import parse_compact_command
 from mainspring.text import strip_control_characters
 
 MOST_ABSENT = 5  # names that are told

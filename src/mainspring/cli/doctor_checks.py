@@ -18,10 +18,10 @@ from enum import StrEnum
 from functools import partial
 
 from mainspring.agent.broken_rules import broken_rules
+from mainspring.agent.config_checks import slips_in_rules
 from mainspring.agent.model import is_elsewhere, new_config
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import level_of
-from mainspring.agent.slips import slips_in_rules
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.hardening import harden_process

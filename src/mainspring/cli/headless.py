@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.prompts import Prompt
+from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import OpenedSession, ResumeError, open_journal
 from mainspring.agent.updates import AnyUpdate, Notice, PromptAnswered, PromptBlocked, PromptExpanded, RunBroken
 from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments
@@ -140,7 +140,7 @@ class TextOutput:
                 pass
 
     async def _end(self, result: Result) -> None:
-        from mainspring.agent.outcomes import make_outcome
+        from mainspring.agent.results import make_outcome
 
         out = make_outcome(result, self._failure)
         self.failed = out.is_error

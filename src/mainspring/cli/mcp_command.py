@@ -6,7 +6,8 @@ import asyncio
 import os
 from typing import Any, cast
 
-from mainspring.agent import rights
+from mainspring.agent import permissions
+from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.mcp import (
     McpConfig,
     McpConfigInput,
@@ -16,7 +17,6 @@ from mainspring.agent.mcp import (
     taken_away,
     without_host_servers,
 )
-from mainspring.agent.mind import is_trusted_folder
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.settings import report_settings_problems, settings_of
 from mainspring.cli.subcommands import Namespace
@@ -80,7 +80,7 @@ async def connect_and_describe(
 
     kit = BuiltinTools(Site(cwd), child_environment(environ, settings=settings.env), adopt=True)
     said: list[str] = []
-    is_away = taken_away(rights.taken_away(options, settings))
+    is_away = taken_away(permissions.taken_away(options, settings))
     servers = new_servers(found, kit, environ, window=200_000, is_away=is_away, warn=said.append)
     servers.start()
     try:

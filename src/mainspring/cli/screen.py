@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
-from mainspring.agent.outcomes import LOCAL, make_outcome
+from mainspring.agent.results import LOCAL, make_outcome
 from mainspring.agent.words import plural, truncate
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.core.messages import ToolCall

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mainspring.agent.options import StartError
-from mainspring.agent.sessions import find_session_by_name, format_no_session, new_place
+from mainspring.agent.resume import find_session_by_name, format_no_session, new_place
 from mainspring.agent.words import plural, truncate
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace

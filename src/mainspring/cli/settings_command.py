@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-from mainspring.agent import rights
+from mainspring.agent import permissions as agent_permissions
 from mainspring.agent.broken_rules import broken_rules
+from mainspring.agent.config_checks import slips_in_matchers, slips_in_rules
 from mainspring.agent.options import StartError
 from mainspring.agent.settings import settings_of
-from mainspring.agent.slips import slips_in_matchers, slips_in_rules
 from mainspring.cli import trusting
 from mainspring.cli.subcommands import Namespace
 from mainspring.engine.shared_state import EnginePolicy
@@ -74,8 +74,8 @@ def permissions(args: Namespace) -> int:
     cwd, home = os.getcwd(), os.path.expanduser("~")  # noqa: PTH109, PTH111
     settings = settings_of(args.session, cwd, os.environ)
     ours = home_folder(os.environ, compatible=False)
-    gate = rights.new_gate(args.session, settings, cwd, home, (ours,) if ours else ())
-    chosen = args.session.permission_mode or settings.permissions.default_mode or rights.DEFAULT
+    gate = agent_permissions.new_gate(args.session, settings, cwd, home, (ours,) if ours else ())
+    chosen = args.session.permission_mode or settings.permissions.default_mode or agent_permissions.DEFAULT
     policy = gate.policy(EnginePolicy(chosen))
     return explain(
         ["--batch"] if args.batch else words,

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.said import list_other_commands
+from mainspring.agent.slash_commands import list_other_commands
 from mainspring.cli.output import TextStyle
 from mainspring.core.errors import ToolError
 from mainspring.text import strip_control_characters

@@ -7,10 +7,10 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from mainspring.agent.config import ResolvedConfig
+from mainspring.agent.resume import OpenedSession
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import OpenedSession
+from mainspring.agent.session_parts import SessionParts
 from mainspring.agent.words import plural
-from mainspring.agent.world import SessionParts
 from mainspring.cli.output import TextStyle
 from mainspring.core.models import Model
 from mainspring.text import strip_control_characters

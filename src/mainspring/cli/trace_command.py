@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from mainspring.agent.options import StartError
-from mainspring.agent.sessions import SessionLocation, find_session_by_name, format_no_session, new_place
+from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
 from mainspring.agent.words import plural
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainspring.agent.outcomes import error_name
+from mainspring.agent.results import error_name
 from mainspring.core.messages import ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Subtype, Trouble

@@ -19,10 +19,10 @@ from mainspring.agent.json_values import as_list
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.prompts import Prompt
+from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import OpenedSession, ResumeError, open_journal
+from mainspring.agent.session_parts import STDIO
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
-from mainspring.agent.world import STDIO
 from mainspring.core.value import Bundle
 from mainspring.driven.asides import never_begun
 from mainspring.driven.controls import answer_control_request

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.context_usage import list_agent_types
 from mainspring.agent.own_words import PIPE, names_at, words_at
-from mainspring.agent.said import list_other_commands
+from mainspring.agent.slash_commands import list_other_commands
 from mainspring.core.models import MODELS
 from mainspring.driven.frames import PROTOCOL
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.agent.world import SessionParts
+    from mainspring.agent.session_parts import SessionParts
 
 
 def about_us(world: SessionParts, config: ResolvedConfig, state: str) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.agent.outcomes import LOCAL, error_name, make_outcome, prose_of
+from mainspring.agent.results import LOCAL, error_name, make_outcome, prose_of
+from mainspring.agent.session_parts import SessionInfo
 from mainspring.agent.usage import UsageMeter
-from mainspring.agent.world import SessionInfo
+from mainspring.agent.wishes import parse_compact_command
 from mainspring.core.effects import CompactionKind
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
@@ -62,7 +63,6 @@ from mainspring.driven.wire import (
     tool_result,
     usage_to_wire,
 )
-from mainspring.engine.wishes import parse_compact_command
 from mainspring.version import __version__
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire docs/spec/stream-json.md describes

@@ -14,10 +14,10 @@ from mainspring.agent.config import HostSupplied, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.prompts import Prompt
+from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
-from mainspring.agent.sessions import OpenedSession, ResumeError, open_journal
+from mainspring.agent.session_parts import STDIO
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
-from mainspring.agent.world import STDIO
 from mainspring.core.errors import MainspringError
 from mainspring.driven.asides import never_begun
 from mainspring.driven.facts import about_us

@@ -11,7 +11,7 @@ import msgspec
 
 from mainspring.agent.json_options import read_option
 from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log_warning
-from mainspring.agent.world import CHECKPOINTS
+from mainspring.agent.session_parts import CHECKPOINTS
 from mainspring.core.errors import UsageError
 from mainspring.sdk.complaints import log_callback_failure
 from mainspring.sdk.options import Options

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
+from mainspring.agent.granting import DECLINED
 from mainspring.agent.words import plural
-from mainspring.cli.granting import DECLINED
 from mainspring.cli.repl.laid import indent_with_branch, lines_in, one_line
 from mainspring.cli.repl.live import format_elapsed
 from mainspring.cli.repl.page import clip_text

@@ -28,7 +28,7 @@ async def ask_dialog(sheet: PageDialog[str | None], stage: Screen) -> str | None
 
 
 async def choose_session(talk: TerminalSession, stage: Screen) -> str | None:
-    from mainspring.agent.sessions import new_place
+    from mainspring.agent.resume import new_place
     from mainspring.sessions.listing import list_sessions_in
 
     place = new_place(talk.config.environment, talk.config.cwd, ())

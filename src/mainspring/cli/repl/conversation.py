@@ -25,6 +25,7 @@ from mainspring.agent.updates import (
     RunStarted,
     SessionUpdate,
 )
+from mainspring.agent.wishes import parse_compact_command
 from mainspring.cli import slash_words
 from mainspring.cli.conversation import tell_of_mentions
 from mainspring.cli.output import TextStyle
@@ -39,7 +40,6 @@ from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, Text
 from mainspring.core.updates import Injected, QuestionAsked, Result, Update
 from mainspring.engine.endings import end_all
-from mainspring.engine.wishes import parse_compact_command
 from mainspring.hooks.notices import waiting_for_person
 from mainspring.text import strip_control_characters
 

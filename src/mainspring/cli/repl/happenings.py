@@ -3,7 +3,7 @@ what it all came to. Tables, so that nothing is shown under the name that it has
 
 from __future__ import annotations
 
-from mainspring.agent.outcomes import LOCAL
+from mainspring.agent.results import LOCAL
 from mainspring.agent.words import plural
 from mainspring.cli.repl.live import format_elapsed
 from mainspring.cli.screen import describe_freed_room

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.said import list_other_commands
+from mainspring.agent.slash_commands import list_other_commands
 from mainspring.cli.repl.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.repl.completing import Completable, CompletionOption, CompletionSources
 from mainspring.cli.repl.files_index import FilesIndex
@@ -75,7 +75,7 @@ def list_model_options(talk: TerminalSession) -> Iterable[CompletionOption]:
 
 
 def list_session_options(talk: TerminalSession) -> Iterable[CompletionOption]:
-    from mainspring.agent.sessions import new_place
+    from mainspring.agent.resume import new_place
     from mainspring.sessions.listing import list_sessions_in
 
     place = new_place(talk.config.environment, talk.config.cwd, ())

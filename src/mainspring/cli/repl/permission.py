@@ -10,7 +10,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.granting import ApprovalScopes, Tell, deny_approval, get_approval_reason, get_rule_offer
+from mainspring.agent.granting import ApprovalScopes, Tell, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.cli.repl.menus import Clock, Menu, MenuItem, MenuSelection
 from mainspring.cli.repl.page import ScrollPage, clean_for_drawing
 from mainspring.cli.repl.sheet import STOPS, PageDialog

@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
+from mainspring.agent.granting import ApprovalScopes, Tell
 from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
 from mainspring.agent.words import plural
-from mainspring.cli.granting import ApprovalScopes, Tell
 from mainspring.cli.repl.asked_texts import PlanAnswer, make_plan_dialog, make_text_dialog
 from mainspring.cli.repl.forms import make_question_form
 from mainspring.cli.repl.menus import Clock

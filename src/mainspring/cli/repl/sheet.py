@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from rich.text import Text
 
-from mainspring.cli.granting import READ
+from mainspring.agent.granting import READ
 from mainspring.cli.repl.menus import TYPED, Clock, FreeTextChoice, Keys, Menu, MenuHeights, MenuSelection
 from mainspring.cli.repl.page import ScrollPage, clip_text, indent_lines, sanitize_text
 

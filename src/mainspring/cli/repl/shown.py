@@ -13,7 +13,7 @@ from typing import assert_never
 from rich.console import RenderableType
 from rich.text import Text
 
-from mainspring.agent.outcomes import make_outcome
+from mainspring.agent.results import make_outcome
 from mainspring.agent.words import plural
 from mainspring.cli.repl import happenings, live
 from mainspring.cli.repl.drawing import Scrollback

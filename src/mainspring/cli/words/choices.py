@@ -24,7 +24,7 @@ async def model(talk: TerminalSession, name: str) -> None:
         default = talk.world.about.model.name
         print_to_terminal(talk, f"{talk.model.name}. '/model NAME' asks another one, '/model default' {default} again.")
         return
-    from mainspring.agent.slips import slip_in_model
+    from mainspring.agent.config_checks import slip_in_model
 
     try:
         if slip := slip_in_model(name, talk.config.settings):
@@ -71,7 +71,7 @@ async def add_dir(talk: TerminalSession, named: str) -> None:
     if not named:
         print_usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
         return
-    from mainspring.agent.rights import resolve_folder
+    from mainspring.agent.permissions import resolve_folder
     from mainspring.processes.paths import is_within
 
     place = talk.world.kit.place

@@ -39,7 +39,7 @@ async def clear(talk: TerminalSession, _: str) -> None:
 
 
 async def resume(talk: TerminalSession, name: str) -> None:
-    from mainspring.agent.sessions import find_session_by_name, format_no_session, new_place
+    from mainspring.agent.resume import find_session_by_name, format_no_session, new_place
     from mainspring.sessions.paths import id_of
 
     place = new_place(talk.config.environment, talk.config.cwd, ())

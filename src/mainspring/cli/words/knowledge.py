@@ -80,7 +80,7 @@ def describe_file_size(file: MemoryFile, sent: str) -> str:
 
 def notes_of(talk: TerminalSession) -> list[str]:
     """What sessions here have noted for later ones."""
-    from mainspring.agent.mind import get_notes_folder
+    from mainspring.agent.context import get_notes_folder
 
     where = talk.world.around.memory.where
     folder = get_notes_folder(where.home, where.cwd)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.said import list_other_commands
+from mainspring.agent.slash_commands import list_other_commands
 from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
 from mainspring.cli.words.stored import file_of, title_of

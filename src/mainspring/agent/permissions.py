@@ -72,7 +72,7 @@ def check_names(options: SessionOptions, settings: Settings) -> None:
     if (
         any(of_flags) or given.deny or given.ask or given.allow or settings.model or settings.hooks
     ):  # else there is nothing to look at
-        from mainspring.agent.slips import tell_of_slips
+        from mainspring.agent.config_checks import tell_of_slips
 
         tell_of_slips(options, settings)
 

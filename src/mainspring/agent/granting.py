@@ -1,6 +1,6 @@
 """What the answer to "may this be done?" comes to: rules for this session, rules that are kept, words for the model.
 
-How they are asked is not here: line by line (`asking.py`), or with a menu (`repl/permission.py`).
+How they are asked is not here: line by line (`cli/asking.py`), or with a menu (`cli/tui/permission.py`).
 """
 
 from __future__ import annotations

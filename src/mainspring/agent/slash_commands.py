@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mainspring.agent.prompt_expansion import AttachedMention, ExpandedPrompt
+from mainspring.agent.wishes import parse_compact_command
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import User
 from mainspring.core.view import view
-from mainspring.engine.prompts import AttachedMention, ExpandedPrompt
-from mainspring.engine.wishes import parse_compact_command
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.open_session import NoMcpServers
-    from mainspring.agent.world import SessionParts
+    from mainspring.agent.prompt_expansion import Attach
+    from mainspring.agent.session_parts import SessionParts
     from mainspring.context.mentions import MentionMedia, Verdict
     from mainspring.context.slash import SlashCatalog, SlashEntry
     from mainspring.context.sources import ContextSources
-    from mainspring.engine.prompts import Attach
     from mainspring.engine.session import EngineSession
     from mainspring.permissions.checker import PermissionChecker
 
@@ -114,7 +114,7 @@ def make_mention_attacher(
 
 
 def medium_of(fd: int, name: str) -> MentionMedia | None:
-    from mainspring.agent.pictured import medium_in  # most files are text, and most prompts name none
+    from mainspring.agent.media import medium_in  # most files are text, and most prompts name none
 
     return medium_in(fd, name)
 

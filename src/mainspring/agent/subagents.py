@@ -22,8 +22,8 @@ from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.agent.mind import SideModel
-    from mainspring.agent.sessions import OpenedSession
+    from mainspring.agent.context import SideModel
+    from mainspring.agent.resume import OpenedSession
     from mainspring.context.agent_types import AgentType
     from mainspring.context.sources import ContextSources
     from mainspring.core.config import Config
@@ -246,7 +246,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
     household: SubagentInputs,
 ) -> ModelContext:
     """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
-    from mainspring.agent.mind import new_model_context
+    from mainspring.agent.context import new_model_context
     from mainspring.context.sources import ContextSourceOptions, ContextSources
 
     kit = household.kit
@@ -273,7 +273,7 @@ def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) 
     above = household.opened.journal
     if above is None or not above.stored:
         return SubagentJournal(NoJournal())
-    from mainspring.agent.sessions import new_place
+    from mainspring.agent.resume import new_place
     from mainspring.sessions.agents import open_journal
 
     config = household.config

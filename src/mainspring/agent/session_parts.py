@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mainspring.agent.wishes import parse_compact_command, parse_token_budget
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
-from mainspring.engine.wishes import parse_compact_command, parse_token_budget
 from mainspring.settings.home import home_folder
 
 if TYPE_CHECKING:
-    from mainspring.agent.agents import SessionSubagents
+    from mainspring.agent.checkpoints import FileCheckpoints
     from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.open_session import NoMcpServers
-    from mainspring.agent.rewinding import FileCheckpoints
-    from mainspring.agent.sessions import OpenedSession
+    from mainspring.agent.prompt_expansion import PromptHooks
+    from mainspring.agent.resume import OpenedSession
+    from mainspring.agent.subagents import SessionSubagents
     from mainspring.context.agent_types import AgentType
     from mainspring.context.sources import ContextSources
     from mainspring.core.models import Model
     from mainspring.core.money import Usage
     from mainspring.engine.equipped import Answerer
     from mainspring.engine.model_context import ModelContext
-    from mainspring.engine.prompts import PromptHooks
     from mainspring.engine.run import Run
     from mainspring.engine.session import EngineSession
     from mainspring.hooks.runner import Hook
