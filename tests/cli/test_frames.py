@@ -19,12 +19,12 @@ from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, 
 from mainspring.core.models import MODELS
 from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Boundary, Result
-from mainspring.driven.frames import PROTOCOL, FrameEncoder
-from mainspring.driven.lines import MOST, encode_line
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import EngineSession
 from mainspring.providers.base import Retry
+from mainspring.stream_json.frames import PROTOCOL, FrameEncoder
+from mainspring.stream_json.lines import MOST, encode_line
 from mainspring.testing import Break, World, call, fails, says, virtually
 from mainspring.testing.play import RandomWorld, random_config
 

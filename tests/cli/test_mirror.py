@@ -23,8 +23,6 @@ from mainspring.agent.resume import ResumeError, new_place, open_session_file
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ServerBlock, Text, User
 from mainspring.core.state import State
-from mainspring.driven.lines import MOST
-from mainspring.driven.mirror import TranscriptMirror
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.journal import FileJournal, JournalOptions
 from mainspring.sessions.line_format import LARGEST_INLINE, CheckpointExtras, Envelope
@@ -32,6 +30,8 @@ from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.records import NoteRecord
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.simulator.replies import Say
+from mainspring.stream_json.lines import MOST
+from mainspring.stream_json.mirror import TranscriptMirror
 
 ID = "11111111-2222-4333-8444-555555555555"
 OTHER = "99999999-2222-4333-8444-555555555555"

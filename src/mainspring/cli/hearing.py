@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 
-from mainspring.driven.incoming import BadLineError
+from mainspring.stream_json.incoming import BadLineError
 
 CHUNK = 1 << 16
 MOST_WAITING = 256  # chunks: whoever writes faster than we read has to wait

@@ -16,13 +16,13 @@ from mainspring.cli.signals import INTERRUPT, Signals
 from mainspring.cli.stdout import StdoutWriter
 from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.errors import UsageError
-from mainspring.driven.asides import never_begun
-from mainspring.driven.door import ServerProcess, StreamJsonServer
-from mainspring.driven.incoming import Incoming, parse_incoming
-from mainspring.driven.lines import encode_line as line_of
-from mainspring.driven.outgoing import PipeFrameSink
 from mainspring.engine.session_deps import new_id
 from mainspring.settings.home import with_compatible_home
+from mainspring.stream_json.asides import never_begun
+from mainspring.stream_json.incoming import Incoming, parse_incoming
+from mainspring.stream_json.lines import encode_line as line_of
+from mainspring.stream_json.outgoing import PipeFrameSink
+from mainspring.stream_json.server import ServerProcess, StreamJsonServer
 
 
 def serve(arguments: Arguments) -> int:

@@ -18,7 +18,6 @@ from typing import Any
 
 from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
-from mainspring.driven.incoming import BadLineError, WirePrompt, parse_prompt_frame
 from mainspring.engine.endings import await_uncancellable, end_all
 from mainspring.sdk.checks import check_options
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
@@ -31,6 +30,7 @@ from mainspring.sdk.restoring import RestoredSession, restore_from_store
 from mainspring.sdk.servers import SdkMcpServers
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
 from mainspring.sdk.wanted import make_listener
+from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame
 
 NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"
 Prompts = str | AsyncIterable[Frame]

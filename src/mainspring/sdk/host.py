@@ -13,12 +13,12 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from mainspring.agent.host import JsonObject
-from mainspring.driven.wire_host import WireHost, deny
 from mainspring.engine.endings import end_all, retrieve_exception
 from mainspring.engine.session_deps import new_id
 from mainspring.sdk import hooks, permissions
 from mainspring.sdk.complaints import log_callback_failure
 from mainspring.sdk.servers import SdkMcpServers
+from mainspring.stream_json.wire_host import WireHost, deny
 
 T = TypeVar("T")
 

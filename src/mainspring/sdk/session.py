@@ -19,9 +19,6 @@ from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import STDIO
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.core.errors import MainspringError
-from mainspring.driven.asides import never_begun
-from mainspring.driven.facts import about_us
-from mainspring.driven.render import Renderer, states_in
 from mainspring.engine.endings import end_all, retrieve_exception, run_to_completion
 from mainspring.engine.tasks import Channel
 from mainspring.sdk import hooks
@@ -32,6 +29,9 @@ from mainspring.sdk.options import Options
 from mainspring.sdk.servers import SdkMcpServers
 from mainspring.sdk.wanted import make_environment, own_tools, session_options
 from mainspring.settings.home import home_folder, with_compatible_home
+from mainspring.stream_json.asides import never_begun
+from mainspring.stream_json.facts import about_us
+from mainspring.stream_json.render import Renderer, states_in
 
 Frame = dict[str, Any]
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from typing import Any
 
 from mainspring.agent.host import HostHook, JsonObject
 from mainspring.agent.json_values import as_list, as_object
-from mainspring.driven.questions import SHUT, CallbackError, OutgoingRequests
-from mainspring.driven.wire_host import WireHost, deny
 from mainspring.engine.session_deps import new_id
+from mainspring.stream_json.questions import SHUT, CallbackError, OutgoingRequests
+from mainspring.stream_json.wire_host import WireHost, deny
 
 
 class StreamJsonHost(WireHost):

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from mainspring.driven.lines import MOST, encode_json, encode_line
 from mainspring.sessions.line_format import OURS
+from mainspring.stream_json.lines import MOST, encode_json, encode_line
 
 END = b"]}"
 

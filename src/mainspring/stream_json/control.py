@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import MainspringError, UsageError
-from mainspring.driven.facts import about_us
-from mainspring.driven.incoming import ControlRequest
+from mainspring.stream_json.facts import about_us
+from mainspring.stream_json.incoming import ControlRequest
 
 if TYPE_CHECKING:
-    from mainspring.driven.door import StreamJsonServer
+    from mainspring.stream_json.server import StreamJsonServer
 
 Answer = dict[str, Any]
 Handler = Callable[["StreamJsonServer", ControlRequest], Awaitable[Answer]]

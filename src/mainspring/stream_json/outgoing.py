@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from mainspring.driven.lines import encode_line
 from mainspring.engine.endings import retrieve_exception
+from mainspring.stream_json.lines import encode_line
 
 Write = Callable[[bytes], Awaitable[None]]
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mainspring.driven.incoming import ControlReply
-from mainspring.driven.outgoing import FrameSink
+from mainspring.stream_json.incoming import ControlReply
+from mainspring.stream_json.outgoing import FrameSink
 
 SHUT = "the program that drives this session listens no more"
 

@@ -9,7 +9,7 @@ from mainspring.agent.context_usage import list_agent_types
 from mainspring.agent.own_words import PIPE, names_at, words_at
 from mainspring.agent.slash_commands import list_other_commands
 from mainspring.core.models import MODELS
-from mainspring.driven.frames import PROTOCOL
+from mainspring.stream_json.frames import PROTOCOL
 from mainspring.version import __version__
 
 if TYPE_CHECKING:

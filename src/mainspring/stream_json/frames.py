@@ -50,9 +50,9 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.driven.agent_frames import ShellTask, TaskFrames, shell_frames
-from mainspring.driven.asides import deferred_tool_fields, progress_frame, rate_limit, retry_frame, tombstone_frame
-from mainspring.driven.wire import (
+from mainspring.stream_json.asides import deferred_tool_fields, progress_frame, rate_limit, retry_frame, tombstone_frame
+from mainspring.stream_json.task_frames import ShellTask, TaskFrames, shell_frames
+from mainspring.stream_json.wire import (
     Object,
     block_id,
     block_to_wire,

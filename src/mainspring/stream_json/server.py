@@ -24,21 +24,21 @@ from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import STDIO
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.core.value import Bundle
-from mainspring.driven.asides import never_begun
-from mainspring.driven.controls import answer_control_request
-from mainspring.driven.host import StreamJsonHost, read_hooks
-from mainspring.driven.incoming import BadLineError, ControlReply, ControlRequest, Incoming
-from mainspring.driven.mirror import TranscriptMirror
-from mainspring.driven.outgoing import FrameSink
-from mainspring.driven.questions import OutgoingRequests
-from mainspring.driven.render import Renderer, states_in
 from mainspring.engine.endings import end_all, run_to_completion
 from mainspring.engine.session_deps import new_id
+from mainspring.stream_json.asides import never_begun
+from mainspring.stream_json.control import answer_control_request
+from mainspring.stream_json.host import StreamJsonHost, read_hooks
+from mainspring.stream_json.incoming import BadLineError, ControlReply, ControlRequest, Incoming
+from mainspring.stream_json.mirror import TranscriptMirror
+from mainspring.stream_json.outgoing import FrameSink
+from mainspring.stream_json.questions import OutgoingRequests
+from mainspring.stream_json.render import Renderer, states_in
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from mainspring.driven.wire import Object
+    from mainspring.stream_json.wire import Object
 
 
 EVERY = 0.1  # seconds: how often the session's lines are repeated, if somebody wants them
