@@ -18,8 +18,8 @@ from mainspring.cli.flags import spell_option as flag
 from mainspring.core.errors import UsageError
 from mainspring.sdk import AgentDefinition, HookMatcher, Options
 from mainspring.sdk.hooks import host_hooks
-from mainspring.sdk.wanted import make_environment, session_options
-from mainspring.sdk.wanted import spell_sdk_option as option
+from mainspring.sdk.option_mapping import make_environment, session_options
+from mainspring.sdk.option_mapping import spell_sdk_option as option
 from mainspring.simulator.server import ModelServer
 
 ID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
@@ -168,7 +168,7 @@ def read_in_sources() -> set[str]:
     found: set[str] = set()
     top = Path(mainspring.__file__).parent
     for file in top.rglob("*.py"):
-        if file.relative_to(top).as_posix() in ("sdk/wanted.py", "sdk/checks.py", "cli/flags.py"):
+        if file.relative_to(top).as_posix() in ("sdk/option_mapping.py", "sdk/checks.py", "cli/flags.py"):
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):

@@ -15,7 +15,7 @@ import claude_agent_sdk as theirs
 import pytest
 from pipe.stage import Serve, serving_here
 
-from mainspring.sdk import session_changes, sessions, store_sessions, stores
+from mainspring.sdk import session_edits, sessions, store_sessions, stores
 from mainspring.sessions.paths import file_of, folder_of
 
 ID = "11111111-2222-4333-8444-555555555555"
@@ -38,7 +38,7 @@ TRICKS = (
 ours = SimpleNamespace(
     **{
         name: value
-        for module in (sessions, session_changes, stores, store_sessions)
+        for module in (sessions, session_edits, stores, store_sessions)
         for name, value in vars(module).items()
         if name in theirs.__all__
     }

@@ -15,7 +15,7 @@ import pytest
 
 from mainspring.sdk import ClaudeSDKError, Message, MirrorErrorMessage, Options, ResultMessage
 from mainspring.sdk.mirror import StoreMirror
-from mainspring.sdk.restoring import project_of, restore_from_store
+from mainspring.sdk.store_sync import project_of, restore_from_store
 from mainspring.sdk.stores import InMemorySessionStore, SessionKey, SessionStoreEntry
 from mainspring.simulator.replies import Say
 from sdk.stage import Stage, play, texts

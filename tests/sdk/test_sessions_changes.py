@@ -21,7 +21,7 @@ from sessions.stage import Remembering
 from sessions.test_cuts import first_life
 
 from mainspring.core.view import view
-from mainspring.sdk import session_changes
+from mainspring.sdk import session_edits
 from mainspring.sessions.line_format import LARGEST_INLINE
 from mainspring.sessions.paths import file_of
 from mainspring.sessions.resume import load_session
@@ -115,7 +115,7 @@ def test_empty_words(words: str, home: Home) -> None:
 def test_what_is_left_of_a_tag(text: str) -> None:
     from claude_agent_sdk._internal.session_mutations import _sanitize_unicode
 
-    assert session_changes.strip_invisible(text) == _sanitize_unicode(text)
+    assert session_edits.strip_invisible(text) == _sanitize_unicode(text)
 
 
 def test_behind_a_torn_line(home: Home) -> None:

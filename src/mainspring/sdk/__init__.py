@@ -9,43 +9,6 @@ A program that was written for `claude-agent-sdk` changes the name of the import
 """
 
 from mainspring.sdk.client import ClaudeSDKClient, Client
-from mainspring.sdk.custom import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server, tool
-from mainspring.sdk.described import (
-    ContextUsageCategory,
-    ContextUsageResponse,
-    McpHttpServerConfig,
-    McpServerConfig,
-    McpServerConnectionStatus,
-    McpServerInfo,
-    McpServerStatus,
-    McpStatusResponse,
-    McpStdioServerConfig,
-    McpToolAnnotations,
-    McpToolInfo,
-    ModelUsage,
-    NotificationHookSpecificOutput,
-    PermissionRequestHookSpecificOutput,
-    PostToolUseFailureHookSpecificOutput,
-    PostToolUseHookSpecificOutput,
-    PreToolUseHookSpecificOutput,
-    SandboxNetworkConfig,
-    SandboxSettings,
-    SdkBeta,
-    SdkPluginConfig,
-    StopHookSpecificOutput,
-    SubagentStartHookSpecificOutput,
-    SubagentStopHookSpecificOutput,
-    SystemPromptCustom,
-    SystemPromptFile,
-    SystemPromptPreset,
-    TaskBudget,
-    ThinkingConfig,
-    ThinkingConfigAdaptive,
-    ThinkingConfigDisabled,
-    ThinkingConfigEnabled,
-    ToolsPreset,
-    UserPromptSubmitHookSpecificOutput,
-)
 from mainspring.sdk.errors import (
     CanUseToolShadowedWarning,
     ClaudeSDKError,
@@ -120,8 +83,8 @@ from mainspring.sdk.permissions import (
     ToolPermissionContext,
 )
 from mainspring.sdk.query import query
-from mainspring.sdk.session_changes import ForkSessionResult, delete_session, fork_session, rename_session, tag_session
-from mainspring.sdk.session_facts import SDKSessionInfo
+from mainspring.sdk.session_edits import ForkSessionResult, delete_session, fork_session, rename_session, tag_session
+from mainspring.sdk.session_info import SDKSessionInfo
 from mainspring.sdk.sessions import (
     get_session_info,
     get_session_messages,
@@ -153,7 +116,44 @@ from mainspring.sdk.stores import (
     import_session_to_store,
     project_key_for_directory,
 )
+from mainspring.sdk.tools import McpSdkServerConfig, SdkMcpTool, ToolAnnotations, create_sdk_mcp_server, tool
 from mainspring.sdk.transcripts import SessionMessage
+from mainspring.sdk.typed_dicts import (
+    ContextUsageCategory,
+    ContextUsageResponse,
+    McpHttpServerConfig,
+    McpServerConfig,
+    McpServerConnectionStatus,
+    McpServerInfo,
+    McpServerStatus,
+    McpStatusResponse,
+    McpStdioServerConfig,
+    McpToolAnnotations,
+    McpToolInfo,
+    ModelUsage,
+    NotificationHookSpecificOutput,
+    PermissionRequestHookSpecificOutput,
+    PostToolUseFailureHookSpecificOutput,
+    PostToolUseHookSpecificOutput,
+    PreToolUseHookSpecificOutput,
+    SandboxNetworkConfig,
+    SandboxSettings,
+    SdkBeta,
+    SdkPluginConfig,
+    StopHookSpecificOutput,
+    SubagentStartHookSpecificOutput,
+    SubagentStopHookSpecificOutput,
+    SystemPromptCustom,
+    SystemPromptFile,
+    SystemPromptPreset,
+    TaskBudget,
+    ThinkingConfig,
+    ThinkingConfigAdaptive,
+    ThinkingConfigDisabled,
+    ThinkingConfigEnabled,
+    ToolsPreset,
+    UserPromptSubmitHookSpecificOutput,
+)
 from mainspring.version import __version__
 
 __all__ = [

@@ -16,10 +16,10 @@ from mainspring.agent.option_checks import check_choice, check_number, check_opt
 from mainspring.agent.options import IDS, OptionError
 from mainspring.core.errors import UsageError
 from mainspring.core.meant import did_you_mean
-from mainspring.sdk.custom import SdkMcpTool
 from mainspring.sdk.errors import CanUseToolShadowedWarning
 from mainspring.sdk.hooks import EVENTS, HookMatcher
 from mainspring.sdk.options import AgentDefinition, Options
+from mainspring.sdk.tools import SdkMcpTool
 from mainspring.tools.base import Tool
 from mainspring.tools.catalog import SPECS
 

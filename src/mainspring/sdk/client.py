@@ -21,15 +21,15 @@ from mainspring.core.errors import UsageError
 from mainspring.engine.endings import await_uncancellable, end_all
 from mainspring.sdk.checks import check_options
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
+from mainspring.sdk.from_frames import message_of
 from mainspring.sdk.host import own_copy
 from mainspring.sdk.messages import Message, ResultMessage
+from mainspring.sdk.option_mapping import make_listener
 from mainspring.sdk.options import Options
 from mainspring.sdk.permissions import PermissionMode
-from mainspring.sdk.reading import message_of
-from mainspring.sdk.restoring import RestoredSession, restore_from_store
 from mainspring.sdk.servers import SdkMcpServers
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
-from mainspring.sdk.wanted import make_listener
+from mainspring.sdk.store_sync import RestoredSession, restore_from_store
 from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame
 
 NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"

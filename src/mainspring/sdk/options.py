@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mainspring.sdk.described import SandboxSettings, TaskBudget, ThinkingConfig
 from mainspring.sdk.hooks import HookEvent, HookMatcher
 from mainspring.sdk.permissions import CanUseTool, PermissionMode
 from mainspring.sdk.stores import SessionStore
+from mainspring.sdk.typed_dicts import SandboxSettings, TaskBudget, ThinkingConfig
 
 if TYPE_CHECKING:
     from mainspring.providers.base import Provider

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import UsageError
-from mainspring.sdk.server import Object, SdkMcpServer, SdkMcpSession
+from mainspring.sdk.mcp_server import Object, SdkMcpServer, SdkMcpSession
 
 if TYPE_CHECKING:
-    from mainspring.sdk.foreign_server import ForeignServer
+    from mainspring.sdk.official_mcp_server import ForeignServer
 
 
 class SdkMcpServers:
@@ -34,7 +34,7 @@ class SdkMcpServers:
 
     async def _begun(self, name: str, message: Object) -> ForeignServer:
         """One that has ended is made anew for whoever greets it; others are told, as a new one would not know them."""
-        from mainspring.sdk.foreign_server import ForeignServer
+        from mainspring.sdk.official_mcp_server import ForeignServer
 
         known = self._foreign.get(name)
         if known is not None and (not known.over or message.get("method") != "initialize"):

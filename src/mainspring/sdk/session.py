@@ -25,9 +25,9 @@ from mainspring.sdk import hooks
 from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
 from mainspring.sdk.host import ProgramHost, own_copy
 from mainspring.sdk.mirror import StoreMirror
+from mainspring.sdk.option_mapping import make_environment, own_tools, session_options
 from mainspring.sdk.options import Options
 from mainspring.sdk.servers import SdkMcpServers
-from mainspring.sdk.wanted import make_environment, own_tools, session_options
 from mainspring.settings.home import home_folder, with_compatible_home
 from mainspring.stream_json.asides import never_begun
 from mainspring.stream_json.facts import about_us

@@ -3,7 +3,7 @@
 Names, parameters and results are those of `claude-agent-sdk`; where results differ, `test_sessions_differences.py` says
 why. A list reads the beginning and the end of each session that it shows, 64 KiB each, and of the others nothing.
 
-What changes a session is in `session_changes.py`, and sessions that are kept elsewhere in `store_sessions.py`.
+What changes a session is in `session_edits.py`, and sessions that are kept elsewhere in `store_sessions.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from mainspring.sdk.session_facts import SDKSessionInfo, info_in, modified_ms, window_of
+from mainspring.sdk.session_info import SDKSessionInfo, info_in, modified_ms, window_of
 from mainspring.sdk.transcripts import (
     SPOKEN,
     Entry,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import NamedTuple, cast
 
-from mainspring.sdk.session_changes import (
+from mainspring.sdk.session_edits import (
     ForkSessionResult,
     check_id,
     check_message_id,
@@ -18,7 +18,7 @@ from mainspring.sdk.session_changes import (
     timestamp_now,
     title_entry,
 )
-from mainspring.sdk.session_facts import FileEnds, SDKSessionInfo, info_in, info_of, make_file_ends, parse_moment
+from mainspring.sdk.session_info import FileEnds, SDKSessionInfo, info_in, info_of, make_file_ends, parse_moment
 from mainspring.sdk.sessions import find_sender, is_id, normalize_directory
 from mainspring.sdk.stores import (
     AGENT,

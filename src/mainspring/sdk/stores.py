@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, NotRequired, Protocol, Required, TypedDict, cast
 
-from mainspring.sdk.session_changes import check_id, session_not_found
-from mainspring.sdk.session_facts import note_prompt, parse_moment
+from mainspring.sdk.session_edits import check_id, session_not_found
+from mainspring.sdk.session_info import note_prompt, parse_moment
 from mainspring.sdk.sessions import (
     SUFFIX,
     about_agent,

@@ -29,7 +29,7 @@ TITLE = 200
 LONGEST_SHOWN = 2_000  # characters of one block
 
 # A name that somebody gave wins. Then what it began with: that is what one remembers a conversation by, and it stays.
-# The last prompt, which the Claude Agent SDK shows in its own lists (`sdk/session_facts.py`), only where the first one
+# The last prompt, which the Claude Agent SDK shows in its own lists (`sdk/session_info.py`), only where the first one
 # stands too far behind the beginning of the file.
 _NAMES = (b'"customTitle":"', b'"aiTitle":"')
 _HINTS = (b'"lastPrompt":"', b'"summary":"')

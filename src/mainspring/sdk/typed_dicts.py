@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 
-from mainspring.sdk.custom import McpSdkServerConfig
+from mainspring.sdk.tools import McpSdkServerConfig
 
 # --- options ----------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import msgspec
 
 from mainspring.core.errors import UsageError
 from mainspring.mcp.host_transport import as_object_or_none
-from mainspring.sdk.server import SdkMcpServer
+from mainspring.sdk.mcp_server import SdkMcpServer
 from mainspring.tools.schema import schema_of
 
 T = TypeVar("T")

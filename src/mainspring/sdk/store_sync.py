@@ -18,7 +18,7 @@ from mainspring.sdk.complaints import is_cancelled
 from mainspring.sdk.errors import ClaudeSDKError
 from mainspring.sdk.mirror import TEMPORARY
 from mainspring.sdk.options import Options
-from mainspring.sdk.session_changes import line_of
+from mainspring.sdk.session_edits import line_of
 from mainspring.sdk.stores import SessionStore, store_supports
 from mainspring.sessions.paths import folder_of
 

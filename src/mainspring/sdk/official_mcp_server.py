@@ -12,7 +12,7 @@ from mcp.types import JSONRPCMessage
 from pydantic import TypeAdapter
 
 from mainspring.engine.endings import end_all
-from mainspring.sdk.server import Object, unknown_method_error
+from mainspring.sdk.mcp_server import Object, unknown_method_error
 
 READ: TypeAdapter[Any] = TypeAdapter(JSONRPCMessage)  # one class in version 1 of the package, several in 2
 ROOM = 100  # messages that may wait, either way

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from mainspring.messages_api import format_timestamp
-from mainspring.sdk.session_facts import note_prompt
+from mainspring.sdk.session_info import note_prompt
 from mainspring.sdk.sessions import SUFFIX, SessionFile, entries_in, files_of, is_id, payload_of
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
 from mainspring.secrets.held import mask_secrets
