@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from mainspring.testing import Pause, call, says
-from mainspring.viewer.axis import render_axis
+from mainspring.viewer.text_view import render_axis
 from viewer.stage import ID, USAGE, Slow, looked, story, write
 
 

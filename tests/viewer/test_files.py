@@ -22,10 +22,10 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.paths import agent_file
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
-from mainspring.viewer.axis import render_axis
 from mainspring.viewer.details import get_span_details
 from mainspring.viewer.replay import StepReplay
 from mainspring.viewer.spans import SpanKind, SpanOutcome
+from mainspring.viewer.text_view import render_axis
 from mainspring.viewer.trace import Trace
 from viewer.stage import ENVELOPE, FULL, ID, OPTIONS, looked, of, story, write
 

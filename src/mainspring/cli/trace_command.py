@@ -79,7 +79,7 @@ def looked_at(file: str) -> Trace:
 
 
 def print_trace(made: Trace, _args: Namespace) -> int:
-    from mainspring.viewer.axis import render_axis
+    from mainspring.viewer.text_view import render_axis
 
     width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
     for line in render_axis(made, width):

@@ -13,9 +13,9 @@ from mainspring.sessions.records import (
     Record,
     StepsRecord,
 )
+from mainspring.viewer.journal_walk import WalkedBlock
 from mainspring.viewer.sheet import SpanIndex
 from mainspring.viewer.spans import WORDS, Span, SpanKind, SpanOutcome, label_call, make_label
-from mainspring.viewer.walk import WalkedBlock
 
 BEGAN = "when it began: it is drawn from the call to its result"
 

@@ -19,9 +19,9 @@ from mainspring.core.updates import Appended, Tombstone, Update
 from mainspring.sessions.paths import Place
 from mainspring.sessions.records import WithdrawnRecord
 from mainspring.text import strip_control_characters
+from mainspring.viewer.journal_walk import Told, WalkedCheckpoint, WalkedEvent, WalkedMessage, WalkedNote
 from mainspring.viewer.shortly import list_state_changes, shorten_top_value
 from mainspring.viewer.trace import JournalTail
-from mainspring.viewer.walk import Told, WalkedCheckpoint, WalkedEvent, WalkedMessage, WalkedNote
 
 SAME, FITS, DIFFERS, OPEN, UNKNOWN = "same", "fits", "differs", "open", "unknown"
 OF_THE_CORE = frozenset({Origin.RECOVERY, Origin.HOOK, Origin.BUDGET, Origin.ADVICE, Origin.INTERRUPTION})

@@ -15,9 +15,9 @@ from mainspring.core.money import Usage
 from mainspring.sessions.agents import meta_file
 from mainspring.sessions.paths import Place, agent_file, id_of, size_of
 from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, JournalReader
+from mainspring.viewer.journal_walk import JournalWalk, MessagesForgottenError, Told
 from mainspring.viewer.spans import WORDS, Span, SpanKind, SpanOutcome, TraceTotals, make_label
 from mainspring.viewer.tracer import Tracer
-from mainspring.viewer.walk import JournalWalk, MessagesForgottenError, Told
 
 BEGIN, END = "agent-", ".jsonl"
 AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # it becomes part of a file's name

@@ -27,9 +27,7 @@ from mainspring.core.state import State, Step
 from mainspring.sessions.records import ConfigRecord, Record, RetryRecord, WithdrawnRecord
 from mainspring.viewer.asides import SideSpans
 from mainspring.viewer.calls import CallSpans
-from mainspring.viewer.sheet import SpanIndex
-from mainspring.viewer.spans import CALLS, WORDS, Span, SpanKind, SpanOutcome, make_label
-from mainspring.viewer.walk import (
+from mainspring.viewer.journal_walk import (
     Told,
     WalkedBlock,
     WalkedCheckpoint,
@@ -38,6 +36,8 @@ from mainspring.viewer.walk import (
     WalkedNote,
     WalkedReset,
 )
+from mainspring.viewer.sheet import SpanIndex
+from mainspring.viewer.spans import CALLS, WORDS, Span, SpanKind, SpanOutcome, make_label
 
 FIRST_TOKEN = "when the first token came"
 ASKED = "when the model was asked"
