@@ -13,8 +13,8 @@ from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, Idle
-from mainspring.simulator.choosing import Choose
 from mainspring.simulator.replies import Reply
+from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.approval import Approval
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.stage import Serve, Stage, serving
-from mainspring.simulator.choosing import Choose
 from mainspring.simulator.replies import Reply
+from mainspring.simulator.scripts import Choose
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from cli.nursery import begun
-from mainspring.simulator.choosing import Choose
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply
+from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
 
 COMMAND = [sys.executable, "-m", "mainspring"]

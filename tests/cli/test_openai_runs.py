@@ -11,8 +11,8 @@ import pytest
 
 from cli.stage import Frame, Serve, Stage, frames
 from mainspring.core.money import Usage
-from mainspring.simulator.oddities import apply_oddities
 from mainspring.simulator.replies import Refuse, Say
+from mainspring.simulator.server_quirks import apply_oddities
 
 USAGE = Usage(input=100, output=10)
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "anthropic": "/v1/messages"}

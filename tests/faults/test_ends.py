@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from cli.stage import Serve, Stage, frames, serving
 
-from mainspring.simulator.choosing import Choose
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.scripts import Choose
 
 MEGABYTE = 1024 * 1024
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -31,10 +31,10 @@ from mainspring.providers.openai.openai_chat import OpenAIChat
 from mainspring.providers.openai.openai_responses import OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.simulator.faults import FaultPlan, PlannedFault
+from mainspring.simulator.protocol import MESSAGES
 from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import RawStream, Reply, ReplyStamp, Say, stream_events
 from mainspring.simulator.server import ModelServer
-from mainspring.simulator.speech import MESSAGES
 from mainspring.testing.clock import VirtualLoop, virtually
 
 EXACT = replace(PATIENCE[RetryProfile.FOREGROUND], jitter=0.0)

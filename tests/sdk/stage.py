@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from mainspring.sdk import AssistantMessage, Message, Options, TextBlock, ToolResultBlock, UserMessage, query
-from mainspring.simulator.choosing import Choose
 from mainspring.simulator.replies import Reply
+from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
 
 PATIENCE = 40  # seconds; only what hangs takes so long

@@ -7,7 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mainspring.simulator.choosing import (
+from mainspring.simulator.received import ReceivedRequest
+from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
+from mainspring.simulator.scripts import (
     NO_MORE,
     InOrder,
     PromptScript,
@@ -20,8 +22,6 @@ from mainspring.simulator.choosing import (
     read_script,
     replay_recording,
 )
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
 from simulator.bodies import Json, ask, assistant, call, mark, result, text, thought, user
 
 A, B, C = Say.of("a"), Say.of("b"), Say.of("c")
@@ -131,7 +131,7 @@ def test_another_conversation_is_not_answered(body: Json) -> None:
 
 
 def test_a_rule_by_name() -> None:
-    assert read_rule("mainspring.simulator.choosing:default_reply") is default_reply
+    assert read_rule("mainspring.simulator.scripts:default_reply") is default_reply
 
 
 def test_a_rule_that_there_is_not() -> None:

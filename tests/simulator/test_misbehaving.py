@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from mainspring.core.money import Usage
-from mainspring.simulator.choosing import PromptScript, choose_by_prompt
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.replies import RawStream, Refuse, Say
+from mainspring.simulator.scripts import PromptScript, choose_by_prompt
 from mainspring.simulator.server import ModelServer
 from simulator.bodies import Json, ask, assistant, call, mark, result, text, tool, user
 from simulator.client import assembled, connected

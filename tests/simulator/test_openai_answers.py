@@ -10,9 +10,9 @@ import pytest
 from mainspring.core.money import Usage
 from mainspring.simulator import openai_chat, openai_responses
 from mainspring.simulator.faults import FAULTS, KNOWN, NO_SUCH_TOOL, ODD, FaultScene, fault_fits, is_delivering_fault
-from mainspring.simulator.oddities import ODDITIES, apply_oddities, check_oddities
+from mainspring.simulator.protocol import MESSAGES, ApiDialect
 from mainspring.simulator.replies import RawStream, Refuse, Reply, ReplyStamp, Say
-from mainspring.simulator.speech import MESSAGES, ApiDialect
+from mainspring.simulator.server_quirks import ODDITIES, apply_oddities, check_oddities
 from simulator.bodies import Json, ask, assistant, call, thought, user
 from simulator.openai_bodies import chat, respond
 from simulator.openai_client import Chat, Response

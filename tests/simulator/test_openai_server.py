@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from mainspring.core.money import Usage
-from mainspring.simulator.choosing import (
+from mainspring.simulator.faults import FaultPlan, PlannedFault
+from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.scripts import (
     PromptScript,
     choose_by_prompt,
     encode_recording_line,
     read_recording,
     replay_recording,
 )
-from mainspring.simulator.faults import FaultPlan, PlannedFault
-from mainspring.simulator.replies import Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from simulator.bodies import Json, ask, assistant, call, result, tool, user
 from simulator.client import HEADERS, Head, assembled, connected, request_bytes

@@ -26,10 +26,10 @@ from mainspring.providers.openai.openai_chat import OpenAIChat
 from mainspring.providers.openai.openai_responses import OpenAIResponses
 from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI, ServerFeatures
 from mainspring.simulator.faults import FaultPlan, PlannedFault
-from mainspring.simulator.oddities import AS_TEXT, CHAT, ODDITIES, RESPONSES
 from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer
+from mainspring.simulator.server_quirks import AS_TEXT, CHAT, ODDITIES, RESPONSES
 from mainspring.tools.custom import tool
 
 Kind = type[OpenAI]

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from mainspring.simulator.connection import IncomingRequest
-from mainspring.simulator.oddities import CHAT, RESPONSES
 from mainspring.simulator.replies import Refuse
+from mainspring.simulator.server_quirks import CHAT, RESPONSES
 
 PATHS = re.compile(r"/openai/(?:(v1)/)?(?:deployments/([^/]+)/)?(chat/completions|responses|models)")
 VERSION = re.compile(r"\d{4}-\d{2}-\d{2}(-preview)?")

@@ -18,7 +18,10 @@ from typing import NoReturn
 import msgspec
 
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.simulator.choosing import (
+from mainspring.simulator.faults import FAULTS, FORM, ODD, Fault, FaultPlan, PlannedFault
+from mainspring.simulator.received import Json, ReceivedRequest
+from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, Say
+from mainspring.simulator.scripts import (
     Choose,
     default_reply,
     encode_recording_line,
@@ -27,11 +30,8 @@ from mainspring.simulator.choosing import (
     read_script,
     replay_recording,
 )
-from mainspring.simulator.faults import FAULTS, FORM, ODD, Fault, FaultPlan, PlannedFault
-from mainspring.simulator.oddities import check_oddities
-from mainspring.simulator.received import Json, ReceivedRequest
-from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer, ServedRequest
+from mainspring.simulator.server_quirks import check_oddities
 
 MISUSED = 2  # what argparse exits with
 

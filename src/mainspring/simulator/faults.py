@@ -9,8 +9,8 @@ A fault spoils the reply that would have come. One that finds no place in it (a 
 none) leaves it as it is, and is not used up. Which requests are hit depends on the conversation and the seed, never on
 who else talks to the server.
 
-Faults are made of the events of the Messages API; the speech of the request writes them down (`speech.py`). The manners
-of odd servers (`oddities.py`) can be planned like faults, and are in a table of their own.
+Faults are made of the events of the Messages API; the speech of the request writes them down (`protocol.py`). The
+manners of odd servers (`server_quirks.py`) can be planned like faults, and are in a table of their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from mainspring.simulator.oddities import ODDITIES, Oddity, apply_oddities
+from mainspring.simulator.protocol import MESSAGES, ApiDialect
 from mainspring.simulator.received import Json, ReceivedConversation
 from mainspring.simulator.replies import (
     RawStream,
@@ -36,7 +36,7 @@ from mainspring.simulator.replies import (
     stream_events,
     written_input,
 )
-from mainspring.simulator.speech import MESSAGES, ApiDialect
+from mainspring.simulator.server_quirks import ODDITIES, Oddity, apply_oddities
 
 STREAMED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 NO_SUCH_TOOL = "NoSuchTool"

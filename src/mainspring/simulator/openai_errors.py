@@ -11,9 +11,9 @@ from typing import NamedTuple
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from mainspring.simulator.protocol import RefusalResponse
 from mainspring.simulator.received import Json
 from mainspring.simulator.replies import Refuse
-from mainspring.simulator.speech import RefusalResponse
 from mainspring.simulator.violation import Violation
 
 # --- requests that are wrong ------------------------------------------------------------------------------

@@ -12,13 +12,13 @@ from typing import Any
 
 from msgspec.json import encode
 
-from mainspring.simulator.oddities import RESPONSES, get_spelling_oddities
 from mainspring.simulator.openai_chat import CREATED, spell_arguments, usage_to_chat
 from mainspring.simulator.openai_errors import error_of, make_openai_headers, make_openai_refusal, violation_to_error
 from mainspring.simulator.openai_responses_request import find_violations, to_messages
+from mainspring.simulator.protocol import ApiDialect
 from mainspring.simulator.received import Json
 from mainspring.simulator.replies import Refuse, ReplyStamp, Say, stream_events
-from mainspring.simulator.speech import ApiDialect
+from mainspring.simulator.server_quirks import RESPONSES, get_spelling_oddities
 
 CUT_SHORT = {
     "max_tokens": "max_output_tokens",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mainspring.simulator.forms import Check, is_list, is_object
+from mainspring.simulator.headers import content_type
 from mainspring.simulator.received import Json
-from mainspring.simulator.rules.headers import content_type
 from mainspring.simulator.validate import OF_FORM, decode_request_body
 from mainspring.simulator.violation import Violation
 

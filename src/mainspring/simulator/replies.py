@@ -34,7 +34,7 @@ class Say(Struct, frozen=True, tag="say", tag_field="reply"):
     stop_reason: str = ""
     usage: Usage | None = None  # None: as the server meters it, or the two figures above
     pace_ms: int = 0  # before each event
-    odd: tuple[str, ...] = ()  # manners of odd servers that it is written in: see `oddities.py`
+    odd: tuple[str, ...] = ()  # manners of odd servers that it is written in: see `server_quirks.py`
     cleared: tuple[int, int] | None = None  # results and tokens that the service left out; for who asked it to
 
     @classmethod

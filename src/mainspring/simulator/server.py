@@ -5,7 +5,7 @@
     assert server.violations == [] and len(server.requests) == 2
 
 Every request is judged by the rules of its protocol; one that breaks a rule is answered as the API would answer it, and
-uses up no reply. Replies come in order, or from `choose`, which sees the request (`choosing.py`). Then `faults` may
+uses up no reply. Replies come in order, or from `choose`, which sees the request (`scripts.py`). Then `faults` may
 spoil them.
 """
 
@@ -26,13 +26,13 @@ from mainspring.core.money import Usage, cost
 from mainspring.simulator.azure import asked_of
 from mainspring.simulator.binding import SignatureBinding
 from mainspring.simulator.cache import MeteredRequest, PromptCache, tokens_written
-from mainspring.simulator.choosing import Choose, InOrder
 from mainspring.simulator.connection import IncomingRequest, ServerConnection
 from mainspring.simulator.faults import FaultPlan, FaultScene, is_delivering_fault
-from mainspring.simulator.oddities import CHAT, apply_oddities, check_oddities
+from mainspring.simulator.protocol import COUNT, MESSAGES, NEIGHBOURS, ApiDialect
 from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, ReplyStamp, Say, stream_events
-from mainspring.simulator.speech import COUNT, MESSAGES, NEIGHBOURS, ApiDialect
+from mainspring.simulator.scripts import Choose, InOrder
+from mainspring.simulator.server_quirks import CHAT, apply_oddities, check_oddities
 from mainspring.simulator.speeches import SPEECHES
 from mainspring.simulator.violation import Violation
 
@@ -83,8 +83,8 @@ class ModelServer:
         """Without an `api_key` any will do. `alternate=False` lets neighbours of one role pass, as the API does.
 
         `metered` counts tokens and prompt caching where a reply does not say what it costs; `limit` is the longest
-        prompt that is taken, in tokens. `odd` names manners that every reply is written in (`oddities.py`), `models`
-        what `/v1/models` lists. `record` is handed each request and its reply, `tell` what came of each.
+        prompt that is taken, in tokens. `odd` names manners that every reply is written in (`server_quirks.py`),
+        `models` what `/v1/models` lists. `record` is handed each request and its reply, `tell` what came of each.
         """
         self.requests: list[ReceivedRequest] = []
         self.answers: list[ServedRequest] = []

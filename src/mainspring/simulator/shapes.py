@@ -1,6 +1,6 @@
 """The form of a request: which fields there are, of which type, and which must be there. Nothing about meaning.
 
-As documented for `POST /v1/messages`, read on 2026-11-15, without betas but for those that `rules/parameters.py` names.
+As documented for `POST /v1/messages`, read on 2026-11-15, without betas but for those that `parameters.py` names.
 Strict: what is not in these tables is not permitted, which is also what the API says of it.
 """
 
@@ -99,7 +99,7 @@ TOOL_RESULT = check_fields(
     {"type": str, "tool_use_id": str},
     {**MARK, "content": text_or(check_list(tagged_object(_IN_RESULT))), "is_error": bool},
 )
-# The mark has no place on thinking; `rules/caching.py` says so under a name of its own.
+# The mark has no place on thinking; `caching.py` says so under a name of its own.
 THINKING = check_fields({"type": str, "thinking": str, "signature": str}, {"cache_control": accept_anything})
 REDACTED_THINKING = check_fields({"type": str, "data": str}, {"cache_control": accept_anything})
 

@@ -5,8 +5,8 @@ The third of its changes, no documents in what an assistant says, we hold every 
 
 from __future__ import annotations
 
+from mainspring.simulator.parameters import Broken
 from mainspring.simulator.request import CheckedRequest
-from mainspring.simulator.rules.parameters import Broken
 
 NEWEST = "2026-10-21"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from mainspring.core.models import UNKNOWN
 from mainspring.simulator.manners import listed_model
+from mainspring.simulator.parameters import Broken
 from mainspring.simulator.request import CheckedRequest, PlacedBlock
-from mainspring.simulator.rules.parameters import Broken
 
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LARGEST_IMAGE = 10 * 1024 * 1024  # of base64, as the API counts; it was 5 MB until the spring of 2026

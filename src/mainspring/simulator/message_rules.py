@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from mainspring.simulator.parameters import Broken
 from mainspring.simulator.request import CheckedRequest, RequestTurn
-from mainspring.simulator.rules.parameters import Broken
 from mainspring.simulator.shapes import SERVER_RESULTS
 
 MOST_MESSAGES = 100_000

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from itertools import zip_longest
 
+from mainspring.simulator.parameters import Broken
 from mainspring.simulator.request import CheckedRequest, Json
-from mainspring.simulator.rules.parameters import Broken
 from mainspring.simulator.shapes import SERVER_RESULTS
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mainspring.simulator.parameters import Broken
 from mainspring.simulator.request import CheckedRequest
-from mainspring.simulator.rules.parameters import Broken
-from mainspring.simulator.rules.thinking import THOUGHTS
+from mainspring.simulator.thinking import THOUGHTS
 
 MOST_MARKS = 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mainspring.simulator.rules.parameters import Broken
+from mainspring.simulator.parameters import Broken
 
 VERSIONS = ("2026-10-21", "2023-06-01", "2023-01-01")
 _BETA = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mainspring.simulator.manners import strip_model_date_suffix
+from mainspring.simulator.parameters import Broken
 from mainspring.simulator.request import CheckedRequest, RequestTurn
-from mainspring.simulator.rules.parameters import Broken
 
 THOUGHTS = ("thinking", "redacted_thinking")
 LEAST_BUDGET = 1_024
