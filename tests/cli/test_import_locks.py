@@ -24,7 +24,7 @@ FINE = ("mainspring.core.", "mainspring.testing.", "mainspring.sdk.")  # no thre
 TWO_AT_ONCE = """
 import sys, threading, time
 from importlib.machinery import PathFinder
-import mainspring.cli.headless
+import mainspring.cli.print_mode
 from mainspring.engine.warming import preload_tool
 
 class Late:
@@ -112,7 +112,7 @@ def test_no_module_waits_for_one_that_waits_for_it() -> None:
 
 
 def test_the_packages_that_may_are_loaded_before_any_thread() -> None:
-    code = f"import sys, mainspring.cli.headless; sys.exit(any(name not in sys.modules for name in {BEFORE}))"
+    code = f"import sys, mainspring.cli.print_mode; sys.exit(any(name not in sys.modules for name in {BEFORE}))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from mainspring.cli.output import TerminalOutput
-from mainspring.cli.screen import PlainScreen
+from mainspring.cli.plain import PlainScreen
 from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.core.models import DEFAULT_MODEL

@@ -220,6 +220,8 @@ def test_a_watcher_that_fails_is_no_concern_of_the_hook() -> None:
 
 def test_nobody_who_does_not_ask_loads_it() -> None:
     """A session without hooks pays nothing for them."""
-    loaded = "import mainspring.cli.framed, sys; print([m for m in sys.modules if m.startswith('mainspring.hooks.')])"
+    loaded = (
+        "import mainspring.cli.stream_json, sys; print([m for m in sys.modules if m.startswith('mainspring.hooks.')])"
+    )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert "mainspring.hooks.seen" not in done.stdout

@@ -20,7 +20,7 @@ from mainspring.cli.repl.conversation import SessionController
 from mainspring.cli.repl.lines import ScrollbackLines
 from mainspring.cli.repl.shown import RunView
 from mainspring.cli.repl.status import StatusLine
-from mainspring.cli.talk import TerminalSession
+from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.messages import Origin, User
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

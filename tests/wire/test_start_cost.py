@@ -26,7 +26,7 @@ OURS = {
     "mainspring.agent": "config context model open_session options permissions prompt_expansion prompts results "
     "resume run_loop sandbox session session_parts settings slash_commands subagents updates "
     "usage wishes",
-    "mainspring.cli": "collector flags headless main signals stdin stdout telling terminal_output",
+    "mainspring.cli": "collector flags main print_mode signals stdin stdio stdout telling",
     "mainspring.context": "attachments environment folders memory project_files prompt sources values",
     "mainspring.core": "bound compaction config effects errors events history ladder limits messages models "
     "money moves oversize pairing reasons schedule state step updates value view",

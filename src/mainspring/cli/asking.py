@@ -12,7 +12,7 @@ from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet,
 from mainspring.agent.words import plural
 from mainspring.cli.flags import show_argument
 from mainspring.cli.output import TerminalOutput, TextStyle
-from mainspring.cli.typed import AT_ONCE, drop_typed_ahead, input_waits, take_typed_ahead
+from mainspring.cli.plain_input import AT_ONCE, drop_typed_ahead, input_waits, take_typed_ahead
 from mainspring.core.errors import DeclinedError
 from mainspring.text import strip_control_characters
 from mainspring.tools.approval import Approval

@@ -29,10 +29,10 @@ from mainspring.cli.asking import PlainHost
 from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.output import TerminalOutput, TextStyle, wants_colour
-from mainspring.cli.screen import PlainScreen
+from mainspring.cli.plain import PlainScreen
+from mainspring.cli.plain_input import TypedAhead, load_line_editing, read_typed_line
 from mainspring.cli.signals import Signals, do_nothing
-from mainspring.cli.talk import LineWriter, TerminalSession
-from mainspring.cli.typed import TypedAhead, load_line_editing, read_typed_line
+from mainspring.cli.terminal_session import LineWriter, TerminalSession
 from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Assistant, Message
 from mainspring.text import strip_control_characters

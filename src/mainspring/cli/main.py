@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import SUBCOMMANDS, Arguments, find_near_flag, parse_arguments
-from mainspring.cli.terminal_output import protect_terminal
+from mainspring.cli.stdio import protect_terminal
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def run_conversation(arguments: Arguments) -> int:
         if arguments.input_format == "stream-json":
             from mainspring.cli.pipe import serve as begin
         elif once:
-            from mainspring.cli.headless import run_print_mode as begin
+            from mainspring.cli.print_mode import run_print_mode as begin
         elif arguments.plain or not can_draw():
             from mainspring.cli.conversation import run_plain_conversation as begin
         else:

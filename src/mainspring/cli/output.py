@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 
-from mainspring.cli.terminal_output import write_own
+from mainspring.cli.stdio import write_own
 from mainspring.cli.wrap import LineWrap, NoWrap
 from mainspring.text import escape_controls
 

@@ -10,7 +10,7 @@ import os
 import signal
 
 from mainspring.cli.output import TextStyle
-from mainspring.cli.talk import LineWriter
+from mainspring.cli.terminal_session import LineWriter
 from mainspring.text import strip_control_characters
 
 

@@ -13,8 +13,8 @@ from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments
 from mainspring.cli.hearing import read_stdin_lines
 from mainspring.cli.signals import INTERRUPT, Signals
+from mainspring.cli.stdio import safe_bytes
 from mainspring.cli.stdout import StdoutWriter
-from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.errors import UsageError
 from mainspring.engine.session_deps import new_id
 from mainspring.settings.home import with_compatible_home

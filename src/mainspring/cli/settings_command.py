@@ -10,7 +10,7 @@ from mainspring.agent.broken_rules import broken_rules
 from mainspring.agent.config_checks import slips_in_matchers, slips_in_rules
 from mainspring.agent.options import StartError
 from mainspring.agent.settings import settings_of
-from mainspring.cli import trusting
+from mainspring.cli import trust as cli_trust
 from mainspring.cli.subcommands import Namespace
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.processes.paths import resolve_path
@@ -48,19 +48,19 @@ def trust(args: Namespace) -> int:
     try:
         if args.list:
             print(
-                "\n".join(trusted.list_trusted_folders(trusting.list_config_homes(os.environ)[0]))
+                "\n".join(trusted.list_trusted_folders(cli_trust.list_config_homes(os.environ)[0]))
                 or "no folder is trusted"
             )
         elif args.remove:
-            was = trusting.take_back(folder, os.environ)
+            was = cli_trust.take_back(folder, os.environ)
             print(f"'{trusted.real_folder(folder)}' is {'no longer' if was else 'not'} trusted")
         else:
-            place = trusting.trust_folder(folder, os.environ)
+            place = cli_trust.trust_folder(folder, os.environ)
             print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
     except OSError as error:
         if error.filename not in (None, ".") or error.strerror is None:
             raise StartError(str(error)) from None
-        home = trusting.list_config_homes(os.environ)[0]  # written from its descriptor, so the error does not name it
+        home = cli_trust.list_config_homes(os.environ)[0]  # written from its descriptor, so the error does not name it
         raise StartError(f"the list of trusted folders in '{home}' cannot be written: {error.strerror}") from None
     return 0
 

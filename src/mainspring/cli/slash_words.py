@@ -14,7 +14,7 @@ from mainspring.core.errors import ToolError
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 Does = Callable[["TerminalSession", str], Awaitable[str | None]]  # with what stands behind the word; a text is a prompt
 
@@ -73,7 +73,7 @@ def load_slash_command(word: str) -> Does:
 
 
 def waits_for_trust(word: str, talk: TerminalSession) -> bool:
-    from mainspring.cli.trusting import is_held_back  # few say a word that nobody knows
+    from mainspring.cli.trust import is_held_back  # few say a word that nobody knows
 
     return is_held_back(word, talk.world.around)
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import select
 
-from mainspring.cli.terminal_output import safe_bytes
+from mainspring.cli.stdio import safe_bytes
 
 CHUNK = 4_096  # POSIX: a pipe that is ready takes this much without a wait (PIPE_BUF on Linux)
 

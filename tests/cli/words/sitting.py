@@ -17,7 +17,7 @@ from mainspring.agent.updates import Notice, PromptBlocked, PromptExpanded, Prom
 from mainspring.cli.flags import parse_arguments
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash_words import run_slash_command
-from mainspring.cli.talk import TerminalSession
+from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.updates import Result
 from mainspring.core.view import Fold
 from mainspring.tools.approval import Approval

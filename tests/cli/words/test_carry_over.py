@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cli.stage import Serve
 from cli.words.sitting import Sitting, here, sat
-from mainspring.cli.talk import TerminalSession
+from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.engine.ledger import Ledger
 from mainspring.sessions.resume import load_session

@@ -9,7 +9,7 @@ import pytest
 
 from cli.stage import Serve, Stage
 from cli.words.sitting import Sitting, here, sat
-from mainspring.cli.talk import TerminalSession
+from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.messages import User
 from mainspring.sessions.listing import list_sessions_in
 from mainspring.sessions.resume import load_session

@@ -12,7 +12,7 @@ import pytest
 from cli.stage import Serve, Stage
 from cli.words.sitting import Sitting, here, sat
 from cli.words.test_conversations import id_of, sent
-from mainspring.cli import trusting
+from mainspring.cli import trust
 from mainspring.core.errors import UsageError
 from mainspring.settings.trust import is_trusted
 from mainspring.simulator.replies import Say
@@ -57,13 +57,13 @@ def test_what_waits_for_trust_is_known_by_its_sort_and_name(serve: Serve, monkey
     here(stage, monkeypatch)
 
     async def nothing(sitting: Sitting) -> None:
-        assert trusting.list_untrusted_content(sitting.talk) == []
+        assert trust.list_untrusted_content(sitting.talk) == []
 
     sat(nothing)
     bring(stage.folder)
 
     async def play(sitting: Sitting) -> None:
-        assert trusting.list_untrusted_content(sitting.talk) == HELD
+        assert trust.list_untrusted_content(sitting.talk) == HELD
 
     sat(play)
     (stage.folder / "AGENTS.md").symlink_to("../outside.md")
@@ -72,7 +72,7 @@ def test_what_waits_for_trust_is_known_by_its_sort_and_name(serve: Serve, monkey
     (stage.folder / ".mcp.json").write_text(json.dumps(odd))
 
     async def oddly(sitting: Sitting) -> None:
-        assert f"MCP servers (a[2J b, {'c' * 37}...)" in trusting.list_untrusted_content(sitting.talk)
+        assert f"MCP servers (a[2J b, {'c' * 37}...)" in trust.list_untrusted_content(sitting.talk)
 
     sat(oddly)
     (stage.folder / ".mcp.json").write_text("{")  # broken: trust would not help
@@ -80,14 +80,14 @@ def test_what_waits_for_trust_is_known_by_its_sort_and_name(serve: Serve, monkey
         (stage.folder / f".claude/commands/{number}.md").write_text("x")
 
     async def more(sitting: Sitting) -> None:
-        held = trusting.list_untrusted_content(sitting.talk)
+        held = trust.list_untrusted_content(sitting.talk)
         assert held[-2:] == ["commands (/0, /1, /2, /3, /4 and 4 more)", "memory files that lead out of it"]
         assert not any("MCP" in one for one in held)
 
     sat(more)
 
     async def of_the_user_alone(sitting: Sitting) -> None:
-        assert trusting.list_untrusted_content(sitting.talk) == []
+        assert trust.list_untrusted_content(sitting.talk) == []
 
     sat(of_the_user_alone, "--setting-sources", "user")
 
@@ -133,7 +133,7 @@ def test_trust_takes_effect_in_the_same_conversation_and_can_be_taken_back(
         assert (id_of(talk), talk.world.session.shared.ledger.account.spent) == (before, spent)
         assert [hook.event for hook in talk.config.settings.hooks] == ["UserPromptSubmit"]
         assert "critic" in talk.world.kinds
-        assert trusting.list_untrusted_content(talk) == []
+        assert trust.list_untrusted_content(talk) == []
 
         await sitting.asked("two")
         assert sent(stage) == ["one", "two", "from the hook"]
@@ -237,7 +237,7 @@ def test_a_list_that_cannot_be_written_changes_nothing(serve: Serve, monkeypatch
     stage = serve()
     here(stage, monkeypatch)
     with pytest.raises(UsageError):
-        trusting.trust_folder(str(stage.folder / "nowhere"), os.environ)
+        trust.trust_folder(str(stage.folder / "nowhere"), os.environ)
 
     async def play(sitting: Sitting) -> None:
         world = sitting.talk.world
@@ -263,7 +263,7 @@ def test_a_look_at_what_waits_does_nothing(serve: Serve, monkeypatch: pytest.Mon
     (stage.folder / ".claude/settings.json").write_text(json.dumps(settings))
 
     async def play(sitting: Sitting) -> None:
-        held = await asyncio.to_thread(trusting.list_untrusted_content, sitting.talk)
+        held = await asyncio.to_thread(trust.list_untrusted_content, sitting.talk)
         assert held[-1] == "commands (/review, /git:fix)"
         assert not (outside / "ran").exists()
 

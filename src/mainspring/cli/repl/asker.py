@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mainspring.agent.granting import ApprovalScopes
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
 from mainspring.cli.output import TextStyle
-from mainspring.cli.talk import LineWriter
+from mainspring.cli.terminal_session import LineWriter
 
 if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates

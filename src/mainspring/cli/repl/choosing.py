@@ -13,7 +13,7 @@ from mainspring.cli.repl.menus import Clock, Menu, MenuItem, MenuSelection
 from mainspring.cli.repl.page import ScrollPage, clean_for_drawing, one_line
 from mainspring.cli.repl.sheet import PageDialog
 from mainspring.cli.repl.stage import Screen
-from mainspring.cli.talk import TerminalSession
+from mainspring.cli.terminal_session import TerminalSession
 
 YES = "yes"
 

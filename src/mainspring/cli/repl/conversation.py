@@ -30,12 +30,12 @@ from mainspring.cli import slash_words
 from mainspring.cli.conversation import tell_of_mentions
 from mainspring.cli.output import TextStyle
 from mainspring.cli.own_commands import run_own
+from mainspring.cli.plain_input import LEAVE
 from mainspring.cli.repl.shown import RunView
 from mainspring.cli.repl.status import StatusLine
 from mainspring.cli.repl.waiting import PromptQueue
-from mainspring.cli.talk import TerminalSession
-from mainspring.cli.trusting import list_untrusted_content
-from mainspring.cli.typed import LEAVE
+from mainspring.cli.terminal_session import TerminalSession
+from mainspring.cli.trust import list_untrusted_content
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, Text
 from mainspring.core.updates import Injected, QuestionAsked, Result, Update

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mainspring.cli.repl.shown import RunView
     from mainspring.cli.repl.status import StatusLine
     from mainspring.cli.repl.status_command import StatusCommand
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 BEAT = 0.1  # seconds between two drawings while something is under way
 LONG = 10  # seconds: who waits longer than this may have looked away

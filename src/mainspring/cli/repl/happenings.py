@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from mainspring.agent.results import LOCAL
 from mainspring.agent.words import plural
+from mainspring.cli.plain import describe_freed_room
 from mainspring.cli.repl.live import format_elapsed
-from mainspring.cli.screen import describe_freed_room
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Transition, Trouble

@@ -12,7 +12,7 @@ from mainspring.cli.repl.completing import Completable, CompletionOption, Comple
 from mainspring.cli.repl.files_index import FilesIndex
 from mainspring.cli.repl.history import StoredHistory
 from mainspring.cli.repl.pasted import PastedTexts
-from mainspring.cli.talk import TerminalSession
+from mainspring.cli.terminal_session import TerminalSession
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.settings.home import home_folder, users_folder
 

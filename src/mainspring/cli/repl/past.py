@@ -23,7 +23,7 @@ from mainspring.core.messages import Text as Said
 
 if TYPE_CHECKING:
     from mainspring.cli.repl.drawing import Scrollback
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 MOST_PROMPTS = 3
 MOST_LINES = 80  # about two screens

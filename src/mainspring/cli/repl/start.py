@@ -22,7 +22,7 @@ from mainspring.cli.signals import HURRY, INTERRUPT, Signals, do_nothing
 
 if TYPE_CHECKING:
     from mainspring.cli.repl.helps import PromptHelpers
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # no marks around pastes, a cursor, no colour
 BREATH = 0.001  # seconds between two things that are loaded: keys are seen
@@ -82,7 +82,7 @@ class TerminalStart:
         from mainspring.agent.config import resolve_config
         from mainspring.agent.open_session import open_session
         from mainspring.cli.repl.asker import TerminalHost
-        from mainspring.cli.talk import TerminalSession
+        from mainspring.cli.terminal_session import TerminalSession
 
         await asyncio.sleep(BREATH)
         config = resolve_config(self._options, dict(os.environ))

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from mainspring.cli.talk import TerminalSession
+from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.invocation import HookCallError

@@ -21,7 +21,7 @@ from mainspring.cli.words.telling import (
 )
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
     from mainspring.context.agent_types import AgentType
     from mainspring.core.messages import Block
     from mainspring.engine.subagents import SubagentStatus

@@ -13,7 +13,7 @@ from mainspring.settings.values import HookSetting, ProblemKind, Settings
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 MOST_VALUES = 200  # of the settings
 

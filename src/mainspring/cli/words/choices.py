@@ -13,7 +13,7 @@ from mainspring.core.errors import UsageError
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
     from mainspring.permissions.rules import BrokenRule, PermissionRule
 
 SOURCES = {"flag": "command line", "session": "this session", "user": "your settings"}

@@ -18,7 +18,7 @@ from mainspring.core.view import view
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
     from mainspring.sessions.listing import SessionEntry
 
 MOST_SESSIONS = MOST_PROMPTS = 20

@@ -22,7 +22,7 @@ from mainspring.text import strip_control_characters
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
     from mainspring.core.messages import Block
     from mainspring.sessions.line_parser import JournalLine
 

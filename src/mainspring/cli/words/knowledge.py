@@ -16,7 +16,7 @@ from mainspring.cli.words.telling import clean_line, print_to_terminal, print_us
 from mainspring.context.memory import LEFT_OUT, MemoryFile
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
     from mainspring.context.folders import ConfigFolders
     from mainspring.context.memory import MemoryFiles
     from mainspring.context.sources import ContextSources

@@ -17,7 +17,7 @@ from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 HELP = """\
 /NAME [words]           A skill or a command of yours, or of a trusted project: they stand below

@@ -10,7 +10,7 @@ from mainspring.core.errors import MainspringError
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 NONE = (
     "This session has no MCP servers. docs/mcp.md says where to name them, 'mainspring mcp' tries those of this folder."

@@ -9,7 +9,7 @@ from mainspring.sessions.listing import SessionEntry, describe_session
 from mainspring.sessions.paths import size_of
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 
 def file_of(talk: TerminalSession) -> str:

@@ -11,7 +11,7 @@ from mainspring.secrets.redaction import redact
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 MOST_LISTED = 50  # rows of a list: more than fit on a screen
 LONGEST_ABOUT = 90  # columns of what is said of a thing

@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
-from mainspring.cli import trusting
+from mainspring.cli import trust as cli_trust
 from mainspring.cli.output import TextStyle
 from mainspring.cli.words.telling import print_to_terminal, print_usage
 from mainspring.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
 
 
 async def trust(talk: TerminalSession, words: str) -> None:
@@ -31,15 +31,15 @@ async def trust(talk: TerminalSession, words: str) -> None:
 
 
 async def trust_named_folder(talk: TerminalSession, folder: str) -> None:
-    held = await asyncio.to_thread(trusting.list_untrusted_content, talk)
-    trusting.trust_folder(folder, os.environ)
+    held = await asyncio.to_thread(cli_trust.list_untrusted_content, talk)
+    cli_trust.trust_folder(folder, os.environ)
     what = f"From now on these count: {', '.join(held)}." if held else "It brings nothing that waited for it."
     print_to_terminal(talk, f"'{folder}' is trusted. {what}", TextStyle.DIM)
     await begin_again(talk)
 
 
 async def take_back(talk: TerminalSession, folder: str) -> None:
-    trusting.take_back(folder, os.environ)
+    cli_trust.take_back(folder, os.environ)
     print_to_terminal(talk, f"'{folder}' is no longer trusted.", TextStyle.DIM)
     await begin_again(talk)
 

@@ -18,8 +18,8 @@ from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments
 from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.stdin import read_piped_prompt
+from mainspring.cli.stdio import safe_bytes
 from mainspring.cli.stdout import StdoutWriter
-from mainspring.cli.terminal_output import safe_bytes
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Retrying
 from mainspring.text import strip_control_characters
@@ -98,7 +98,7 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 def new_output(session: AgentSession, output_format: str, write: Write) -> Printed:
     if output_format == "text":
         return TextOutput(session, write)
-    from mainspring.cli.framed import make_json_output  # who asks for text does not pay for frames
+    from mainspring.cli.stream_json import make_json_output  # who asks for text does not pay for frames
 
     return make_json_output(session, output_format, write)
 

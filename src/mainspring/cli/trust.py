@@ -18,7 +18,7 @@ from mainspring.settings.values import ProblemKind
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.cli.talk import TerminalSession
+    from mainspring.cli.terminal_session import TerminalSession
     from mainspring.context.folders import ConfigFolders
     from mainspring.context.sources import ContextSources
     from mainspring.settings.values import Settings
