@@ -17,7 +17,7 @@ from peers import PYTHON, is_made
 
 from mainspring.agent.endpoints import endpoint_from_settings
 from mainspring.agent.routes import ways_out
-from mainspring.cli.offers import ask_model_servers, server_at
+from mainspring.cli.commands.offers import ask_model_servers, server_at
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History

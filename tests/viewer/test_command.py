@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from mainspring.agent.options import StartError
+from mainspring.cli.commands.trace import write_whole
 from mainspring.cli.subcommands import main
-from mainspring.cli.trace_command import write_whole
 from mainspring.sessions.paths import draft_of, folder_of
 from viewer.stage import ID, story
 

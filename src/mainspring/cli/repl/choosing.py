@@ -42,7 +42,7 @@ async def choose_session(talk: TerminalSession, stage: Screen) -> str | None:
 
 
 async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
-    from mainspring.cli.models_command import known_models
+    from mainspring.cli.commands.models import known_models
 
     known = known_models(talk.config.settings)
     return await ask_dialog(pickers.make_model_picker(known, talk.model.name, now=stage.attended), stage)

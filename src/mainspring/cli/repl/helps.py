@@ -65,7 +65,7 @@ def words_of(talk: TerminalSession) -> Iterable[Completable]:
 
 
 def list_model_options(talk: TerminalSession) -> Iterable[CompletionOption]:
-    from mainspring.cli.models_command import known_models
+    from mainspring.cli.commands.models import known_models
 
     known = known_models(talk.config.settings)
     return [

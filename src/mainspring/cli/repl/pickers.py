@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from mainspring.agent.words import plural
-from mainspring.cli.models_command import format_dollars
+from mainspring.cli.commands.models import format_dollars
+from mainspring.cli.commands.sessions_command import format_age
 from mainspring.cli.repl.menus import Clock, Menu, MenuItem, MenuSelection
 from mainspring.cli.repl.page import ScrollPage, clean_for_drawing, one_line
 from mainspring.cli.repl.sheet import PageDialog
-from mainspring.cli.sessions_command import format_age
 from mainspring.core.models import AS_OF, Model, same_model
 from mainspring.sessions.listing import MOST_LISTED, SessionEntry
 

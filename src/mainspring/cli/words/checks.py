@@ -20,8 +20,8 @@ MOST_VALUES = 200  # of the settings
 
 async def doctor(talk: TerminalSession, _: str) -> None:
     """One check after the other, each in a thread: some try the sandbox out, which takes seconds."""
-    from mainspring.cli.doctor import format_doctor_summary, format_finding, run_checks
-    from mainspring.cli.doctor_checks import CheckState, Finding
+    from mainspring.cli.commands.doctor import format_doctor_summary, format_finding, run_checks
+    from mainspring.cli.commands.doctor_checks import CheckState, Finding
 
     checks = iter(run_checks(talk.config.options))
     problems = 0

@@ -45,7 +45,7 @@ async def show_help(talk: TerminalSession, _: str) -> None:
 
 
 async def show_context(talk: TerminalSession, _: str) -> None:
-    from mainspring.cli.context_command import lines_of
+    from mainspring.cli.commands.sessions import lines_of
 
     session = talk.world.about.session_id
     try:

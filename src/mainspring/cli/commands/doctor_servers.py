@@ -22,7 +22,7 @@ from mainspring.agent.endpoints import (
 )
 from mainspring.agent.model import ways_out
 from mainspring.agent.options import StartError
-from mainspring.cli.doctor_checks import (
+from mainspring.cli.commands.doctor_checks import (
     CheckState,
     DoctorContext,
     Finding,
@@ -36,7 +36,7 @@ from mainspring.core.reasons import Trouble
 from mainspring.secrets.sources import find_key, headers_of
 
 if TYPE_CHECKING:
-    from mainspring.cli.offers import OfferedModels
+    from mainspring.cli.commands.offers import OfferedModels
     from mainspring.providers.http.client import Transport
 
 SECONDS = 20.0  # for the server to answer a small question
@@ -92,7 +92,7 @@ def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
 def check_online(here: DoctorContext) -> Iterator[Finding]:
     if is_asked_here(here):
         yield asyncio.run(check_anthropic(here))
-    from mainspring.cli.offers import ask_model_servers, server_at
+    from mainspring.cli.commands.offers import ask_model_servers, server_at
 
     found = [endpoint for endpoint in list_known_endpoints(here) if set_up(endpoint, here).state is CheckState.OK]
     servers = [server_at(endpoint, here.environ) for endpoint in found]

@@ -18,8 +18,8 @@ import msgspec
 
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.settings import settings_of
-from mainspring.cli.doctor_checks import CHECKS, CheckState, DoctorContext, Finding
-from mainspring.cli.doctor_servers import check_endpoints, check_online
+from mainspring.cli.commands.doctor_checks import CHECKS, CheckState, DoctorContext, Finding
+from mainspring.cli.commands.doctor_servers import check_endpoints, check_online
 from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.home import home_folder

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
 
-from mainspring.cli.demo_times import LABEL, DemoSpan, TurnTimer, format_timeline
+from mainspring.cli.commands.demo_times import LABEL, DemoSpan, TurnTimer, format_timeline
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.wrap import WIDTH
 from mainspring.core.messages import ToolCall, ToolResult

@@ -12,10 +12,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mainspring.cli.demo_screen import DemoScreen
-from mainspring.cli.demo_script import CONFIG, FILES, RUN_TESTS, TASK, make_demo_script
-from mainspring.cli.demo_tools import BYPASS, command_succeeds, demo_hands, demo_kit
-from mainspring.cli.interrupts import CtrlC
+from mainspring.cli.commands.demo_screen import DemoScreen
+from mainspring.cli.commands.demo_script import CONFIG, FILES, RUN_TESTS, TASK, make_demo_script
+from mainspring.cli.commands.demo_tools import BYPASS, command_succeeds, demo_hands, demo_kit
+from mainspring.cli.commands.interrupts import CtrlC
 from mainspring.cli.output import TerminalOutput, is_terminal, wants_colour
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.reasons import Terminal

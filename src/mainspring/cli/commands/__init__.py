@@ -1,0 +1,1 @@
+"""The subcommands, each loaded when it is called."""
