@@ -79,16 +79,16 @@ async def new_talk(config: ResolvedConfig, output: TerminalOutput, keyboard: Pla
 async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOutput) -> str:
     """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
     if said.startswith("!") and "\n" not in said:  # a paste is never run
-        from mainspring.cli.own_commands import run_own
+        from mainspring.cli.slash.own_commands import run_own
 
         await run_own(said[1:], output)
         return ""
     word, words = (*said.split(None, 1), "")[:2]
     if not word.startswith("/") or "/" in word[1:] or parse_compact_command(said) is not None:
         return said
-    from mainspring.cli import slash_words
+    from mainspring.cli.slash import table
 
-    return await slash_words.run_slash_command(word[1:], words.strip(), talk)
+    return await table.run_slash_command(word[1:], words.strip(), talk)
 
 
 def tell_of_mentions(update: PromptExpanded, output: LineWriter) -> None:

@@ -16,7 +16,7 @@ from mainspring.agent.open_session import open_session
 from mainspring.agent.updates import Notice, PromptBlocked, PromptExpanded, PromptReturned, RunBroken
 from mainspring.cli.flags import parse_arguments
 from mainspring.cli.output import TextStyle
-from mainspring.cli.slash_words import run_slash_command
+from mainspring.cli.slash.table import run_slash_command
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.updates import Result
 from mainspring.core.view import Fold

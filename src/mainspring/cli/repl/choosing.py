@@ -50,7 +50,7 @@ async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
 
 async def choose_prompt(talk: TerminalSession, stage: Screen) -> str | None:
     """Numbered from the end, as `/rewind` takes them. Empty: the word itself says why there is no way back."""
-    from mainspring.cli.words.conversations import list_user_prompts
+    from mainspring.cli.slash.session import list_user_prompts
 
     texts = [one.text for one in reversed(list_user_prompts(talk))]
     if not texts:

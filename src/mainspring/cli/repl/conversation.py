@@ -26,14 +26,14 @@ from mainspring.agent.updates import (
     SessionUpdate,
 )
 from mainspring.agent.wishes import parse_compact_command
-from mainspring.cli import slash_words
 from mainspring.cli.conversation import tell_of_mentions
 from mainspring.cli.output import TextStyle
-from mainspring.cli.own_commands import run_own
 from mainspring.cli.plain_input import LEAVE
 from mainspring.cli.repl.shown import RunView
 from mainspring.cli.repl.status import StatusLine
 from mainspring.cli.repl.waiting import PromptQueue
+from mainspring.cli.slash import table
+from mainspring.cli.slash.own_commands import run_own
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.cli.trust import list_untrusted_content
 from mainspring.core.errors import MainspringError
@@ -182,7 +182,7 @@ class SessionController:
         held: list[str] = await asyncio.to_thread(list_untrusted_content, self._talk)
         trusted = await self._stopped_by_somebody(self._place.trusts(held)) if held else False
         if trusted:
-            await slash_words.run_slash_command("trust", "", self._talk)
+            await table.run_slash_command("trust", "", self._talk)
 
     async def _something(self) -> None:
         """Somebody speaks or leaves, or the session has come to rest."""
@@ -233,7 +233,7 @@ class SessionController:
                 return ""
             words = chosen
         before = self._talk.world
-        meant = await slash_words.run_slash_command(word[1:], words.strip(), self._talk)
+        meant = await table.run_slash_command(word[1:], words.strip(), self._talk)
         if self._talk.world is not before:  # another conversation
             self._status.forget()
             self._shown.forget()

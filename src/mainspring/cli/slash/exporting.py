@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
-from mainspring.cli.words.stored import file_of, title_of
-from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about
+from mainspring.cli.slash.stored import file_of, title_of
+from mainspring.cli.slash.telling import clean_line, print_to_terminal, shorten_about
 from mainspring.core.messages import Assistant, Message, Origin, Text, ToolCall, User
 from mainspring.secrets.redaction import redact
 from mainspring.text import strip_control_characters

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mainspring.cli.output import TextStyle
-from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
+from mainspring.cli.slash.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import HookSetting, ProblemKind, Settings
 from mainspring.text import strip_control_characters

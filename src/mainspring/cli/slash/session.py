@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from mainspring.agent.options import StartError
 from mainspring.agent.words import truncate
 from mainspring.cli.output import TextStyle
-from mainspring.cli.words.stored import file_of, title_of
-from mainspring.cli.words.telling import clean_line, print_to_terminal, print_usage, shorten_about, tell_all
+from mainspring.cli.slash.stored import file_of, title_of
+from mainspring.cli.slash.telling import clean_line, print_to_terminal, print_usage, shorten_about, tell_all
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, Origin, User
 from mainspring.core.view import view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mainspring.cli.output import TextStyle
-from mainspring.cli.words.telling import clean_line, print_to_terminal, print_usage, tell_list
+from mainspring.cli.slash.telling import clean_line, print_to_terminal, print_usage, tell_list
 from mainspring.core.errors import MainspringError
 from mainspring.text import strip_control_characters
 

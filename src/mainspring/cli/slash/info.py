@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from mainspring.agent.words import truncate
 from mainspring.cli.output import TextStyle
-from mainspring.cli.words.knowledge import held_back
-from mainspring.cli.words.stored import file_of
-from mainspring.cli.words.telling import (
+from mainspring.cli.slash.settings import held_back
+from mainspring.cli.slash.stored import file_of
+from mainspring.cli.slash.telling import (
     LONGEST_ABOUT,
     clean_line,
     print_to_terminal,

@@ -12,8 +12,8 @@ from mainspring.agent.own_words import TERMINAL, names_at, words_at
 from mainspring.agent.slash_commands import list_other_commands
 from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
-from mainspring.cli.words.stored import file_of, title_of
-from mainspring.cli.words.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
+from mainspring.cli.slash.stored import file_of, title_of
+from mainspring.cli.slash.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def show_context(talk: TerminalSession, _: str) -> None:
 
 
 async def show_cost(talk: TerminalSession, _: str) -> None:
-    from mainspring.cli.cost import cost_lines, limit_lines
+    from mainspring.cli.slash.cost import cost_lines, limit_lines
 
     usage, account = talk.session.usage, talk.world.session.shared.ledger.account
     tell_all(talk, [*cost_lines(usage), *limit_lines(usage, account)])

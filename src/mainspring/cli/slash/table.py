@@ -27,16 +27,16 @@ DOES = {
     "model": ("choices", "model"),
     "permissions": ("choices", "permissions"),
     "add-dir": ("choices", "add_dir"),
-    "clear": ("conversations", "clear"),
-    "resume": ("conversations", "resume"),
-    "rename": ("conversations", "rename"),
-    "rewind": ("conversations", "rewind"),
+    "clear": ("session", "clear"),
+    "resume": ("session", "resume"),
+    "rename": ("session", "rename"),
+    "rewind": ("session", "rewind"),
     "export": ("exporting", "export"),
-    "memory": ("knowledge", "memory"),
-    "init": ("knowledge", "init"),
-    "skills": ("knowledge", "skills"),
-    "agents": ("at_work", "agents"),
-    "tasks": ("at_work", "tasks"),
+    "memory": ("settings", "memory"),
+    "init": ("settings", "init"),
+    "skills": ("settings", "skills"),
+    "agents": ("info", "agents"),
+    "tasks": ("info", "tasks"),
     "mcp": ("servers", "mcp"),
     "hooks": ("checks", "hooks"),
     "config": ("checks", "config"),
@@ -69,7 +69,7 @@ async def run_slash_command(word: str, words: str, talk: TerminalSession) -> str
 
 def load_slash_command(word: str) -> Does:
     file, name = DOES[word]
-    return cast("Does", getattr(import_module(f"mainspring.cli.words.{file}"), name))
+    return cast("Does", getattr(import_module(f"mainspring.cli.slash.{file}"), name))
 
 
 def waits_for_trust(word: str, talk: TerminalSession) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mainspring.agent.options import StartError
 from mainspring.cli import trust as cli_trust
 from mainspring.cli.output import TextStyle
-from mainspring.cli.words.telling import print_to_terminal, print_usage
+from mainspring.cli.slash.telling import print_to_terminal, print_usage
 from mainspring.core.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,1 +1,0 @@
-"""What the words with a slash do in a conversation, a file for each family. `cli/slash_words.py` has the table."""
