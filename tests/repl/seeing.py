@@ -8,8 +8,8 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import RenderableType
 
-from mainspring.cli.repl.paint import Painter
-from mainspring.cli.repl.shown import RunView
+from mainspring.cli.tui.paint import Painter
+from mainspring.cli.tui.run_view import RunView
 from mainspring.core.messages import Text, ToolCall, ToolResult, result
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage

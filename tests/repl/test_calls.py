@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring.agent.granting import deny_approval
-from mainspring.cli.repl.calls import make_call_title, summarize_refusal
+from mainspring.cli.tui.calls import make_call_title, summarize_refusal
 from mainspring.core.messages import ToolCall
 from mainspring.tools.approval import DENIED
 from repl.seeing import ROOT

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mainspring.agent.own_words import SlashCommand
-from mainspring.cli.repl.completing import (
+from mainspring.cli.tui.completion import (
     MOST,
     Candidate,
     CompletionOption,
@@ -20,7 +20,7 @@ from mainspring.cli.repl.completing import (
     format_mention,
     rank_matches,
 )
-from mainspring.cli.repl.files_index import build_path_index, is_typable
+from mainspring.cli.tui.files_index import build_path_index, is_typable
 from mainspring.context.includes import find_mentions
 from mainspring.context.slash import SlashEntry
 

@@ -16,11 +16,11 @@ from mainspring.agent.config import resolve_config
 from mainspring.agent.host import NoHost, Reach
 from mainspring.agent.open_session import open_session
 from mainspring.cli.flags import parse_arguments
-from mainspring.cli.repl.conversation import SessionController
-from mainspring.cli.repl.lines import ScrollbackLines
-from mainspring.cli.repl.shown import RunView
-from mainspring.cli.repl.status import StatusLine
 from mainspring.cli.terminal_session import TerminalSession
+from mainspring.cli.tui.lines import ScrollbackLines
+from mainspring.cli.tui.run_view import RunView
+from mainspring.cli.tui.session import SessionController
+from mainspring.cli.tui.status import StatusLine
 from mainspring.core.messages import Origin, User
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools.searching import without_ripgrep
 
-from mainspring.cli.repl.files_index import FRESH, FilesIndex, PathIndex, build_path_index, is_typable
+from mainspring.cli.tui.files_index import FRESH, FilesIndex, PathIndex, build_path_index, is_typable
 from mainspring.tools.base import Workspace
 from mainspring.tools.search_child import find_ripgrep
 
@@ -316,7 +316,7 @@ def test_closing_ends_the_child_and_nothing_begins_any_more(tmp_path: Path) -> N
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mainspring.cli.repl.files_index.SECONDS", 0.2)
+    monkeypatch.setattr("mainspring.cli.tui.files_index.SECONDS", 0.2)
     programs, folder = tmp_path / "programs", tmp_path / "project"
     programs.mkdir()
     folder.mkdir()

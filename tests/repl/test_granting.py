@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.agent.granting import READ
-from mainspring.cli.repl.asked_texts import PlanAnswer, make_plan_dialog
-from mainspring.cli.repl.choosing import make_trust_dialog
-from mainspring.cli.repl.permission import ApprovalScope, PermissionChoice, make_permission_dialog
-from mainspring.cli.repl.sheet import BURST, PageDialog
+from mainspring.cli.tui.asked_texts import PlanAnswer, make_plan_dialog
+from mainspring.cli.tui.choosing import make_trust_dialog
+from mainspring.cli.tui.dialog import BURST, PageDialog
+from mainspring.cli.tui.permission import ApprovalScope, PermissionChoice, make_permission_dialog
 from mainspring.permissions.policy import Mode
 from mainspring.tools.plan import format_plan_question
 from repl.hands import Clock, few, plain, press, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.repl.happenings import (
+from mainspring.cli.tui.notices import (
     LAYERS,
     TRANSITIONS,
     TROUBLES,

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.cli.repl.history import KEPT, LARGEST, LONGEST, NAME, StoredHistory
+from mainspring.cli.tui.history import KEPT, LARGEST, LONGEST, NAME, StoredHistory
 from mainspring.secrets.held import SecretScope, hold_secrets
 
 KEY = "sk-" + "a1b2" * 8  # as keys look; put together, so that no scanner takes it for one
@@ -187,7 +187,7 @@ def test_what_comes_out_of_the_file_is_harmless(home: Path, folder: Path) -> Non
 def test_all_comes_back_whatever_the_size_of_a_block(texts: list[str]) -> None:
     import tempfile
 
-    from mainspring.cli.repl import history
+    from mainspring.cli.tui import history
 
     kept = [text for text in dict.fromkeys(texts) if text.strip() and not text.startswith(" ")]
     with tempfile.TemporaryDirectory() as name:
@@ -248,7 +248,7 @@ def test_the_newest_hundred_of_a_folder_are_there_within_milliseconds(home: Path
 
 WRITER = """
 import sys
-from mainspring.cli.repl.history import StoredHistory
+from mainspring.cli.tui.history import StoredHistory
 home, folder, name, count = sys.argv[1:]
 past = StoredHistory(home, folder)
 past.trim()
@@ -315,7 +315,7 @@ def test_what_is_added_while_the_file_is_replaced_is_in_the_new_one(
         sleep(seconds)
 
     monkeypatch.setattr(time, "sleep", asleep)
-    monkeypatch.setattr("mainspring.cli.repl.history.PATIENCE", 60.0)
+    monkeypatch.setattr("mainspring.cli.tui.history.PATIENCE", 60.0)
     adding = threading.Thread(target=past_of(home, folder).add, args=("new",))
     adding.start()
     assert waits.wait(60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mainspring.cli.repl.keys import TABLE, TerminalKeyBindings, help_rows
+from mainspring.cli.tui.keys import TABLE, TerminalKeyBindings, help_rows
 
 PAGE = Path(__file__).parents[2] / "docs/terminal.md"
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from mainspring.agent.granting import READ
-from mainspring.cli.repl.menus import FreeTextChoice, Menu, MenuHeights, MenuItem, MenuSelection
-from mainspring.cli.repl.page import ScrollPage, clean_for_drawing
-from mainspring.cli.repl.sheet import BURST, OF_A_RUN, PageDialog, render_key_hints, share_height
+from mainspring.cli.tui.dialog import BURST, OF_A_RUN, PageDialog, render_key_hints, share_height
+from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing
+from mainspring.cli.tui.menu import FreeTextChoice, Menu, MenuHeights, MenuItem, MenuSelection
 from repl.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words
 
 ABC = (MenuItem("Ant"), MenuItem("Bee"), MenuItem("Cat"))

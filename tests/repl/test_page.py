@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.repl.page import (
+from mainspring.cli.tui.layout import (
     ScrollPage,
     clean_for_drawing,
     clip_text,

@@ -12,7 +12,7 @@ from cli.words.sitting import here, seated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.repl.past import MOST_LINES, put_past, render_past
+from mainspring.cli.tui.history_view import MOST_LINES, put_past, render_past
 from mainspring.core.messages import Assistant, Message, Origin, Stop, Text, ToolCall, result, user
 from mainspring.simulator.replies import Say
 from repl.hands import few, widths, words

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from mainspring.agent.granting import ApprovalScopes
 from mainspring.agent.permission_updates import PermissionUpdates
-from mainspring.cli.repl.diffs import render_proposed_change
-from mainspring.cli.repl.permission import (
+from mainspring.cli.tui.dialog import BURST
+from mainspring.cli.tui.permission import (
     ApprovalScope,
     PermissionChoice,
     apply_permission_choice,
     make_permission_dialog,
 )
-from mainspring.cli.repl.sheet import BURST
+from mainspring.cli.tui.permission_dialog import render_proposed_change
 from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import EngineSession

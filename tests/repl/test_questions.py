@@ -15,11 +15,11 @@ from mainspring.agent.approvals import HostQuestions
 from mainspring.agent.granting import ApprovalScopes, deny_approval
 from mainspring.agent.host import NoHost
 from mainspring.agent.permission_updates import PermissionUpdates
-from mainspring.cli.repl.asked_texts import make_text_dialog
-from mainspring.cli.repl.forms import QuestionForm, answer_for_choice
-from mainspring.cli.repl.menus import MenuSelection
-from mainspring.cli.repl.questions import QuestionContext, QuestionQueue
-from mainspring.cli.repl.sheet import Dialog
+from mainspring.cli.tui.asked_texts import make_text_dialog
+from mainspring.cli.tui.dialog import Dialog
+from mainspring.cli.tui.forms import QuestionForm, answer_for_choice
+from mainspring.cli.tui.host import QuestionContext, QuestionQueue
+from mainspring.cli.tui.menu import MenuSelection
 from mainspring.core.config import Config
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import ToolCall

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.cli.repl.prose import MarkdownText, lines_of
-from mainspring.cli.repl.streaming import LONGEST, MOST_LINES, MarkdownStream, SettledText
+from mainspring.cli.tui.markdown import MarkdownText, lines_of
+from mainspring.cli.tui.streaming_text import LONGEST, MOST_LINES, MarkdownStream, SettledText
 
 EXAMPLES = min(100, settings().max_examples) if settings().derandomize else settings().max_examples  # each takes 10 ms
 

@@ -117,7 +117,7 @@ def run_conversation(arguments: Arguments) -> int:
         elif arguments.plain or not can_draw():
             from mainspring.cli.conversation import run_plain_conversation as begin
         else:
-            from mainspring.cli.repl.start import run_terminal as begin
+            from mainspring.cli.tui.start import run_terminal as begin
     try:
         return begin(arguments)
     except UsageError as error:  # an address or a proxy in the environment that is none

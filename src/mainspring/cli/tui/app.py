@@ -1,0 +1,378 @@
+"""Where somebody sits: the stage, the input, the keys and the last line, put together. A key becomes what it asks for.
+
+Nothing here needs the session, or rich: the first prompt stands there before they are loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import termios
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+from prompt_toolkit.application import in_terminal
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input
+from prompt_toolkit.output import Output
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from mainspring.cli.output import wants_colour
+from mainspring.cli.signals import DOUBLE
+from mainspring.cli.tui.editor import Editor
+from mainspring.cli.tui.keys import TerminalKeyBindings, help_rows
+from mainspring.cli.tui.late import LateCompleter, LateHistory
+from mainspring.cli.tui.screen import Screen
+from mainspring.text import strip_control_characters
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from mainspring.cli.terminal_session import TerminalSession
+    from mainspring.cli.tui.drawing import Scrollback
+    from mainspring.cli.tui.input_help import PromptHelpers
+    from mainspring.cli.tui.run_view import RunView
+    from mainspring.cli.tui.session import SessionController
+    from mainspring.cli.tui.status import StatusLine
+    from mainspring.cli.tui.status_command import StatusCommand
+
+BEAT = 0.1  # seconds between two drawings while something is under way
+LONG = 10  # seconds: who waits longer than this may have looked away
+AGAIN = "Ctrl-C again leaves"
+COLUMN = 28  # of what a key does
+
+
+def this_terminal() -> Output:
+    """Where the cursor stands is not asked for: some terminals do not answer, and we need not know."""
+
+    def size() -> Size:
+        try:
+            columns, rows = os.get_terminal_size(1)
+        except OSError:  # it is gone
+            columns, rows = 0, 0
+        return Size(rows=rows or 24, columns=columns or 80)
+
+    return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
+
+
+class LoadedTerminal(NamedTuple):
+    """What there is when all is loaded."""
+
+    talk: TerminalSession
+    helps: PromptHelpers
+    conversation: SessionController
+    shown: RunView
+    status: StatusLine
+    own_status: StatusCommand | None
+
+
+class TerminalApp:
+    def __init__(self, *, input: Input | None = None, output: Output | None = None) -> None:
+        self.drawn = asyncio.Event()  # the first prompt stands there
+        self._sat: LoadedTerminal | None = None  # comes after the first prompt,
+        self._early: list[str] = []  # and what was said before is kept for it
+        self._suggested = ""  # what may be said next
+        self._completer, self._history = LateCompleter(), LateHistory()
+        self._editor = Editor(self._completer, self._history, lambda: self._suggested)
+        self._changing = asyncio.Lock()
+        self._helping, self._remarked = False, ""
+        self._stopped = -DOUBLE  # when Ctrl-C found nothing to stop
+        self._raw: list[Any] | None = None  # how the terminal is while it is ours
+        self.is_away = False  # it is given to a program of the user's own
+        self._suspended = False  # by Ctrl-Z
+        self._over = False  # the terminal is not drawn any more
+        output = output or this_terminal()
+        bindings = TerminalKeyBindings(self._editor, self).made
+        self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
+        self.stage.app.after_render += self._is_drawn
+
+    def begin(  # all that there is
+        self,
+        talk: TerminalSession,
+        helps: PromptHelpers,
+        conversation: SessionController,
+        shown: RunView,
+        status: StatusLine,
+    ) -> None:
+        own_status: StatusCommand | None = None
+        if command := talk.config.settings.status_line:
+            from mainspring.cli.tui.status_command import StatusCommand  # few have one
+
+            own_status = StatusCommand(talk, command, self.stage.redraw)
+            own_status.ask()
+        self._sat = LoadedTerminal(talk, helps, conversation, shown, status, own_status)
+        self._completer.inner = helps.completer
+        self._history.begin(helps.history)
+        self.stage.above = (shown, conversation.waiting, self)
+        self.stage.redraw()
+
+    @property
+    def paper(self) -> Scrollback | None:
+        """Where lines go; None: nothing is drawn any more."""
+        return None if self._over else self.stage
+
+    @property
+    def shown(self) -> RunView | None:
+        """What stands last on it, when all is loaded."""
+        return self._sat.shown if self._sat is not None else None
+
+    def interrupt(self) -> bool:
+        """Whether there was anything to interrupt."""
+        return self._sat is not None and self._sat.conversation.interrupt()
+
+    def say_early(self) -> None:
+        """What was typed before all was loaded."""
+        for text in self._early:
+            self._say(text)
+
+    async def run(self) -> None:
+        """Until `end`, or until the terminal is gone."""
+        beat = asyncio.ensure_future(self._beat())
+        try:
+            with suppress(EOFError):
+                await self.stage.app.run_async(handle_sigint=False, set_exception_handler=False)
+        finally:
+            self._over = True
+            beat.cancel()
+            if self._sat is not None and self._sat.own_status is not None:
+                self._sat.own_status.close()
+
+    def _is_drawn(self, _: object) -> None:
+        if not self.drawn.is_set():
+            self.drawn.set()
+            with suppress(termios.error):
+                self._raw = termios.tcgetattr(0)
+
+    def end(self) -> None:
+        if self.stage.app.is_running and not self.stage.app.is_done:
+            self.stage.app.exit()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            if self._sat is not None and self._sat.conversation.is_busy:
+                self.stage.redraw()
+
+    def take_terminal_again(self) -> None:
+        """Somebody else has had it: a shell, while we were stopped. Not if it is a program's of the user's own, or if
+        prompt-toolkit has stopped us, and puts it right itself."""
+        if self._raw is not None and not self.is_away and not self._suspended:
+            with suppress(termios.error):
+                termios.tcsetattr(0, termios.TCSANOW, self._raw)
+            self.stage.app.renderer.reset()
+            self.stage.redraw()
+        self._suspended = False
+
+    # --- what is drawn ----------------------------------------------------------------------------------------------
+
+    def _footer(self) -> StyleAndTextTuples:
+        if self._sat is None:
+            return []
+        talk, own_status = self._sat.talk, self._sat.own_status
+        away = talk.world.agents.away
+        waits = f"{away} in the background" if away else ""
+        if self._sat.conversation.waits_for_a_word:
+            waits = "Enter sends what waits, Up takes it back"
+        own = own_status.text if own_status is not None else ""
+        mode = talk.world.session.shared.policy.mode
+        width = self.stage.size.columns
+        return self._sat.status.line(width, mode, talk.model, waits, remark=self._remarked, own=own)
+
+    def suggest(self, words: str) -> None:
+        """What begins like a command is not taken: only the person starts one."""
+        self._suggested = "" if words.lstrip().startswith(("/", "!")) else strip_control_characters(words)
+        self.stage.redraw()
+
+    def draw(self, width: int, height: int) -> Sequence[Text]:
+        if not self._helping:
+            return ()
+        from rich.text import Text
+
+        rows = [f"  {shown:<{COLUMN}}{about}" for shown, about in help_rows()]
+        lines = [Text(row, "note") for row in rows[:height]]
+        for line in lines:
+            line.truncate(width, overflow="ellipsis")
+        return lines
+
+    # --- what keys ask for ------------------------------------------------------------------------------------------
+
+    def send(self) -> None:
+        text = self._editor.take()
+        self._helping, self._suggested = False, ""
+        if not text.strip():
+            if self._sat is not None:
+                self._sat.conversation.go_on()
+            return
+        if self._sat is None:
+            self._early.append(text)
+            return
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        assert self._sat is not None  # all is loaded
+        self._history.append_string(text)
+        self._sat.conversation.say(self._sat.helps.pastes.expand(text))
+
+    def stop(self) -> None:
+        now = time.monotonic()
+        if self.interrupt():
+            return
+        if self._editor.buffer.text:
+            self._editor.clear()
+        elif now - self._stopped < DOUBLE:
+            self.leave()
+        else:
+            self._stopped = now
+            self._remark(AGAIN)
+
+    def _remark(self, words: str) -> None:
+        """For a moment."""
+        self._remarked = words
+        asyncio.get_running_loop().call_later(DOUBLE, self._forget_remark)
+
+    def _forget_remark(self) -> None:
+        self._remarked = ""
+        self.stage.redraw()
+
+    def escape(self) -> None:
+        self._helping = False
+        if self._sat is not None:
+            self._sat.conversation.interrupt()
+
+    def leave(self) -> None:
+        if self._sat is not None:
+            self._sat.conversation.leave()
+        else:
+            self.end()
+
+    def next_mode(self) -> None:
+        if self._sat is not None:
+            self._sat.talk.beside(self._change_mode(self._sat.talk))
+
+    async def _change_mode(self, talk: TerminalSession) -> None:
+        """One after the other: each goes on from what the one before has chosen."""
+        from mainspring.cli.tui.status import next_mode
+
+        async with self._changing:
+            session = talk.world.session
+            await session.change(replace(session.shared.policy, mode=next_mode(session.shared.policy.mode)))
+        self.rests(0)
+        self.stage.redraw()
+
+    def unfold(self) -> None:
+        if self._sat is not None and not self._sat.shown.unfold():
+            self._remark("nothing more to unfold")
+
+    def toggle_tasks(self) -> None:
+        if self._sat is not None:
+            self._sat.shown.tasks_shown = not self._sat.shown.tasks_shown
+
+    def toggle_help(self) -> None:
+        self._helping = not self._helping
+
+    def edit(self) -> None:
+        self.is_away = True
+        self._editor.buffer.open_in_editor().add_done_callback(self._is_back)
+
+    def _is_back(self, _: object) -> None:
+        self.is_away = False
+
+    def suspend(self) -> None:
+        self._suspended = True
+        self.stage.app.suspend_to_background()
+
+    def take_back(self) -> bool:
+        if self._sat is None or not self._sat.conversation.waiting:
+            return False
+        self._sat.talk.beside(self._take_back(self._sat.conversation))
+        return True
+
+    async def _take_back(self, conversation: SessionController) -> None:
+        if text := await conversation.waiting.take_back():
+            self.draft(text)
+
+    def complete(self) -> None:
+        if self._suggested and not self._editor.buffer.text:
+            self._editor.put(self._suggested)
+        else:
+            self._editor.take_completion()
+
+    def paste(self, text: str) -> None:
+        document = self._editor.buffer.document
+        if self._sat is not None:
+            text = self._sat.helps.pastes.put(text, document.text_before_cursor, document.text_after_cursor)
+        self._editor.buffer.insert_text(text)
+
+    def erase(self) -> None:
+        buffer = self._editor.buffer
+        at = buffer.cursor_position
+        buffer.delete_before_cursor(self._sat.helps.pastes.before(buffer.text, at) if self._sat is not None else 1)
+
+    def erase_next(self) -> None:
+        buffer = self._editor.buffer
+        at = buffer.cursor_position
+        buffer.delete(self._sat.helps.pastes.after(buffer.text, at) if self._sat is not None else 1)
+
+    # --- what a conversation asks for -------------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        from mainspring.cli.tui.spoken import render_markdown
+
+        self.stage.put(*render_markdown(text))
+
+    def rests(self, seconds: float) -> None:
+        if self._sat is not None and self._sat.own_status is not None:
+            self._sat.own_status.ask()
+        if seconds > LONG:
+            self.ring()
+
+    def draft(self, text: str) -> None:
+        """Before what was typed meanwhile."""
+        typed = self._editor.buffer.text
+        self._editor.put(f"{text}\n{typed}" if typed else text)
+        self.stage.redraw()
+
+    def ring(self) -> None:
+        if self._sat is not None and self._sat.talk.config.settings.rings:
+            self.stage.app.output.bell()
+
+    def redraw(self) -> None:
+        self.stage.redraw()
+
+    @asynccontextmanager
+    async def given_away(self) -> AsyncGenerator[None]:
+        await self.stage.settled()
+        async with in_terminal():
+            self.is_away = True
+            try:
+                yield
+            finally:
+                self.is_away = False
+
+    def show_past(self) -> None:
+        from mainspring.cli.tui.history_view import put_past
+
+        assert self._sat is not None  # it is the conversation that asks
+        put_past(self.stage, self._sat.talk)
+
+    async def trusts(self, held: list[str]) -> bool:
+        from mainspring.cli.tui.choosing import ask_for_trust
+
+        assert self._sat is not None
+        return await ask_for_trust(held, self._sat.talk.config.cwd, self.stage)
+
+    def chooses(self, word: str) -> bool:
+        from mainspring.cli.tui.choosing import CHOICES
+
+        return word in CHOICES
+
+    async def choose(self, word: str) -> str | None:
+        from mainspring.cli.tui.choosing import CHOICES
+
+        assert self._sat is not None  # it is the conversation that asks
+        return await CHOICES[word](self._sat.talk, self.stage)

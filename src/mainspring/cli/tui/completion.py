@@ -1,0 +1,236 @@
+"""What may be meant by what stands before the cursor: words with a slash, what follows them, and paths.
+
+    /mo          a word of ours, a skill, a command, a prompt of a server: only at the very beginning
+    /model op    what may follow that word: whoever knows says so (`CompletionSources.behind`)
+    @src/ma      a path of the project, by its letters; '@./', '@../', '@~/' and '@/' list that folder instead
+    !cat src/m   a path as a shell takes it
+
+Nothing here waits, but listing a folder may take as long as its disk: it is meant for a thread (`adapters.py`).
+"""
+
+# ruff: noqa: PTH118  # names are plain strings here: what was typed stays as it was
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from mainspring.cli.tui.files_index import PathIndex, is_typable
+from mainspring.context.includes import find_mentions
+from mainspring.core.value import Bundle
+from mainspring.settings.home import expand_tilde
+from mainspring.text import strip_control_characters
+
+MOST = 20  # offered
+MOST_ASKED = 200  # paths that the rules are asked about for these
+MOST_LISTED = 10_000  # entries of a folder that are looked at
+LONGEST = 4_096  # characters before the cursor that a path may have, as on Linux
+LONGEST_SHOWN = 300  # characters; whoever draws it cuts it to its columns
+
+_MENTION = re.compile(
+    r'(?:(?<=[\s(])|\A)@(?:"([^"\n]*)|(?!")((?:\\ |[^\s`\\])*))\Z'
+)  # as `context/includes.py` reads it
+_SHELL_WORD = re.compile(r"""(?:(?<=\s)|\A)((?:\\.|[^\s\\'"`$|&;<>()*?!])*)\Z""")
+_SHELL_ODD = re.compile(r"[^\w./~+,:@%=-]", re.ASCII)
+_ARGUMENT = re.compile(r"/(\S+)\s+(.*)\Z", re.DOTALL)
+_BY_FOLDER = ("./", "../", "~/", "/")  # begin a path that is no path of the index
+
+
+class Candidate(Bundle):
+    text: str  # takes the place of what was typed
+    start: int  # from where on, in the text before the cursor
+    shown: str  # in the menu; harmless, as is `about`
+    about: str = ""
+
+
+class CompletionOption(Bundle):
+    """Something that may follow a word."""
+
+    name: str
+    about: str = ""
+
+
+class Completable(Protocol):
+    """`agent/own_words.Word` and `context/slash.Entry` are both."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def hint(self) -> str: ...
+
+
+class CompletionSources(Bundle):
+    """Whom to ask. Each is asked when it is needed, and says what is so then."""
+
+    words: Callable[[], Iterable[Completable]]  # the ones that matter most first
+    paths: Callable[[], PathIndex]
+    may_read: Callable[[str], bool]  # for an absolute path
+    behind: Mapping[str, Callable[[], Iterable[CompletionOption]]]  # by the word: 'model', 'resume'; asked at each key
+    cwd: str
+    home: str = ""  # what '~' stands for; empty: nothing
+
+
+def find_candidates(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
+    """The best first. Empty: there is nothing to say."""
+    if before.startswith("/") and (found := _of_slash(before, known)):
+        return found
+    if before.startswith("!"):
+        return _of_shell(before, known)
+    return _of_mention(before, known)
+
+
+# --- words with a slash ---------------------------------------------------------------------------------------------
+
+
+def _of_slash(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
+    said = _ARGUMENT.match(before)
+    if said is not None:
+        return _of_argument(said, known)
+    if any(map(str.isspace, before)):
+        return ()
+    words = [word for word in known.words() if is_typable(word.name)]
+    found = islice(rank_matches(before[1:], words, lambda word: (word.name,)), MOST)
+    return tuple([_word(word) for word in found])
+
+
+def _word(word: Completable) -> Candidate:
+    """A blank behind it if more may follow."""
+    shown = f"/{word.name} {word.hint}".rstrip()
+    return Candidate(f"/{word.name}{' ' if word.hint else ''}", 0, _line(shown), _line(word.about))
+
+
+def _of_argument(said: re.Match[str], known: CompletionSources) -> tuple[Candidate, ...]:
+    ask = known.behind.get(said[1])
+    if ask is None:
+        return ()
+    choices = [choice for choice in ask() if is_typable(choice.name)]
+    found = islice(rank_matches(said[2], choices, lambda choice: (choice.name, choice.about)), MOST)
+    return tuple([Candidate(one.name, said.start(2), _line(one.name), _line(one.about)) for one in found])
+
+
+def _line(text: str) -> str:
+    """On one line, without what a terminal obeys."""
+    return strip_control_characters(" ".join(text[: 2 * LONGEST_SHOWN].split()))[:LONGEST_SHOWN]
+
+
+# --- ranking of what is little ----------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+def rank_matches(query: str, among: Iterable[T], texts: Callable[[T], Iterable[str]]) -> list[T]:
+    """Those that fit, the best first; of equal ones, the first first. Large lists are in `files_index.Paths`."""
+    low = query.lower()
+    ranks = [(min([_rank(low, text.lower()) for text in texts(one)]), one) for one in among]
+    return [one for rank, one in sorted(ranks, key=lambda pair: pair[0]) if rank < NO_FIT]
+
+
+NO_FIT = 5
+
+
+def _rank(query: str, text: str) -> int:
+    if text == query:
+        return 0
+    if text.startswith(query):
+        return 1
+    at = text.find(query)
+    if at > 0:
+        begins = any(not text[place - 1].isalnum() for place in _places(query, text, at))
+        return 2 if begins else 3
+    rest = iter(text)
+    return 4 if all(letter in rest for letter in query) else NO_FIT
+
+
+def _places(part: str, text: str, at: int) -> Iterator[int]:
+    while at > 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+# --- paths ------------------------------------------------------------------------------------------------------------
+
+
+def _of_mention(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
+    line = before[max(before.rfind("\n") + 1, len(before) - LONGEST) :]
+    said = _MENTION.search(line)
+    if said is None:
+        return ()
+    quoted, plain = said.groups()
+    query = quoted if quoted is not None else plain.replace("\\ ", " ")
+    start = len(before) - (len(line) - said.start())
+    found = (path for path in _paths(query, known) if path != query or not path.endswith("/"))
+    made = ((path, format_mention(path)) for path in found)
+    return tuple([Candidate(text, start, path) for path, text in islice(made, MOST) if text])
+
+
+def _paths(query: str, known: CompletionSources) -> Iterator[str]:
+    """Those that may be read."""
+    if query in ("..", "~"):
+        yield f"{query}/"
+        return
+    ranked = list_folder_entries(query, known) if query.startswith(_BY_FOLDER) else _of_project(query, known)
+    for path in islice(ranked, MOST_ASKED):
+        if known.may_read(_absolute(path, known).rstrip("/") or "/"):
+            yield path
+
+
+def _of_project(query: str, known: CompletionSources) -> Iterator[str]:
+    """But for a folder that is called '~', which would lead elsewhere."""
+    return (path for path in known.paths().rank(query) if not path.startswith("~/"))
+
+
+def list_folder_entries(query: str, known: CompletionSources) -> Iterator[str]:
+    """The entries of the folder that it names, spelled as it begins. Hidden ones only if asked for, as in shells."""
+    folder, slash, name = query.rpartition("/")
+    hidden = name.startswith(".")
+    entries = [one for one in _entries(_absolute(folder + slash, known)) if hidden or not one.startswith(".")]
+    yield from [folder + slash + one for one in rank_matches(name, sorted(entries), lambda one: (one,))]
+
+
+def _entries(folder: str) -> list[str]:
+    """Folders with a slash, also those that a link leads to."""
+    try:
+        with os.scandir(folder) as entries:
+            few = islice(entries, MOST_LISTED)
+            return [f"{one.name}/" if one.is_dir() else one.name for one in few if is_typable(one.name)]
+    except (OSError, ValueError):  # no folder, or not ours to list; a NUL in its name
+        return []
+
+
+def _absolute(path: str, known: CompletionSources) -> str:
+    return os.path.join(known.cwd, expand_tilde(path, known.home) if known.home else path)
+
+
+def format_mention(path: str) -> str:
+    """How a prompt names a path, as `context/includes.py` reads it; empty if it cannot. A folder is spelled so that one
+    can type on behind it, and a blank ends a file."""
+    spellings = (f"@{path}", "@" + path.replace(" ", "\\ ") if path.endswith("/") else f'@"{path}"', f'@"{path}"')
+    if "`" in path or "\n" in path:  # code begins there
+        return ""
+    text = next((text for text in spellings if find_mentions(text) == (path,)), "")
+    return text + " " if text and not path.endswith("/") else text
+
+
+# --- for a shell ------------------------------------------------------------------------------------------------------
+
+
+def _of_shell(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
+    """The last word, if it may be a path: the first one names a program, unless it has a slash. Only what begins with
+    it, as shells have it. The rules about reading are not asked: it is the user's own command."""
+    line = before[1:][-LONGEST:]
+    said = _SHELL_WORD.search(line)
+    if said is None or not said[1] or ("/" not in said[1] and not line[: said.start()].strip()):
+        return ()
+    query, start = re.sub(r"\\(.)", r"\1", said[1]), len(before) - len(said[1])
+    low = query.lower()
+    found = (path for path in list_folder_entries(query, known) if path != query and path.lower().startswith(low))
+    return tuple([Candidate(_SHELL_ODD.sub(_escaped, path), start, path) for path in islice(found, MOST)])
+
+
+def _escaped(odd: re.Match[str]) -> str:
+    return odd[0] if odd[0].isalnum() else f"\\{odd[0]}"

@@ -1,0 +1,130 @@
+"""Questions of running calls, put to whoever sits in front of the terminal: one at a time, in the order they came in.
+
+A tool asks in words and understands words (`tools/question.py`, `tools/plan.py`, `mcp/elicitation.py`); here they
+become something to choose from, and what was chosen becomes words again. Escape, and a no without words, end the run:
+the call fails and says so, and nothing more is started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+from mainspring.agent.granting import ApprovalScopes, Tell
+from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
+from mainspring.agent.words import plural
+from mainspring.cli.tui.asked_texts import PlanAnswer, make_plan_dialog, make_text_dialog
+from mainspring.cli.tui.dialog import Dialog
+from mainspring.cli.tui.forms import make_question_form
+from mainspring.cli.tui.menu import Clock
+from mainspring.cli.tui.permission import Changes, apply_permission_choice, make_permission_dialog, plain_changes
+from mainspring.core.errors import DeclinedError
+from mainspring.core.value import Bundle
+from mainspring.tools.approval import Approval
+from mainspring.tools.plan import NOT_APPROVED
+
+T = TypeVar("T")
+
+DECLINED = "The user does not want to answer."
+
+
+class DialogScreen(Protocol):
+    """Where a question gets the keyboard."""
+
+    def open(self, modal: Dialog[Any]) -> None: ...
+
+    def close(self, modal: Dialog[Any]) -> None: ...
+
+    def redraw(self) -> None: ...
+
+
+class QuestionContext(Bundle):
+    """What questions need of the conversation."""
+
+    place: DialogScreen
+    granting: ApprovalScopes
+    tell: Tell  # a line on paper
+    warn: Tell
+    interrupt: Callable[[], object]  # Ctrl-C: the run under way
+    now: Clock
+    changes: Changes = plain_changes
+
+
+class QuestionQueue:
+    def __init__(self, outside: QuestionContext) -> None:
+        self._outside = outside
+        self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
+        self._waiting = 0
+        self._open: Dialog[Any] | None = None
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        outside, about = self._outside, request.facts
+        async with self._turn():
+            mode = outside.granting.mode
+            said = await self._put(make_permission_dialog(about, now=outside.now, changes=outside.changes, mode=mode))
+            return await apply_permission_choice(said, about, outside.granting, outside.tell, outside.warn)
+
+    async def ask(self, questions: QuestionSet) -> Answers:
+        """Raises `DeclinedError` if nobody wants to."""
+        now = self._outside.now
+        async with self._turn():
+            if questions.questions is not None:
+                asked = questions.questions.questions
+                said = require_answer(await self._put(make_question_form(asked, now)))
+                return Answers(by_question=dict(zip([one.question for one in asked], said, strict=True)))
+            if questions.kind == "plan" and (plan := make_plan_dialog(questions.text, now)) is not None:
+                return Answers(await self._plan(plan))
+            return Answers(require_answer(await self._put(make_text_dialog(questions.text, now))))
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """One at a time, in the order they came in."""
+        self._waits(1)
+        try:
+            await self._one.acquire()
+        finally:
+            self._waits(-1)
+        try:
+            yield
+        finally:
+            self._one.release()
+
+    async def _plan(self, plan: Dialog[PlanAnswer]) -> str:
+        said = await self._put(plan)
+        if said.words == "no":
+            raise DeclinedError(NOT_APPROVED)
+        if said.mode:
+            await self._outside.granting.set_mode(said.mode)
+        return said.words
+
+    async def _put(self, asking: Dialog[T]) -> T:
+        self._open = asking
+        self._note()
+        self._outside.place.open(asking)
+        try:
+            said = await asking.answer()
+        finally:
+            asking.close()
+            self._open = None
+            self._outside.place.close(asking)
+        if asking.broken_off:
+            self._outside.interrupt()
+        return said
+
+    def _waits(self, more: int) -> None:
+        self._waiting += more
+        self._note()
+
+    def _note(self) -> None:
+        if self._open is not None:
+            waits = "waits" if self._waiting == 1 else "wait"
+            self._open.note = f"({plural(self._waiting, 'more question')} {waits})" if self._waiting else ""
+            self._outside.place.redraw()
+
+
+def require_answer(said: T | None) -> T:
+    if said is None:
+        raise DeclinedError(DECLINED)
+    return said

@@ -1,0 +1,323 @@
+"""A list to choose from: with arrows, by number, by typing what it should contain, or several of it.
+
+Nothing here knows what is asked: `press` says what was picked, `draw` gives the lines. At most one of the choices takes
+words of the user's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from mainspring.cli.tui.entry import TextField
+from mainspring.cli.tui.layout import clip_text, indent_lines, truncate_styled, wrap_text
+from mainspring.core.value import Bundle
+
+MARK, BLANK = "❯ ", "  "
+BOXES = {True: "☒ ", False: "☐ "}
+STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
+TYPED = ("text", "space", "newline", "paste")  # keys that are letters, of a word or of a prompt
+NAMES = {"s-tab": "shift-tab"}  # of keys, as people know them
+NUMBERED = 9  # choices that a key of their own chooses
+NEIGHBOURS = 2  # of the marked one, that are seen wherever there is room
+MOST_ABOUT = 3  # lines of a choice that is not marked; the marked one is shown as far as there is room
+LEAST_LABEL = 10  # columns, in a list whose choices take one line each
+
+Keys = tuple[tuple[str, str], ...]  # a key, and what it does
+
+
+class MenuItem(Bundle):
+    label: str
+    about: str = ""
+    words: str = ""  # it takes words, and this stands before them: "No" for "No: not that file"
+    hint: str = ""  # stands dimly where they will
+    bare: bool = True  # it may be chosen without words, too
+    also: str = ""  # what else it is found by, such as an id
+    key: str = ""  # that chooses it, beside its number
+    does: str = ""  # that key, where the keys are told
+
+
+class MenuSelection(Bundle):
+    places: tuple[int, ...]
+    words: str = ""
+
+
+class MenuHeights(Bundle):
+    """Lines, each number with those before it."""
+
+    first: int  # every choice has one
+    marked: int  # and the marked one has all of its own
+    whole: int
+
+
+class Menu:
+    def __init__(self, choices: Sequence[MenuItem], *, many: bool = False, narrowed: bool = False, at: int = 0) -> None:
+        """`many`: any number of them may be picked; `narrowed`: what is typed says what they should contain."""
+        self._choices, self._many, self._narrowed = tuple(choices), many, narrowed
+        self._shown = list(range(len(self._choices)))
+        self._at = at  # among those that are shown
+        self._checked: set[int] = set()
+        self._words, self._filter = TextField(), TextField()
+        self._opened = False  # the field of the marked choice, though it is empty
+        self._keys = {choice.key: place for place, choice in enumerate(self._choices) if choice.key}
+        self._page = 1
+        self._widest = (
+            tuple([max(map(cell_len, parts), default=0) for parts in label_columns(choices)]) if narrowed else ()
+        )
+        self._texts = [f"{one.label} {one.about} {one.also}".casefold() for one in choices] if narrowed else []
+
+    # --- keys -------------------------------------------------------------------------------------------------------
+
+    def press(self, key: str, text: str = "") -> MenuSelection | None:
+        if key == "enter":
+            return self._enter()
+        if self._has_own(key):
+            return MenuSelection((self._keys[key],))
+        if key in STEPS:
+            self._step(STEPS[key])
+        elif key in ("pageup", "pagedown"):
+            self._go(self._at + (self._page if key == "pagedown" else -self._page))
+        elif self._narrowed:
+            self._filter.press(key, text)
+            self._narrow()
+        elif self._entry is not None:
+            self._write(self._entry, key, text)
+        elif key in ("home", "end"):
+            self._go(0 if key == "home" else len(self._shown))
+        elif key != "paste":
+            return self._letter(" " if key == "space" else text)
+        return None
+
+    def chooses(self, key: str) -> bool:
+        """It answers something, or may be a part of a word: not what only moves or narrows."""
+        return key == "enter" or self._has_own(key) or (key in TYPED and not self._narrowed)
+
+    def hears(self, key: str, text: str) -> bool:
+        """It is of use here: not a letter where nothing can be typed."""
+        if key not in TYPED or self._narrowed or self._entry is not None:
+            return True
+        selects = self._many and (key == "space" or text == " ")
+        return key != "paste" and (selects or self._numbered(text) is not None)
+
+    @property
+    def keys(self) -> Keys:
+        """Those that nobody would guess first: where there is little room, the last ones are left out."""
+        own = [(NAMES[key], self._choices[at].does) for key, at in self._keys.items() if self._has_own(key)]
+        toggle = (("space", "select"),) if self._many and self._entry is None else ()
+        narrow = (("type", "to filter"),) if self._narrowed else ()
+        does = "confirm" if self._many else "choose"
+        if self._entry is not None:
+            does = "send" if self._is_open else "choose"
+        return (*own, ("↑↓", "move"), *toggle, *narrow, ("enter", does))
+
+    @property
+    def _place(self) -> int | None:
+        return self._shown[self._at] if self._shown else None
+
+    @property
+    def _entry(self) -> TextField | None:
+        """What takes the words that are typed, if the marked choice wants any."""
+        return self._words if self._place is not None and self._choices[self._place].words else None
+
+    @property
+    def _is_open(self) -> bool:
+        return self._opened or not self._words.empty
+
+    def _has_own(self, key: str) -> bool:
+        """Not where words are typed: who says no in words does not say yes by a slip."""
+        return key in self._keys and not (self._entry is not None and self._is_open)
+
+    def _step(self, by: int) -> None:
+        if self._shown:
+            self._go((self._at + by) % len(self._shown))
+
+    def _go(self, at: int) -> None:
+        self._at, self._opened = max(0, min(at, len(self._shown) - 1)), False
+
+    def _write(self, entry: TextField, key: str, text: str) -> None:
+        if not self._is_open and key == "text" and self._numbered(text) == self._place:
+            self._opened = True
+            return
+        entry.press(key, text)
+        self._opened = self._is_open  # once open, also when all is taken back
+
+    def _letter(self, text: str) -> MenuSelection | None:
+        """One key; a paste is no choice."""
+        if text == " " and self._many and self._place is not None:
+            self._checked ^= {self._place}
+        elif (place := self._numbered(text)) is not None:
+            return self._number(place)
+        return None
+
+    def _numbered(self, text: str) -> int | None:
+        """The choice that has this number."""
+        found = len(text) == 1 and text in "123456789" and int(text) <= len(self._choices)
+        return int(text) - 1 if found else None
+
+    def _number(self, place: int) -> MenuSelection | None:
+        if self._choices[place].words or self._many:
+            self._at, self._opened = place, bool(self._choices[place].words)
+            self._checked ^= {place} if self._many and not self._choices[place].words else set()
+            return None
+        return MenuSelection((place,))
+
+    def _narrow(self) -> None:
+        """The marked one stays marked, if it is still there."""
+        wanted, marked = self._filter.text.casefold().split(), self._place
+        self._shown = [at for at, text in enumerate(self._texts) if all(word in text for word in wanted)]
+        self._at = self._shown.index(marked) if marked in self._shown else 0
+
+    def _enter(self) -> MenuSelection | None:
+        place, words = self._place, self._words.text.strip()
+        if place is None:
+            return None
+        if self._entry is not None and not self._is_open:
+            self._opened = True
+            return None
+        if self._many:
+            picked = self._checked | {at for at, one in enumerate(self._choices) if one.words and words}
+            if picked:
+                return MenuSelection(tuple(sorted(picked)), words)
+        choice = self._choices[place]
+        if choice.words and not choice.bare and not words:
+            return None
+        return MenuSelection((place,), words if choice.words else "")
+
+    # --- lines ------------------------------------------------------------------------------------------------------
+
+    def wants(self, width: int, most: int) -> MenuHeights:
+        """How many lines; not counted beyond `most`. A list that is narrowed anyway is not shown whole for its own
+        sake."""
+        head = int(self._narrowed)
+        whole = head + max(1, self._rows(width, most))
+        first = head + (1 if self._narrowed else len(self._shown))
+        marked = len(self._lines(self._at, width, most)) - 1 if self._shown else 0
+        return MenuHeights(min(first, whole), min(first + marked, whole), whole)
+
+    def _rows(self, width: int, most: int) -> int:
+        used = 0
+        for at in range(len(self._shown)):
+            used += len(self._lines(at, width, most))
+            if used >= most:
+                return most
+        return used
+
+    def draw(self, width: int, height: int) -> list[Text]:
+        head: list[Text] = []
+        if self._narrowed and height > 1:
+            head = [Text.assemble(("Filter: ", "detail"), self._filter.draw(width - 8))]
+        room = height - len(head)
+        if room < 1:
+            return []
+        return [*head, *(self._window(width, room) if self._shown else [Text("nothing matches", "note")])]
+
+    def _window(self, width: int, height: int) -> list[Text]:
+        return self._all(width, height) if len(self._shown) <= height else self._around(width, height)
+
+    def _all(self, width: int, height: int) -> list[Text]:
+        """Each has its first line; then the marked one has what it wants, and then the others, from above."""
+        places = range(len(self._shown))
+        given, left = [1] * len(places), height - len(places)
+        for at in (self._at, *places):
+            more = min(len(self._lines(at, width, height)) - given[at], left)
+            given[at] += more
+            left -= more
+        self._page = max(1, len(places) - 1)
+        return [line for at in places for line in self._lines(at, width, given[at])]
+
+    def _around(self, width: int, height: int) -> list[Text]:
+        """The marked one, and as many around it as fit, with a line each. The last line says how many do not."""
+        room = max(1, height - 1)
+        first = last = self._at
+        lines = self._lines(self._at, width, max(1, room - NEIGHBOURS))
+        while len(lines) < room:
+            for at in (last + 1, first - 1):
+                if 0 <= at < len(self._shown) and len(lines) < room:
+                    found = self._lines(at, width, 1)
+                    lines = [*lines, *found] if at > last else [*found, *lines]
+                    first, last = min(first, at), max(last, at)
+        self._page = max(1, last - first)
+        return [*lines, render_more_line(first, len(self._shown) - 1 - last, width)][:height]
+
+    def _lines(self, at: int, width: int, most: int) -> list[Text]:
+        place = self._shown[at]
+        choice, marked = self._choices[place], at == self._at
+        number = "" if self._narrowed else f"{place + 1}. " if place < NUMBERED else "   "
+        checked = place in self._checked or bool(choice.words and not self._words.empty)
+        head = (MARK if marked else BLANK) + number + (BOXES[checked] if self._many else "")
+        style = "chosen" if marked else ""
+        room = width - cell_len(head)
+        if choice.words and (not self._words.empty or (marked and self._opened)):
+            body = [self._with_words(choice, room, marked=marked)]
+        elif self._narrowed:
+            body = [render_choice_line(choice, room, style, self._widest)]
+        else:
+            body = render_choice_rows(choice, room, style)
+        most = most if marked else min(most, MOST_ABOUT)
+        if len(body) > most:
+            body = [*body[: most - 1], truncate_styled(body[most - 1], room)]
+        return indent_lines(body, Text(head, style), cell_len(head))
+
+    def _with_words(self, choice: MenuItem, room: int, *, marked: bool) -> Text:
+        label = clip_text(Text(f"{choice.words}: ", "chosen" if marked else ""), room // 2)
+        return Text.assemble(label, self._words.draw(room - label.cell_len, cursor=marked, hint=choice.hint))
+
+
+def label_columns(choices: Sequence[MenuItem]) -> tuple[list[str], list[str]]:
+    return [one.label for one in choices], [one.about for one in choices]
+
+
+def render_choice_line(choice: MenuItem, room: int, style: str, widest: Sequence[int]) -> Text:
+    """In one line. `widest`: label and description in the list, so that all descriptions stand below each other."""
+    left = min(widest[0], max(LEAST_LABEL, room - widest[1] - 2))
+    label = clip_text(Text(choice.label.replace("\n", " "), style), left)
+    about = choice.about.replace("\n", " ")
+    gap = " " * (left - label.cell_len + 2) if about else ""
+    return clip_text(Text.assemble(label, gap, (about, "detail")), room)
+
+
+def render_choice_rows(choice: MenuItem, room: int, style: str) -> list[Text]:
+    label, about = Text(choice.label, style), Text(choice.about, "detail")
+    if not choice.about:
+        return wrap_text(label, room)
+    one = Text.assemble(label, "  ", about)
+    if one.cell_len <= room and "\n" not in one.plain:
+        return [one]
+    return [*wrap_text(label, room), *wrap_text(about, room)]
+
+
+def render_more_line(above: int, below: int, width: int) -> Text:
+    told = [f"{arrow} {number} more" for arrow, number in (("↑", above), ("↓", below)) if number]
+    return clip_text(Text(BLANK + " · ".join(told), "note"), width)
+
+
+class FreeTextChoice:
+    """Words, and nothing to choose from."""
+
+    keys: Keys = (("enter", "send"),)
+
+    def __init__(self) -> None:
+        self._words = TextField()
+
+    def press(self, key: str, text: str = "") -> MenuSelection | None:
+        if key == "enter":
+            return MenuSelection((), self._words.text.strip())
+        self._words.press(key, text)
+        return None
+
+    def chooses(self, key: str) -> bool:
+        return key == "enter" or key in TYPED
+
+    def hears(self, key: str, text: str) -> bool:  # noqa: ARG002  # as of a list
+        return True
+
+    def wants(self, width: int, most: int) -> MenuHeights:  # noqa: ARG002
+        return MenuHeights(1, 1, 1)
+
+    def draw(self, width: int, height: int) -> list[Text]:
+        return [Text.assemble((MARK, "chosen"), self._words.draw(width - cell_len(MARK)))][:height]
+
+
+Clock = Callable[[], float]  # seconds

@@ -1,0 +1,352 @@
+"""What is shown of a run: what is settled goes to paper, and below it stands what is still under way.
+
+Each update is seen once, and forgotten: only what runs, and the last calls that are done, are kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from mainspring.agent.results import make_outcome
+from mainspring.agent.words import plural
+from mainspring.cli.tui import live, notices
+from mainspring.cli.tui.active_calls import ActiveCalls
+from mainspring.cli.tui.call_view import CallResultView, render_interrupted_call
+from mainspring.cli.tui.drawing import Scrollback
+from mainspring.cli.tui.laid import WidthAware, wrap_rows
+from mainspring.cli.tui.layout import clean_for_drawing, clip_text, indent_lines
+from mainspring.cli.tui.live import ProgressLine, format_elapsed
+from mainspring.cli.tui.reports import reports_in
+from mainspring.cli.tui.saying import SettledPart, StreamingText
+from mainspring.cli.tui.tasks import TaskList
+from mainspring.cli.tui.unfolding import ExpandedCalls
+from mainspring.core.messages import Text as TextBlock
+from mainspring.core.messages import Thinking, User
+from mainspring.core.models import Model
+from mainspring.core.reasons import Failure
+from mainspring.core.updates import (
+    AgentDone,
+    AgentStarted,
+    AgentUpdate,
+    Appended,
+    BlockDone,
+    BlockKind,
+    BlockStarted,
+    Boundary,
+    CallDone,
+    CallProgress,
+    CallStarted,
+    Delta,
+    Failed,
+    Injected,
+    MaxTurnsReached,
+    PrefixBroken,
+    QuestionAnswered,
+    QuestionAsked,
+    ReplyDone,
+    ReplyStarted,
+    RequestStarted,
+    Result,
+    Retrying,
+    Tombstone,
+    ToolSummary,
+    Update,
+)
+
+
+class RunView:
+    def __init__(
+        self, paper: Scrollback, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = ""
+    ) -> None:
+        """`root`: the folder from which paths are seen."""
+        self.tasks_shown = True
+        self._paper, self._model, self._now, self._root = paper, model, now, root
+        self._writes = False  # the model is in the middle of a text,
+        self._held: list[Callable[[], None]] = []  # and this waits for its end
+        self._saying = StreamingText(now)
+        self._under_way = ActiveCalls(now, root)
+        self._unfolding = ExpandedCalls(now)
+        self._block: tuple[str, int] | None = None  # of which some text has come
+        self._has_said = False  # this reply: some of its text is on paper
+        self._tasks = TaskList()
+        self._live: ProgressLine | None = None  # while something is under way
+        self._retries = notices.RetryNotice()
+        self._failure: Failure | None = None
+        self._tight = False  # what stands last on paper is one line, and takes others to itself
+
+    # --- when --------------------------------------------------------------------------------------------------------
+
+    def begins(self, model: Model | None = None, doing: str = live.ASKING) -> None:
+        """Somebody has said something: from here on there is a line that says what is done about it."""
+        self._model = model or self._model
+        self._live = ProgressLine(self._now())
+        self._live.does(doing)
+        self._failure, self._tight = None, False
+        self._paper.redraw()
+
+    def ends(self) -> None:
+        """Nothing runs any more, however it ended."""
+        self._text_is_over()
+        self._saying.has_thought()
+        self._no_more_tries()
+        for running in self._under_way.end():
+            self._put_call(render_interrupted_call(running, self._now()))
+        self._under_way.is_out_of_sight()
+        self._live = None
+        self._paper.redraw()
+
+    def forget(self) -> None:
+        """Another conversation."""
+        self.ends()
+        self._under_way = ActiveCalls(self._now, self._root)
+        self._unfolding.forget()
+        self._tasks.forget()
+
+    def waits_for(self, agents: int) -> None:
+        if agents:
+            self.begins(doing=f"Waiting for {plural(agents, 'agent')}")
+
+    def stops_waiting(self) -> None:
+        self.ends()
+        self._note("(its report will come into a later turn)", "note")
+
+    def broke_off(self, why: str) -> None:
+        self.ends()
+        self._note(f"The run broke off: {why}", "error")
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def see(self, update: Update) -> None:
+        if isinstance(update, ReplyStarted | RequestStarted | Tombstone | Failed):
+            self._no_more_tries()
+        match update:
+            case ReplyStarted() | BlockStarted() | Delta() | BlockDone() | ReplyDone() | Tombstone():
+                self._reply(update)
+            case CallStarted() | CallProgress() | QuestionAsked() | QuestionAnswered() | AgentStarted() | AgentUpdate():
+                self._under_way.see(update)
+            case CallDone():
+                self._call_done(update)
+            case AgentDone():
+                self._agent_done(update)
+            case RequestStarted() | Retrying() | Boundary():
+                self._going_on(update)
+            case Failed():
+                self._failure = update.failure
+            case Result():
+                self._end(update)
+            case Injected():
+                self._reports(update.message)
+            case Appended() | PrefixBroken() | ToolSummary() | MaxTurnsReached():
+                pass  # nothing that a person need see, or the result says it
+            case _:
+                assert_never(update)
+        self._paper.redraw()
+
+    def _reply(self, update: ReplyStarted | BlockStarted | Delta | BlockDone | ReplyDone | Tombstone) -> None:
+        match update:
+            case ReplyStarted():
+                self._has_said = False
+                self._saying.break_up()
+            case BlockStarted():
+                self._begins_block(update)
+            case Delta():
+                self._piece(update)
+            case BlockDone():
+                self._ends_block(update)
+            case ReplyDone():
+                self._status.reply_is_done(update.usage.output)
+                self._status.does(live.ASKING)
+            case Tombstone():
+                self._saying.drop()
+                self._text_is_over()
+                self._status.reply_is_lost()
+                self._note(notices.describe_withdrawn(update.why, was_seen=self._has_said), "warning")
+            case _:
+                assert_never(update)
+
+    def _begins_block(self, update: BlockStarted) -> None:
+        match update.kind:
+            case BlockKind.THINKING:
+                self._status.does(live.THINKING)
+                self._saying.thinks()
+            case BlockKind.TEXT:
+                self._status.does(live.WRITING)
+            case BlockKind.INPUT:
+                self._status.does(
+                    f"{live.WRITING} a call of {clean_for_drawing(update.name)}" if update.name else live.WRITING
+                )
+            case _:
+                assert_never(update.kind)
+
+    def _piece(self, update: Delta) -> None:
+        self._status.hears(len(update.text))
+        match update.kind:
+            case BlockKind.THINKING:
+                self._saying.thinks(update.text)
+            case BlockKind.TEXT:
+                self._block = (update.reply_id, update.index)
+                self._writes = True
+                self._put_text(self._saying.add(update.text))
+            case BlockKind.INPUT:
+                pass  # its line says more, when it runs
+            case _:
+                assert_never(update.kind)
+
+    def _ends_block(self, update: BlockDone) -> None:
+        if isinstance(update.block, Thinking):
+            took = self._saying.has_thought()
+            if took is not None:
+                self._note(f"✻ Thought for {format_elapsed(max(1.0, took))}", "thinking")
+        elif isinstance(update.block, TextBlock):
+            if self._block != (update.reply_id, update.index):  # it came as a whole
+                self._put_text(self._saying.add(update.block.text))
+            self._text_is_over()
+
+    # --- calls ---
+
+    def _call_done(self, done: CallDone) -> None:
+        running = self._under_way.done(done.result.call_id)
+        if running is not None and not done.result.is_error:
+            self._tasks.see(running.name, done.data)
+        self._put_call(CallResultView(running, done, self._now(), self._root))
+
+    def _put_call(self, finished: CallResultView) -> None:
+        self._unfolding.add(finished)
+        self._between(lambda: self._put(WidthAware(finished.draw), tight=finished.in_short))
+
+    def unfold(self) -> bool:
+        """All of what was cut of the last calls, then of those before them. Whether there was anything."""
+        group = self._unfolding.next()
+        if group is None:
+            return False
+        self.tell(group.about, "note")
+        for finished in group.calls:
+            self._between(partial(self._put, WidthAware(finished.whole)))
+        return True
+
+    # --- agents in the background ---
+
+    def _agent_done(self, update: AgentDone) -> None:
+        """Of another, its call is done as well, and tells what it reports."""
+        agent = self._under_way.agent_done(update.agent_id)
+        if agent is not None and agent.background:
+            more = f" done · {agent.figures(self._now())}"
+            mark = "call.failed" if update.result is None else "call.done"
+            self._between(
+                lambda: self._put(WidthAware(lambda width: [agent.title.draw(mark, width, more)]), tight=True)
+            )
+
+    def _reports(self, message: User) -> None:
+        for report in reports_in(message):
+            put = partial(self._put, report.by(self._under_way.take_reported(report.agent_id)), tight=True)
+            self._between(put)
+
+    # --- the run ---
+
+    def _going_on(self, update: RequestStarted | Retrying | Boundary) -> None:
+        match update:
+            case RequestStarted():
+                self._unfolding.begins_turn()
+                self._under_way.end()  # what never came to an end
+                self._status.does(live.ASKING)
+                if words := notices.went_on(update):
+                    self._note(words, "warning")
+            case Retrying():
+                words = self._retries.see(update, self._now())
+                self._status.tries_again(self._now() + update.delay / 1_000, words)
+            case Boundary():
+                self._note(notices.left_view(update), "note")
+            case _:
+                assert_never(update)
+
+    def _no_more_tries(self) -> None:
+        if words := self._retries.over(self._now()):
+            self._status.does(live.ASKING)
+            self._note(words, "warning")
+
+    def _end(self, result: Result) -> None:
+        self.ends()
+        out = make_outcome(result, self._failure)
+        if result.interrupted:
+            self._note("(interrupted)", "warning")
+        elif out.is_error:
+            self._note(out.words, "error")
+        if words := notices.format_run_figures(result, self._model):
+            self._note(words, "note")
+
+    # --- paper -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _status(self) -> ProgressLine:
+        if self._live is None:
+            self.begins()
+        assert self._live is not None
+        return self._live
+
+    def _put(self, part: RenderableType, *, tight: bool = False) -> None:
+        """With a blank line before it, unless both are one line."""
+        self._paper.put(*(() if tight and self._tight else (Text(),)), part)
+        self._tight = tight
+
+    def _put_text(self, settled: list[SettledPart]) -> None:
+        for piece in settled:
+            self._paper.put(*(() if piece.glued else (Text(),)), piece.part)
+            self._tight, self._has_said = False, True
+
+    def _between(self, put: Callable[[], None]) -> None:
+        """Not into the middle of a text: half a list or a fence could not be drawn."""
+        if self._writes:
+            self._held.append(put)
+            return
+        self._put_text(self._saying.end())
+        put()
+        self._saying.break_up()
+
+    def _text_is_over(self) -> None:
+        self._put_text(self._saying.end())
+        self._writes = False
+        held, self._held = self._held, []
+        for put in held:
+            self._between(put)
+
+    def tell(self, words: str, style: str) -> None:
+        """Something beside the run."""
+        self._between(lambda: self._note(words, style))
+        self._paper.redraw()
+
+    def _note(self, words: str, style: str) -> None:
+        self._put_text(self._saying.end())
+        self._put(WidthAware(lambda width: wrap_rows(clean_for_drawing(words).split("\n"), style, width)), tight=True)
+        self._saying.break_up()
+
+    # --- below it ----------------------------------------------------------------------------------------------------
+
+    def draw(self, width: int, height: int) -> list[Text]:
+        """What the model writes, below it what runs, and the line that says what is done, with its tasks."""
+        if self._live is None or height < 1:
+            return []
+        status = [self._live.line(self._now(), width, self._under_way.words, asks=self._under_way.asks)]
+        tasks = indent_lines(self._tasks.draw(width - 2, (height - 1) // 2), Text("  "), 2) if self.tasks_shown else []
+        left = height - 1 - len(tasks)
+        calls = self._under_way.draw(width, left)
+        tail = self._saying.draw(width, left - len(calls))
+        parts = [part for part in (tail, calls, [*status, *[clip_text(line, width) for line in tasks]]) if part]
+        return join_with_blank_lines(parts, height)
+
+
+def join_with_blank_lines(parts: list[list[Text]], height: int) -> list[Text]:
+    """With a blank line above each, as long as there is room. A space, since a line of nothing is no line."""
+    lines: list[Text] = []
+    spare = height - sum([len(part) for part in parts])
+    for part in parts:
+        if spare > 0:
+            lines.append(Text(" "))
+            spare -= 1
+        lines += part
+    return lines

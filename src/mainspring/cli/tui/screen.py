@@ -1,0 +1,243 @@
+"""The terminal itself: the input at the bottom, above it what may still change, and the scrollback for the rest.
+
+One prompt-toolkit application runs as long as the conversation does, not in full screen: it owns the last lines of the
+terminal and nothing else. What is put on paper is written just before those lines are drawn anew: they are erased, the
+text takes their place and becomes the terminal's own, and they are drawn below it, all in one go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, cast
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.search import stop_search
+from prompt_toolkit.styles import Style
+
+from mainspring.cli.tui.dialog import Dialog
+from mainspring.cli.tui.editor import Editor
+from mainspring.cli.tui.modal_keys import modal_keys
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from mainspring.cli.tui.drawing import Drawable, Modal
+    from mainspring.cli.tui.paint import Painter
+
+FRAME = 1 / 30  # seconds: nobody sees more
+MID_WORD = 2.0  # seconds after a key of a word, in which its Enter may follow
+GLANCE = 0.05  # seconds between two looks at whether keys wait for an open question
+ESCAPE = 0.05  # seconds until a lone Escape is one, and not the beginning of a key's sequence
+LEAST = 3  # lines for what happens, however much is typed
+STYLES = {"footer": "dim", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the lower lines
+BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know it show what is between in one go
+
+Fragments = Callable[[], StyleAndTextTuples]
+
+
+class Screen:
+    """`above` is what is drawn over the input, in this order; `footer` is the last line."""
+
+    def __init__(  # noqa: PLR0913  # what it is made of
+        self,
+        editor: Editor,
+        bindings: KeyBindings,
+        footer: Fragments,
+        *,
+        input: Input | None = None,
+        output: Output | None = None,
+        colour: bool = True,
+    ) -> None:
+        self.above: Sequence[Drawable] = ()
+        self._editor = editor
+        self._modal: Modal | None = None
+        self._modal_drawn = False
+        self._typed = -inf  # when the text of the input line changed
+        editor.buffer.on_text_changed += self._note_typing
+        self._attended = 0.0
+        self._pending: list[RenderableType] = []
+        self._written = asyncio.Event()
+        self._due: asyncio.TimerHandle | None = None
+        self._height = 0  # of what was drawn last
+        self._paint: Painter | None = None
+        self._modal_window = Window(
+            FormattedTextControl(self._modal_lines, focusable=True, show_cursor=False, key_bindings=self._modal_keys()),
+            dont_extend_height=True,
+        )
+        footing = Window(FormattedTextControl(footer), height=1, wrap_lines=False)
+        asked = Condition(lambda: self._modal is not None)
+        happening = Window(FormattedTextControl(self._above_lines), dont_extend_height=True, wrap_lines=False)
+        self.app: Application[None] = Application(
+            Layout(
+                HSplit(
+                    [
+                        happening,
+                        ConditionalContainer(self._modal_window, asked),
+                        ConditionalContainer(HSplit([*editor.windows, footing]), ~asked),
+                    ]
+                ),
+                focused_element=editor.control,
+            ),
+            style=Style.from_dict(STYLES),
+            include_default_pygments_style=False,
+            key_bindings=bindings,
+            erase_when_done=True,
+            color_depth=ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT,
+            input=input,
+            output=output,
+            before_render=lambda _: self._write(),
+            after_render=lambda _: self._is_rendered(),
+        )
+        self.app.ttimeoutlen = ESCAPE
+        self.app.timeoutlen = ESCAPE
+        self._colour = colour
+
+    # --- paper ------------------------------------------------------------------------------------------------------
+
+    def put(self, *parts: RenderableType) -> None:
+        self._pending += parts
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Soon: what streams is drawn thirty times a second. What a key does is drawn at once, by prompt-toolkit."""
+        if self._due is not None:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # words from a thread: completion reads skills there, and tells what is wrong with one
+            if self.app.loop is not None:
+                self.app.loop.call_soon_threadsafe(self.redraw)
+            return
+        self._due = loop.call_later(FRAME, self._redraw_now)
+
+    def _redraw_now(self) -> None:
+        self._due = None
+        self.app.invalidate()
+
+    async def settled(self) -> None:
+        """All that was put is on paper."""
+        while self._pending and self.app.is_running:
+            self._written.clear()
+            self.redraw()
+            await self._written.wait()
+
+    @property
+    def size(self) -> Size:
+        return self.app.output.get_size()
+
+    def _write(self) -> None:
+        """Before the lower lines are drawn. They never shrink by themselves, but to be drawn from nothing."""
+        output, pending = self.app.output, self._pending
+        wanted = self.app.layout.container.preferred_height(self.size.columns, self.size.rows).preferred
+        output.write_raw(BEGIN_AT_ONCE)
+        if pending or wanted < self._height:
+            self.app.renderer.erase(leave_alternate_screen=False)
+        self._written.set()
+        if pending:
+            self._pending = []
+            output.write_raw(self._painter.printed(pending, self.size.columns))
+        self._height = min(wanted, self.size.rows)
+
+    @property
+    def _painter(self) -> Painter:
+        if self._paint is None:
+            from mainspring.cli.tui.paint import Painter  # after the first prompt is there: rich takes a while
+
+            self._paint = Painter(colour=self._colour)
+        return self._paint
+
+    # --- what may still change --------------------------------------------------------------------------------------
+
+    def _above_lines(self) -> StyleAndTextTuples:
+        if self._modal is not None:
+            room = max(0, self.size.rows - len(self._drawn_modal()) - 1)
+        else:
+            room = max(LEAST, self.size.rows - self._editor.height(self.size) - 2)
+        texts: list[Text] = []
+        for part in self.above:
+            texts += part.draw(self.size.columns, room - len(texts)) if len(texts) < room else ()
+        return [*self._painter.lines(texts)] if texts else []
+
+    def _modal_lines(self) -> StyleAndTextTuples:
+        return [*self._painter.lines(self._drawn_modal())]
+
+    def _drawn_modal(self) -> Sequence[Text]:
+        if self._modal is None:
+            return ()
+        if not self._modal_drawn:
+            self._modal_drawn, self._attended = True, time.monotonic()
+        return self._modal.draw(self.size.columns, max(1, self.size.rows - 1))
+
+    # --- who has the keyboard ---------------------------------------------------------------------------------------
+
+    def attended(self) -> float:
+        """The clock of questions, in seconds. It stands still while keys wait to be read: however late we come to read
+        them, they count as pressed when we last looked, and not as an answer to what was drawn meanwhile."""
+        return self._attended
+
+    def _is_rendered(self) -> None:
+        self.app.output.write_raw(END_AT_ONCE)
+        self._glance()
+
+    def _glance(self) -> None:
+        if self._modal is not None and self._modal_drawn and not self._keys_wait():
+            self._attended = time.monotonic()
+            self._modal.settle()
+
+    def _keys_wait(self) -> bool:
+        with suppress(OSError, ValueError, NotImplementedError):  # the terminal is gone, or there is none
+            return bool(select.select([self.app.input.fileno()], [], [], 0)[0])
+        return False
+
+    def _watch(self, modal: Modal) -> None:
+        if self._modal is modal:
+            self._glance()
+            asyncio.get_running_loop().call_later(GLANCE, self._watch, modal)
+
+    def _note_typing(self, _: object) -> None:
+        self._typed = time.monotonic()
+
+    def open(self, modal: Modal) -> None:
+        if self.app.layout.is_searching:
+            stop_search()
+        self._modal, self._modal_drawn = modal, False
+        if self._editor.buffer.text and time.monotonic() - self._typed < MID_WORD:
+            _tell_of_half_a_word(modal)
+        self._watch(modal)
+        self.app.layout.focus(self._modal_window)
+        self.redraw()
+
+    def close(self, modal: Modal) -> None:
+        if self._modal is modal:
+            self._modal = None
+            self.app.layout.focus(self._editor.control)
+            if modal.unheard.strip():  # it was meant for the input
+                self._editor.buffer.insert_text(modal.unheard)
+            self.redraw()
+
+    def _modal_keys(self) -> KeyBindings:
+        def press(key: str, text: str) -> None:
+            if self._modal is not None:
+                self._modal.press(key, text)
+                self.redraw()
+
+        return modal_keys(press)
+
+
+def _tell_of_half_a_word(modal: object) -> None:
+    if isinstance(modal, Dialog):
+        cast("Dialog[object]", modal).expect_rest_of_word()

@@ -1,0 +1,308 @@
+"""What becomes of what somebody says: runs that are followed, one after the other, as long as the conversation goes on.
+
+Somebody may say more at any time. While a run is under way, words for the model are handed to it, and go out with its
+next request; what must be looked at first (a word with a slash, a file that is named, a hook) waits until it is over.
+What was handed on in another sitting, before a crash, waits until somebody wants it sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol, TypeVar
+
+from mainspring.agent.prompts import Prompt, QueuedPrompt
+from mainspring.agent.updates import (
+    Idle,
+    Notice,
+    PromptAnswered,
+    PromptBlocked,
+    PromptExpanded,
+    PromptReturned,
+    RunBroken,
+    RunStarted,
+    SessionUpdate,
+)
+from mainspring.agent.wishes import parse_compact_command
+from mainspring.cli.conversation import tell_of_mentions
+from mainspring.cli.output import TextStyle
+from mainspring.cli.plain_input import LEAVE
+from mainspring.cli.slash import table
+from mainspring.cli.slash.own_commands import run_own
+from mainspring.cli.terminal_session import TerminalSession
+from mainspring.cli.trust import list_untrusted_content
+from mainspring.cli.tui.run_view import RunView
+from mainspring.cli.tui.status import StatusLine
+from mainspring.cli.tui.waiting import PromptQueue
+from mainspring.core.errors import MainspringError
+from mainspring.core.messages import Origin, Text
+from mainspring.core.updates import Injected, QuestionAsked, Result, Update
+from mainspring.engine.endings import end_all
+from mainspring.hooks.notices import waiting_for_person
+from mainspring.text import strip_control_characters
+
+T = TypeVar("T")
+
+
+class TerminalView(Protocol):
+    """The terminal, as far as a conversation needs it."""
+
+    def say(self, text: str) -> None:
+        """On paper: what the user said."""
+        ...
+
+    def redraw(self) -> None: ...
+
+    def rests(self, seconds: float) -> None:
+        """Something is over, which took so long."""
+        ...
+
+    def draft(self, text: str) -> None:
+        """Into the input, before what is there: somebody may want to say it again."""
+        ...
+
+    def ring(self) -> None:
+        """Somebody is waited for."""
+        ...
+
+    def given_away(self) -> AbstractAsyncContextManager[None]:
+        """For a program of the user's own."""
+        ...
+
+    def chooses(self, word: str) -> bool:
+        """Whether somebody who gives nothing behind `/word` chooses from a list."""
+        ...
+
+    def show_past(self) -> None:
+        """Of a conversation that is taken up again."""
+        ...
+
+    async def trusts(self, held: list[str]) -> bool:
+        """Whether somebody trusts the folder, which brings these."""
+        ...
+
+    async def choose(self, word: str) -> str | None:
+        """None: nothing of it. Empty: there is nothing to choose from."""
+        ...
+
+
+class SessionController:
+    def __init__(self, talk: TerminalSession, shown: RunView, status: StatusLine, place: TerminalView) -> None:
+        self.waiting = PromptQueue(talk.session)
+        self._talk, self._shown, self._status, self._place = talk, shown, status, place
+        self._news = asyncio.Event()
+        self._stoppable: asyncio.Future[Any] | None = None  # what can be stopped, and is no run
+        self._said: dict[str, str] = {}  # prompts that are on paper by their ids, as they were typed
+        self._began, self._last = 0.0, ""  # the run under way: since when, and its prompt as it was typed
+        self._idle = False  # the session has nothing to do
+        self._busy = True  # until the first prompt can be taken
+        self._left = False
+
+    # --- what somebody does -----------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        return self._busy
+
+    @property
+    def waits_for_a_word(self) -> bool:
+        """What was handed on in another sitting is here."""
+        return not self._busy and any(queued.restored for queued in self._talk.session.queued)
+
+    def say(self, text: str) -> None:
+        if text.strip() in LEAVE:
+            self.leave()
+        elif text.strip().startswith(("/", "!")) or self.waiting.has_own:
+            self._wait_with(text)
+        elif not self._idle or self._talk.session.queued:
+            self._talk.beside(self._submit(Prompt((Text(text),), delivery="steer")))
+        else:
+            self._wait_with(text)
+
+    def go_on(self) -> None:
+        """With what was handed on in another sitting."""
+        self._talk.session.release()
+        self._news.set()
+
+    def interrupt(self) -> bool:
+        """Whether there was anything to interrupt."""
+        if self._stoppable is not None:
+            self._stoppable.cancel()
+            return True
+        return self._talk.session.interrupt(hold_reports=True).met
+
+    def leave(self) -> None:
+        """In order: what is under way is interrupted."""
+        self._left = True
+        self.interrupt()
+        self._news.set()
+
+    def _wait_with(self, text: str) -> None:
+        self.waiting.add(text)
+        self._news.set()
+
+    async def _submit(self, prompt: Prompt) -> QueuedPrompt | None:
+        try:
+            queued = await self._talk.session.submit(prompt)
+        except (MainspringError, OSError) as error:
+            self._talk.output.line(
+                f"It could not be handed on, and waits: {strip_control_characters(str(error))}", TextStyle.YELLOW
+            )
+            self._wait_with(prompt.text)
+            return None
+        self._place.redraw()
+        return queued
+
+    # --- the work ---------------------------------------------------------------------------------------------------
+
+    async def work(self) -> None:
+        """Until somebody leaves."""
+        await self._talk.open()
+        await self._ask_for_trust()
+        reading = asyncio.ensure_future(self._read())
+        reading.add_done_callback(lambda _: self._news.set())
+        try:
+            while not self._left and not reading.done():
+                self._busy = True
+                if self._idle and (said := self.waiting.next()) is not None:
+                    await self._take_up(said)
+                else:
+                    await self._something()
+            while not self._idle and not reading.done():
+                await self._something()
+        finally:
+            await end_all([reading])
+        if not reading.cancelled():
+            reading.result()
+
+    async def _ask_for_trust(self) -> None:
+        """Where the folder brings something that waits for it."""
+        held: list[str] = await asyncio.to_thread(list_untrusted_content, self._talk)
+        trusted = await self._stopped_by_somebody(self._place.trusts(held)) if held else False
+        if trusted:
+            await table.run_slash_command("trust", "", self._talk)
+
+    async def _something(self) -> None:
+        """Somebody speaks or leaves, or the session has come to rest."""
+        self._news.clear()
+        if not self._idle:
+            await self._news.wait()
+            return
+        self._busy = False
+        self._place.redraw()
+        with waiting_for_person(self._talk.world.hands.hooks):
+            await self._news.wait()
+
+    async def _take_up(self, said: str) -> None:
+        is_command = said.strip().startswith(("/", "!"))
+        if is_command:
+            self._place.say(said)
+        meant = await self._understood(said)
+        if not meant or self._left:
+            return
+        self._idle = False
+        queued = await self._submit(Prompt((Text(meant),)))
+        if queued is not None and is_command:
+            self._said[queued.id] = said
+
+    async def _stopped_by_somebody(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """None: somebody did not want to wait."""
+        self._stoppable = task = asyncio.ensure_future(work)
+        if self._left:
+            task.cancel()
+        try:
+            await asyncio.wait({task})
+        finally:
+            self._stoppable = None
+            task.cancel()  # if we are ended ourselves
+        return None if task.cancelled() else task.result()
+
+    async def _understood(self, said: str) -> str:
+        """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
+        if said.startswith("!") and "\n" not in said:  # a paste is never run
+            await self._stopped_by_somebody(self._run_own(said[1:]))
+            return ""
+        word, words = (*said.split(None, 1), "")[:2]
+        if not word.startswith("/") or "/" in word[1:] or parse_compact_command(said) is not None:
+            return said
+        if not words and self._place.chooses(word[1:]):
+            chosen = await self._stopped_by_somebody(self._place.choose(word[1:]))
+            if chosen is None:
+                return ""
+            words = chosen
+        before = self._talk.world
+        meant = await table.run_slash_command(word[1:], words.strip(), self._talk)
+        if self._talk.world is not before:  # another conversation
+            self._status.forget()
+            self._shown.forget()
+            self._place.show_past()
+        draft, self._talk.draft = self._talk.draft, ""
+        if draft:
+            self._place.draft(draft)
+        self._place.rests(0)
+        return meant
+
+    async def _run_own(self, command: str) -> None:
+        async with self._place.given_away():
+            await run_own(command, self._talk.output)
+
+    # --- what the session tells -------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        async for update in self._talk.session.updates():
+            if isinstance(update, SessionUpdate):
+                self._hear(update)
+            else:
+                self._see(update)
+
+    def _hear(self, update: SessionUpdate) -> None:
+        match update:
+            case Idle():
+                self._idle = True
+                self._news.set()
+            case RunStarted():
+                self._starts(update)
+            case PromptExpanded():
+                tell_of_mentions(update, self._talk.output)
+            case PromptBlocked():
+                self._ends(strip_control_characters(update.reason))
+            case PromptAnswered():
+                self._ends(strip_control_characters(update.text))
+            case PromptReturned():
+                self._ends("(interrupted)")
+                if update.prompt is not None:  # the model has heard nothing: it can be said again, or otherwise
+                    self._place.draft(self._last or update.prompt.text)
+            case RunBroken():
+                self._shown.broke_off(str(update.error))
+                self._ends()
+            case Notice():
+                self._talk.config.options.say(update.text)
+            case _:
+                pass
+
+    def _starts(self, update: RunStarted) -> None:
+        self._idle, self._busy, self._began = False, True, time.monotonic()
+        message = update.message
+        self._last = self._said.pop(message.id, "") if message is not None else ""
+        if update.prompt is not None and not self._last:
+            self._last = update.prompt.text
+            self._place.say(self._last)
+        self._shown.begins(self._talk.model)
+
+    def _ends(self, words: str = "") -> None:
+        self._shown.ends()
+        if words:
+            self._talk.output.line(words, TextStyle.YELLOW)
+        self._place.rests(time.monotonic() - self._began)
+
+    def _see(self, update: Update) -> None:
+        if isinstance(update, Injected) and update.message.origin is Origin.PROMPT:
+            self._place.say(update.message.text)
+        self._shown.see(update)
+        self._status.see(update)
+        if isinstance(update, QuestionAsked):
+            self._place.ring()
+        if isinstance(update, Result):
+            self._ends()

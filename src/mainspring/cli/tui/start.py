@@ -1,0 +1,161 @@
+"""`mainspring` in a terminal, from the command line to the end: what is made, in which order, and who ends whom.
+
+The prompt comes first. The session, and what draws it, are loaded while somebody looks at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import termios
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from mainspring.agent.options import sanitize_words
+from mainspring.cli.collector import freeze_garbage_collector
+from mainspring.cli.flags import Arguments, show_argument
+from mainspring.cli.output import TextStyle
+from mainspring.cli.signals import HURRY, INTERRUPT, Signals, do_nothing
+from mainspring.cli.tui.app import TerminalApp
+from mainspring.cli.tui.lines import ScrollbackLines
+
+if TYPE_CHECKING:
+    from mainspring.cli.terminal_session import TerminalSession
+    from mainspring.cli.tui.input_help import PromptHelpers
+
+AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # no marks around pastes, a cursor, no colour
+BREATH = 0.001  # seconds between two things that are loaded: keys are seen
+
+
+def run_terminal(arguments: Arguments) -> int:
+    with Signals() as signals, asyncio.Runner() as runner:
+        signals.kill = terminal_as_it_is()
+        runner.run(sit_down(arguments, signals))
+    return signals.code
+
+
+def terminal_as_it_is() -> Callable[[], None]:
+    """For an end that leaves no block."""
+    before: list[Any] | None = None
+    with suppress(termios.error):
+        before = termios.tcgetattr(0)
+
+    def put_back() -> None:
+        with suppress(termios.error, OSError):
+            os.write(1, AS_BEFORE)
+            if before is not None:
+                termios.tcsetattr(0, termios.TCSANOW, before)
+
+    return put_back
+
+
+async def sit_down(arguments: Arguments, signals: Signals) -> None:
+    await TerminalStart(arguments, signals, TerminalApp()).go()
+
+
+class TerminalStart:
+    def __init__(self, arguments: Arguments, signals: Signals, desk: TerminalApp) -> None:
+        self._words, self._signals, self._desk = arguments.words, signals, desk
+        self._lines = ScrollbackLines(lambda: desk.paper, lambda: desk.shown)
+        self._options = arguments.session.replace(notice=self._lines.note, remark=self._lines.note)
+
+    async def go(self) -> None:
+        desk = self._desk
+        self._hear_signals(desk)
+        asyncio.get_running_loop().set_exception_handler(self._hear_of_failure)
+        drawing = asyncio.ensure_future(desk.run())
+        drawn = asyncio.ensure_future(desk.drawn.wait())
+        try:
+            await asyncio.wait({drawing, drawn}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.sleep(BREATH)
+            if not drawing.done():
+                await self._with_session(desk, drawing)
+        finally:
+            drawn.cancel()
+            self._signals.during(do_nothing)
+            desk.end()
+            await drawing
+
+    async def _with_session(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
+        """Raises `StartError`: the prompt is gone then, and nothing was begun."""
+        from mainspring.agent.config import resolve_config
+        from mainspring.agent.open_session import open_session
+        from mainspring.cli.terminal_session import TerminalSession
+        from mainspring.cli.tui.asker import TerminalHost
+
+        await asyncio.sleep(BREATH)
+        config = resolve_config(self._options, dict(os.environ))
+        asker = TerminalHost(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
+        talk = TerminalSession(open_session(config, asker, suggest=desk.suggest), self._lines)
+        self._kill_also(talk.session.kill)
+        await asyncio.sleep(BREATH)
+        from mainspring.cli.tui.input_help import helps_for
+
+        helps = helps_for(talk)
+        helps.files.refresh()  # the first '@' finds them there
+        try:
+            await self._work(desk, talk, helps, drawing)
+        finally:
+            desk.end()
+            await asyncio.wait({drawing})
+            helps.files.close()
+            journal = talk.opened.journal
+            is_stored = journal is not None and journal.stored and bool(talk.world.session.state.history)
+            await talk.close()
+        if is_stored and not self._signals.code:
+            known_as = talk.world.about.session_id[:8]
+            self._lines.line(f"'mainspring --resume {known_as}' goes on with this conversation.", TextStyle.DIM)
+
+    def _hear_of_failure(self, _: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
+        """Of something for which nobody waits. Python would write it over what is drawn."""
+        error = what.get("exception")
+        self._lines.note(sanitize_words(f"Something failed: {error!r}" if error else str(what.get("message"))))
+
+    def _kill_also(self, kill: Callable[[], None]) -> None:
+        put_back = self._signals.kill
+
+        def both() -> None:
+            kill()
+            put_back()
+
+        self._signals.kill = both
+
+    async def _work(
+        self, desk: TerminalApp, talk: TerminalSession, helps: PromptHelpers, drawing: asyncio.Future[None]
+    ) -> None:
+        from mainspring.cli.conversation import print_greeting
+        from mainspring.cli.tui.run_view import RunView
+        from mainspring.cli.tui.session import SessionController
+        from mainspring.cli.tui.status import StatusLine
+
+        shown = RunView(desk.stage, talk.model, root=talk.config.cwd)
+        status = StatusLine()
+        conversation = SessionController(talk, shown, status, desk)
+        print_greeting(self._lines, talk.world)
+        desk.begin(talk, helps, conversation, shown, status)
+        desk.show_past()
+        freeze_garbage_collector()
+        words = self._words
+        if words:
+            conversation.say(show_argument(words[0]))
+        desk.say_early()
+        work = asyncio.ensure_future(conversation.work())
+        await asyncio.wait({work, drawing}, return_when=asyncio.FIRST_COMPLETED)
+        conversation.leave()  # if the terminal is gone
+        await work
+
+    def _hear_signals(self, desk: TerminalApp) -> None:
+        loop, signals = asyncio.get_running_loop(), self._signals
+
+        def heard() -> None:
+            if signals.code == INTERRUPT:
+                signals.forgive()
+                if not desk.is_away:  # else it is for whoever has the terminal
+                    desk.stop()
+            else:
+                desk.leave()
+                loop.call_later(HURRY, signals.kill)
+
+        signals.during(lambda: loop.call_soon_threadsafe(heard))
+        signals.resumed = lambda: loop.call_soon_threadsafe(desk.take_terminal_again)
