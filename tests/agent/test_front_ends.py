@@ -12,7 +12,7 @@ import pytest
 from cli.stage import Serve, frames
 from cli.stage import Stage as Command
 from cli.terminal import CTRL_D, SitAt, sit_at
-from repl.person import sit_at as sit_at_terminal
+from tui.person import sit_at as sit_at_terminal
 
 from agent.stage import ScriptedHost, Stage, play, read_until_idle
 from mainspring.agent.host import Reach

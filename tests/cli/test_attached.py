@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from cli.slash.sitting import Sitting, here, sat
 from cli.stage import Serve, Stage
 from cli.test_openai_runs import at
-from cli.words.sitting import Sitting, here, sat
 from mainspring.agent.slash_commands import lines_of_attached
 from mainspring.simulator.replies import Say
 

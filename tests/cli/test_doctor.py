@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes.walls import LINUX, seen_folder
+from sandbox.walls import LINUX, seen_folder
 
 from cli.stage import PATIENCE, Serve
 from mainspring.core.models import MODELS

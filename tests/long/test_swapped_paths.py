@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from processes.walls import LINUX
+from sandbox.walls import LINUX
 from tools.swap_runs import AS, LANDLOCK, Search, check, run
 
 OPERATIONS = 10_000

@@ -1,13 +1,13 @@
-"""The long version of `tests/repl/test_typing_at_questions.py`: many seeds, each in a terminal of its own."""
+"""The long version of `tests/tui/test_typing_at_questions.py`: many seeds, each in a terminal of its own."""
 
 from __future__ import annotations
 
 import pytest
 from cli.stage import Serve
-from repl.conftest import serve, sit_at
-from repl.person import SitAt
-from repl.test_typing_at_questions import ANSWERS, CALL, PLAN
-from repl.typist import at_a_call, at_a_plain_prompt, at_a_plan, at_trust
+from tui.conftest import serve, sit_at
+from tui.person import SitAt
+from tui.test_typing_at_questions import ANSWERS, CALL, PLAN
+from tui.typist import at_a_call, at_a_plain_prompt, at_a_plan, at_trust
 
 __all__ = ["serve", "sit_at"]
 

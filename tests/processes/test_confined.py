@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from sandbox.walls import LINUX
 
 from mainspring.processes import landlock_helper
 from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors, start_confined
-from processes.walls import LINUX
 
 pytestmark = [
     LINUX,

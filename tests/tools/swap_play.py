@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from processes.steps import snapshot
-from processes.walls import bubblewrap
+from sandbox.walls import bubblewrap
 
 from mainspring.agent.slash_commands import make_mention_attacher
 from mainspring.context import agent_types

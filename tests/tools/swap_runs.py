@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from processes.walls import NOBODY, python_for, seen_folder
 from programs import need
+from sandbox.walls import NOBODY, python_for, seen_folder
 
 from mainspring.processes import landlock_helper
 

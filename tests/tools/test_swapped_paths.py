@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from processes.steps import Steps
-from processes.walls import LINUX
+from sandbox.walls import LINUX
 from tiers import long
 
 from mainspring.agent.slash_commands import medium_of
