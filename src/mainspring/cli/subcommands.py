@@ -136,16 +136,16 @@ def add_session_flags(parser: Parser, names: Iterable[str]) -> None:
 
 # The module of each (its function has the subcommand's name), and what adds its arguments.
 RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
-    "sessions": ("sessions_command", add_sessions),
-    "context": ("context_command", add_context),
-    "trace": ("trace_command", add_trace),
-    "models": ("models_command", add_models),
-    "config": ("settings_command", add_config),
-    "trust": ("settings_command", add_trust),
-    "permissions": ("settings_command", add_permissions),
-    "mcp": ("mcp_command", add_mcp),
-    "doctor": ("doctor", add_doctor),
-    "demo": ("demo", add_demo),
+    "sessions": ("commands.sessions_command", add_sessions),
+    "context": ("commands.sessions", add_context),
+    "trace": ("commands.trace", add_trace),
+    "models": ("commands.models", add_models),
+    "config": ("commands.config", add_config),
+    "trust": ("commands.config", add_trust),
+    "permissions": ("commands.config", add_permissions),
+    "mcp": ("commands.mcp_command", add_mcp),
+    "doctor": ("commands.doctor", add_doctor),
+    "demo": ("commands.demo", add_demo),
 }
 
 
