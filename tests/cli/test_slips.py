@@ -141,7 +141,7 @@ def test_who_makes_no_mistake_does_not_pay_for_it(serve: Serve) -> None:
     """What looks for a name that is near is not loaded; nor is it with a rule for a tool of a server."""
     stage = serve(Say.of("Hi."))
     run = "main(['-p', 'hello', '--allowedTools', 'Bash(ls),mcp__a__b'])"
-    look = "print([name for name in sys.modules if name in ('difflib', 'mainspring.core.meant')])"
+    look = "print([name for name in sys.modules if name == 'difflib'])"
     code = f"import sys; from mainspring.cli.main import main; {run}; {look}"
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.words import character_columns, plural, truncate
+from mainspring.text import character_columns, plural, truncate
 
 
 def test_one_is_not_many() -> None:

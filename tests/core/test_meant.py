@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.core.meant import closest_name, did_you_mean, distance
+from mainspring.text import closest_name, did_you_mean, distance
 
 TOOLS = ("Bash", "BashOutput", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "WebFetch", "Agent")
 FLAGS = ("--print", "--model", "--fallback-model", "--allowedTools", "--allowed-tools", "--max-turns")

@@ -25,10 +25,10 @@ from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import EngineSession
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.permissions.shown import format_call_input
 from mainspring.settings import trust
 from mainspring.settings.persist import SettingsWriter
 from mainspring.testing.world import World
+from mainspring.text import format_call_input
 from mainspring.tools.approval import Approval
 from mainspring.tools.base import Workspace
 from tui.hands import Clock, Key, few, fits, harmless_keys, heights, keys, marked, press, read, widths, words

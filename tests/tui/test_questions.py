@@ -28,9 +28,9 @@ from mainspring.engine import deps
 from mainspring.engine.session import EngineSession
 from mainspring.mcp.elicitation import ask_form
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.permissions.shown import format_call_input
 from mainspring.testing.calling import FakeToolContext
 from mainspring.testing.world import World
+from mainspring.text import format_call_input
 from mainspring.tools.approval import Approval, parse_approval
 from mainspring.tools.base import ToolAnswer, Workspace
 from mainspring.tools.plan import plan_tools

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mainspring.agent.host import Answers, ApprovalRequest, Host, HostHook, QuestionSet
-from mainspring.agent.json_values import as_object
+from mainspring.text import as_object
 
 if TYPE_CHECKING:
     from mainspring.core.messages import ToolCall

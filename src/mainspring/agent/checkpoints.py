@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mainspring.agent.words import plural
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import PermissionRequest
@@ -24,6 +23,7 @@ from mainspring.processes.atomic_write import FileChanged
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.records import FileRecord
+from mainspring.text import plural
 from mainspring.tools.checkpoints import FileState, read_file_state
 from mainspring.tools.putting_back import LineCounts, count_changed_lines, is_same, put_back, resolve_for_restore
 

@@ -49,7 +49,7 @@ def check_tools(options: SessionOptions) -> None:
     """The tools that exist are ours alone: a list that is closed."""
     for name in options.tools or ():
         if name not in SPECS and name != "default":
-            from mainspring.core.meant import closest_name
+            from mainspring.text import closest_name
 
             if near := closest_name(name, (*SPECS, "default")):
                 raise options.error("tools", f": there is no such tool. Did you mean '{near}'?", name)
@@ -91,7 +91,7 @@ def slip_in(rule: str, options: SessionOptions) -> str:
     name = rule.strip().partition("(")[0]
     if not looks_right(rule.strip()) or "*" in name or is_known(name) or name in options.own_tools:
         return ""
-    from mainspring.core.meant import did_you_mean
+    from mainspring.text import did_you_mean
 
     return f"there is no tool '{name}'{did_you_mean(name, (*SPECS, *options.own_tools))}"
 
@@ -126,7 +126,7 @@ def slip_in_model(name: str, settings: Settings) -> str:
     mine = tuple([entry.name for entry in settings.models])
     if "/" in name or name in mine or name in ALIASES or is_listed(name):
         return ""
-    from mainspring.core.meant import closest_name
+    from mainspring.text import closest_name
 
     near = closest_name(name, (*ALIASES, *mine, *MODELS))
     return (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from mainspring.agent.resume import OpenedSession
-from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Bundle
 from mainspring.hooks.commands import HookShell, make_failing_hook
 from mainspring.hooks.events import HookPoint
@@ -13,6 +12,7 @@ from mainspring.hooks.payloads import Facts, make_command_task
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.settings.values import HookSetting as Setting
 from mainspring.settings.values import Settings
+from mainspring.text import did_you_mean
 from mainspring.tools.builtin import BuiltinTools
 
 

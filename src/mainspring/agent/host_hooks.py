@@ -32,7 +32,7 @@ def host_hooks(given: Iterable[HostHook], run: Run, warn: Callable[[str], object
 def never_called(event: str) -> str:
     if event in NEVER_CALLED:
         return f"the 'initialize' request has hooks for '{event}', which are never called: put them into the settings"
-    from mainspring.core.meant import did_you_mean
+    from mainspring.text import did_you_mean
 
     near = did_you_mean(event, HookPoint)
     return f"the 'initialize' request has hooks for '{event}', which are never called: there is no such event{near}"

@@ -34,7 +34,7 @@ def check_option(option: str, value: Any, spell: Spell = by_name, *, least: int 
 
 def check_choice(option: str, value: str, choices: Iterable[str], spell: Spell = by_name) -> None:
     if value not in choices:
-        from mainspring.core.meant import did_you_mean  # only after a mistake
+        from mainspring.text import did_you_mean  # only after a mistake
 
         near = did_you_mean(value, choices)
         raise OptionError(option, f" is one of {', '.join(choices)}, not '{value}'{near}", spell=spell)

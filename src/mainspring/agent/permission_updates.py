@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from mainspring.agent.json_values import as_list, as_object
 from mainspring.agent.options import MODES, OTHER_MODES, log_warning
 from mainspring.agent.permissions import AUTO, BYPASS, expand_home
 from mainspring.agent.settings import asked_by
@@ -24,6 +23,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.settings.persist import PersistReport, SettingsWriter
 from mainspring.settings.values import SettingsSource
+from mainspring.text import as_list, as_object
 from mainspring.tools.base import Workspace
 
 if TYPE_CHECKING:

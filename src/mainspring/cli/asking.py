@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.granting import READ, ApprovalScopes, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
-from mainspring.agent.words import plural
 from mainspring.cli.flags import show_argument
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.plain_input import AT_ONCE, drop_typed_ahead, input_waits, take_typed_ahead
 from mainspring.core.errors import DeclinedError
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 from mainspring.tools.approval import Approval
 from mainspring.tools.plan import NOT_APPROVED, asks_for_approval
 from mainspring.tools.question import render_question

@@ -24,7 +24,6 @@ from mainspring.agent.updates import (
     SessionUpdate,
 )
 from mainspring.agent.wishes import parse_compact_command
-from mainspring.agent.words import truncate
 from mainspring.cli.asking import PlainHost
 from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments, show_argument
@@ -35,7 +34,7 @@ from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.terminal_session import LineWriter, TerminalSession
 from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Assistant, Message
-from mainspring.text import strip_control_characters
+from mainspring.text import strip_control_characters, truncate
 
 MOST_ABSENT = 5  # names that are told
 LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again

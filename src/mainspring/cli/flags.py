@@ -307,7 +307,7 @@ def convert_value(flag: Flag, name: str, value: str) -> object:
 
 
 def find_near_flag(name: str, names: Iterable[str]) -> str:
-    from mainspring.core.meant import did_you_mean  # only after a mistake
+    from mainspring.text import did_you_mean  # only after a mistake
 
     return did_you_mean(name, names)
 

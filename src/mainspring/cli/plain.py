@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import assert_never
 
 from mainspring.agent.results import LOCAL, make_outcome
-from mainspring.agent.words import plural, truncate
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.core.messages import ToolCall
 from mainspring.core.models import MODELS, Model, same_model
@@ -42,7 +41,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters, truncate
 
 WIDTH = 78  # of a line about a call
 PATIENCE = 2.0  # seconds until a call that runs is heard of, and between two such lines

@@ -10,10 +10,9 @@ from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.resume import OpenedSession
 from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import SessionParts
-from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
 from mainspring.core.models import Model
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 
 class LineWriter(Protocol):

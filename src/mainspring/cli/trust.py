@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.agent.options import StartError
-from mainspring.agent.words import truncate
 from mainspring.settings import trust
 from mainspring.settings.home import home_folder
 from mainspring.settings.values import ProblemKind
-from mainspring.text import strip_control_characters
+from mainspring.text import strip_control_characters, truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession

@@ -19,9 +19,9 @@ from mainspring.context.frontmatter import split_frontmatter
 from mainspring.context.project_files import read_text
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
-from mainspring.core.meant import did_you_mean
 from mainspring.core.value import Value
 from mainspring.processes.paths import PathRefused, Resolved, resolve_path
+from mainspring.text import did_you_mean
 
 MOST = 100  # kinds
 LONGEST_ABOUT = 500  # characters that the model is told of each

@@ -76,7 +76,7 @@ class MarkdownLibrary(Generic[Kept]):
         """A field of a head that does nothing."""
         if field in self.without_effect:
             return f"'{field}' has no effect here yet"
-        from mainspring.core.meant import did_you_mean  # loaded only after a mistake
+        from mainspring.text import did_you_mean  # loaded only after a mistake
 
         return f"nobody knows '{field}'{did_you_mean(field, sorted(self.fields))}"
 

@@ -24,8 +24,8 @@ from mainspring.permissions.policy import (
 )
 from mainspring.permissions.rules import BrokenRule, PermissionRule, glob_matches, names_tool
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shown import format_call_input, show_invisible
 from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, SortedRules
+from mainspring.text import format_call_input, show_invisible
 
 # Nothing to protect in them: they touch the session itself, speak with the person, or send out an agent, each of whose
 # calls is decided about.

@@ -14,9 +14,9 @@ from mainspring.core.errors import UsageError
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Mode, Paths, PermissionDecision, PermissionPolicy, PermissionRequest
 from mainspring.permissions.rules import RuleSource, parse_rules
-from mainspring.permissions.shown import show_invisible
 from mainspring.permissions.sorted_rules import READERS, WRITERS
 from mainspring.permissions.suggest import suggest_rules
+from mainspring.text import show_invisible
 
 LONGEST_LINE = 4_000_000  # characters; the longest command that is decided has a million
 

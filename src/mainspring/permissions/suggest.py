@@ -19,10 +19,10 @@ from mainspring.permissions.policy import Mode, Paths, PermissionPolicy, Permiss
 from mainspring.permissions.rules import PermissionRules, RuleError, RuleSource, parse_rule
 from mainspring.permissions.shell.analyze import analyze_command
 from mainspring.permissions.shell.values import ShellWord
-from mainspring.permissions.shown import show_invisible
 from mainspring.permissions.sorted_rules import READERS, WRITERS
 from mainspring.permissions.targets import redirect_ask
 from mainspring.processes.paths import PathRefused
+from mainspring.text import show_invisible
 
 MOST = 5  # rules from one question; nobody reads more before saying yes
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, cast
 from mainspring.agent.option_checks import check_choice, check_number, check_option
 from mainspring.agent.options import IDS, OptionError
 from mainspring.core.errors import UsageError
-from mainspring.core.meant import did_you_mean
 from mainspring.sdk.errors import CanUseToolShadowedWarning
 from mainspring.sdk.hooks import EVENTS, HookMatcher
 from mainspring.sdk.options import AgentDefinition, Options
 from mainspring.sdk.tools import SdkMcpTool
+from mainspring.text import did_you_mean
 from mainspring.tools.base import Tool
 from mainspring.tools.catalog import SPECS
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mainspring.agent.words import plural
 from mainspring.core.effects import Finish
 from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD
@@ -24,7 +23,7 @@ from mainspring.sessions.paths import agent_file, size_of
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import AgentRecord
 from mainspring.sessions.resume import load_session
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.sessions.loaded import LoadedSession

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from mainspring.core.matchers import compile_matcher
 from mainspring.settings.keys import CheckedValue, InvalidSetting, check_amount, check_table
-from mainspring.settings.near import suggest_near_name
+from mainspring.text import suggest_near_name
 
 GUARD_EVENTS = ("PreToolUse", "PermissionRequest")  # at which a hook decides about a call: `hooks/events.py`
 NEEDS = {"command": "command", "prompt": "prompt", "agent": "prompt", "http": "url"}  # what each type must have

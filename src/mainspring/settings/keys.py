@@ -13,8 +13,8 @@ from typing import NamedTuple, cast
 
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.settings.claude_code_keys import CLAUDE_CODE_KEYS, NOTHING_TO_RESTRICT, Support
-from mainspring.settings.near import suggest_near_name
 from mainspring.settings.values import McpServerMatch, ModelEntry, SettingsSource
+from mainspring.text import suggest_near_name
 
 MODES = ("default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions")
 OTHER_MODE_NAMES = {"manual": "default"}  # Z-31

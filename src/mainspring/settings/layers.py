@@ -25,7 +25,6 @@ from mainspring.settings.keys import (
     may_set,
     to_snake_case,
 )
-from mainspring.settings.near import suggest_near_name
 from mainspring.settings.places import VARIABLES, SettingsPaths
 from mainspring.settings.read import (
     ParsedFile,
@@ -44,6 +43,7 @@ from mainspring.settings.values import (
     SettingsSource,
     WrongOptionError,
 )
+from mainspring.text import suggest_near_name
 
 Values = dict[str, object]
 

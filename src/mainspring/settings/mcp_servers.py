@@ -23,8 +23,8 @@ from mainspring.settings.keys import (
     check_text,
     check_texts,
 )
-from mainspring.settings.near import suggest_near_name
 from mainspring.settings.values import McpEntry, McpServer
+from mainspring.text import suggest_near_name
 
 FILE = ".mcp.json"  # of a project
 KEY = "mcpServers"

@@ -7,7 +7,7 @@ from mainspring.core.messages import ToolCall
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Subtype, Trouble
 from mainspring.core.updates import CallProgress, Result, Retrying, Tombstone
-from mainspring.stream_json.wire import Object, usage_to_wire
+from mainspring.messages_api import Object, usage_to_wire
 
 
 def retry_frame(update: Retrying, most: int) -> Object:

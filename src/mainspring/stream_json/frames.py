@@ -50,9 +50,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.stream_json.asides import deferred_tool_fields, progress_frame, rate_limit, retry_frame, tombstone_frame
-from mainspring.stream_json.task_frames import ShellTask, TaskFrames, shell_frames
-from mainspring.stream_json.wire import (
+from mainspring.messages_api import (
     Object,
     block_id,
     block_to_wire,
@@ -63,6 +61,8 @@ from mainspring.stream_json.wire import (
     tool_result,
     usage_to_wire,
 )
+from mainspring.stream_json.asides import deferred_tool_fields, progress_frame, rate_limit, retry_frame, tombstone_frame
+from mainspring.stream_json.task_frames import ShellTask, TaskFrames, shell_frames
 from mainspring.version import __version__
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire docs/spec/stream-json.md describes

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from mainspring.agent.host import HostHook, JsonObject
-from mainspring.agent.json_values import as_list, as_object
 from mainspring.engine.session_deps import new_id
 from mainspring.stream_json.questions import SHUT, CallbackError, OutgoingRequests
 from mainspring.stream_json.wire_host import WireHost, deny
+from mainspring.text import as_list, as_object
 
 
 class StreamJsonHost(WireHost):

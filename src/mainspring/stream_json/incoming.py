@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import msgspec
 
-from mainspring.agent.json_values import as_list, as_object
 from mainspring.agent.prompts import Prompt
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.value import Bundle
+from mainspring.text import as_list, as_object
 
 LONGEST_SHOWN = 200  # characters of a line that cannot be understood
 

@@ -22,9 +22,9 @@ from mainspring.agent.updates import (
     TaskChanged,
 )
 from mainspring.core.updates import Result
+from mainspring.messages_api import Object
 from mainspring.stream_json.frames import FrameEncoder
 from mainspring.stream_json.incoming import WirePrompt
-from mainspring.stream_json.wire import Object
 
 if TYPE_CHECKING:
     from mainspring.agent.session import AgentSession

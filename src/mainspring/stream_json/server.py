@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mainspring.agent.config import ResolvedConfig
-from mainspring.agent.json_values import as_list
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.prompts import Prompt
@@ -34,11 +33,12 @@ from mainspring.stream_json.mirror import TranscriptMirror
 from mainspring.stream_json.outgoing import FrameSink
 from mainspring.stream_json.questions import OutgoingRequests
 from mainspring.stream_json.render import Renderer, states_in
+from mainspring.text import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from mainspring.stream_json.wire import Object
+    from mainspring.messages_api import Object
 
 
 EVERY = 0.1  # seconds: how often the session's lines are repeated, if somebody wants them

@@ -25,7 +25,7 @@ from mainspring.core.updates import (
     RequestStarted,
     Result,
 )
-from mainspring.stream_json.wire import Object, block_id, block_to_wire, message_to_wire, tool_result
+from mainspring.messages_api import Object, block_id, block_to_wire, message_to_wire, tool_result
 
 
 class FrameFactory(Protocol):

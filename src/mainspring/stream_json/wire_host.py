@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.host import Answers, ApprovalRequest, JsonObject, QuestionSet, Reach
-from mainspring.agent.json_values import as_object
 from mainspring.core.errors import ToolError
 from mainspring.hooks.payloads import to_permission_updates
+from mainspring.text import as_object
 from mainspring.tools.approval import Approval
 
 if TYPE_CHECKING:

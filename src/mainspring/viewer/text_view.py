@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from mainspring.agent.words import plural, truncate
 from mainspring.core.money import NANOS_PER_USD
+from mainspring.text import plural, truncate
 from mainspring.viewer.spans import CALLS, Span, SpanKind, SpanOutcome, TraceTotals
 from mainspring.viewer.trace import Trace
 

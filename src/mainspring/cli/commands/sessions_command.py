@@ -9,12 +9,11 @@ from itertools import chain
 
 from mainspring.agent.options import StartError
 from mainspring.agent.resume import find_session_by_name, format_no_session, new_place
-from mainspring.agent.words import plural, truncate
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.sessions.listing import MOST_LISTED, SessionEntry, list_sessions_in, render_session
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters, truncate
 
 AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
 USUAL = 80  # columns, where the terminal does not know

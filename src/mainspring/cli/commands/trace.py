@@ -16,12 +16,11 @@ import msgspec
 
 from mainspring.agent.options import StartError
 from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
-from mainspring.agent.words import plural
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.sessions.listing import find_newest_session
 from mainspring.sessions.paths import FILE, draft_of
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 from mainspring.viewer.trace import Trace
 
 HOW = "'mainspring trace ID' takes the id of a session; 'mainspring sessions' lists those of this folder"

@@ -11,13 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.stored import file_of, title_of
 from mainspring.cli.slash.telling import clean_line, print_to_terminal, shorten_about
 from mainspring.core.messages import Assistant, Message, Origin, Text, ToolCall, User
 from mainspring.secrets.redaction import redact
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

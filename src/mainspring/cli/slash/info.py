@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mainspring.agent.words import truncate
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.settings import held_back
 from mainspring.cli.slash.stored import file_of
@@ -19,6 +18,7 @@ from mainspring.cli.slash.telling import (
     shorten_about,
     tell_list,
 )
+from mainspring.text import truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession

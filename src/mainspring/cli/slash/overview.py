@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from mainspring.agent.options import StartError
 from mainspring.agent.own_words import TERMINAL, names_at, words_at
 from mainspring.agent.slash_commands import list_other_commands
-from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.stored import file_of, title_of
 from mainspring.cli.slash.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
-from mainspring.agent.words import truncate
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.stored import file_of, title_of
 from mainspring.cli.slash.telling import clean_line, print_to_terminal, print_usage, shorten_about, tell_all
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Message, Origin, User
 from mainspring.core.view import view
-from mainspring.text import strip_control_characters
+from mainspring.text import strip_control_characters, truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.agent.own_words import TERMINAL, names_at
-from mainspring.agent.words import plural
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.telling import clean_line, print_to_terminal, print_usage, shorten_about, tell_all, tell_list
 from mainspring.context.memory import LEFT_OUT, MemoryFile
+from mainspring.text import plural
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession

@@ -79,7 +79,7 @@ def waits_for_trust(word: str, talk: TerminalSession) -> bool:
 
 
 def suggest_slash_command(word: str, talk: TerminalSession) -> str:
-    from mainspring.core.meant import closest_name
+    from mainspring.text import closest_name
 
     own = names_at(TERMINAL)
     near = closest_name(word, (*own, *[one.name for one in list_other_commands(talk.world.around, own)]))

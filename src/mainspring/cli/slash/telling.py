@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from mainspring.agent.words import truncate
 from mainspring.cli.output import TextStyle
 from mainspring.secrets.redaction import redact
-from mainspring.text import strip_control_characters
+from mainspring.text import strip_control_characters, truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession

@@ -14,12 +14,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mainspring.agent.granting import DECLINED
-from mainspring.agent.words import plural
 from mainspring.cli.tui.laid import indent_with_branch, lines_in, one_line
 from mainspring.cli.tui.layout import clip_text
 from mainspring.cli.tui.live import format_elapsed
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import AgentStarted
+from mainspring.text import plural
 from mainspring.tools.approval import DENIED
 
 BULLET = "● "

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mainspring.agent.words import plural
 from mainspring.cli.tui.calls import make_call_title
 from mainspring.cli.tui.laid import NARROWEST, WidthAware, text_of
 from mainspring.cli.tui.layout import clip_text, indent_lines, sanitize_text
@@ -20,6 +19,7 @@ from mainspring.cli.tui.markdown import MarkdownText, lines_of, make_console
 from mainspring.cli.tui.spoken import render_markdown
 from mainspring.core.messages import Assistant, Message, Origin, Stop, ToolCall, User
 from mainspring.core.messages import Text as Said
+from mainspring.text import plural
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession

@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeVar
 
 from mainspring.agent.granting import ApprovalScopes, Tell
 from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
-from mainspring.agent.words import plural
 from mainspring.cli.tui.asked_texts import PlanAnswer, make_plan_dialog, make_text_dialog
 from mainspring.cli.tui.dialog import Dialog
 from mainspring.cli.tui.forms import make_question_form
@@ -22,6 +21,7 @@ from mainspring.cli.tui.menu import Clock
 from mainspring.cli.tui.permission import Changes, apply_permission_choice, make_permission_dialog, plain_changes
 from mainspring.core.errors import DeclinedError
 from mainspring.core.value import Bundle
+from mainspring.text import plural
 from mainspring.tools.approval import Approval
 from mainspring.tools.plan import NOT_APPROVED
 

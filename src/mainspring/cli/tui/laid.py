@@ -11,8 +11,8 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from mainspring.agent.words import plural
 from mainspring.cli.tui.layout import clean_for_drawing, clip_text, indent_lines, wrap_text
+from mainspring.text import plural
 
 NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever
 MOST_OF_LINE = 10_000  # characters of one that are folded; who wants more looks at the file

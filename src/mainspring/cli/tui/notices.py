@@ -4,13 +4,13 @@ what it all came to. Tables, so that nothing is shown under the name that it has
 from __future__ import annotations
 
 from mainspring.agent.results import LOCAL
-from mainspring.agent.words import plural
 from mainspring.cli.plain import describe_freed_room
 from mainspring.cli.tui.live import format_elapsed
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Transition, Trouble
 from mainspring.core.updates import Boundary, RequestStarted, Result, Retrying
+from mainspring.text import plural
 
 TRANSITIONS: dict[Transition, str] = {
     Transition.NEXT_TURN: "",  # nothing has happened,

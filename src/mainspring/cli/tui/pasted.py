@@ -13,10 +13,9 @@ from __future__ import annotations
 import os
 import re
 
-from mainspring.agent.words import plural
 from mainspring.cli.tui.completion import format_mention
 from mainspring.settings.home import expand_tilde
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 MOST_LINES = 10  # a paste of more is long
 MOST_CHARACTERS = 2_000

@@ -16,8 +16,8 @@ from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing
 from mainspring.cli.tui.menu import Clock, Menu, MenuItem, MenuSelection
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Mode
-from mainspring.permissions.shown import show_invisible
 from mainspring.permissions.sorted_rules import WRITERS
+from mainspring.text import show_invisible
 from mainspring.tools.approval import Approval
 
 Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # what a tool's input would change, line by line

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from mainspring.agent.words import plural
 from mainspring.cli.commands.models import format_dollars
 from mainspring.cli.commands.sessions_command import format_age
 from mainspring.cli.tui.dialog import PageDialog
@@ -14,6 +13,7 @@ from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, one_line
 from mainspring.cli.tui.menu import Clock, Menu, MenuItem, MenuSelection
 from mainspring.core.models import AS_OF, Model, same_model
 from mainspring.sessions.listing import MOST_LISTED, SessionEntry
+from mainspring.text import plural
 
 UNITS = (("MB", 1_000_000), ("kB", 1_000))
 

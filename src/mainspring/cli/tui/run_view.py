@@ -14,7 +14,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from mainspring.agent.results import make_outcome
-from mainspring.agent.words import plural
 from mainspring.cli.tui import live, notices
 from mainspring.cli.tui.active_calls import ActiveCalls
 from mainspring.cli.tui.call_view import CallResultView, render_interrupted_call
@@ -58,6 +57,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
+from mainspring.text import plural
 
 
 class RunView:

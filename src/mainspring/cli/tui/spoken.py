@@ -5,8 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from mainspring.agent.words import plural
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 MOST_LINES = 30  # of a long paste
 MOST_TEXT = 8_000  # characters, if it is one long line

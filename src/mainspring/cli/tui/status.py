@@ -5,9 +5,9 @@ from __future__ import annotations
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
 
-from mainspring.agent.words import truncate
 from mainspring.core.models import Model
 from mainspring.core.updates import Boundary, ReplyDone, ReplyStarted, Update
+from mainspring.text import truncate
 
 # What somebody chooses by Shift-Tab, one after the other. The others are begun with, and left by it.
 MODES = ("default", "acceptEdits", "plan")

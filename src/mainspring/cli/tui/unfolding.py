@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mainspring.agent.words import plural
 from mainspring.cli.tui.call_view import CallResultView
 from mainspring.cli.tui.laid import MORE
 from mainspring.cli.tui.live import format_elapsed
+from mainspring.text import plural
 
 MOST_KEPT = 50  # calls
 

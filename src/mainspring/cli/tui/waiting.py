@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from mainspring.agent.session import AgentSession
-from mainspring.agent.words import truncate
-from mainspring.text import strip_control_characters
+from mainspring.text import strip_control_characters, truncate
 
 MARK = "❯ "
 MOST_DRAWN = 4
