@@ -16,7 +16,6 @@ from typing import NamedTuple, assert_never, get_args
 
 from msgspec.structs import replace
 
-from mainspring.core.bound import most_model_calls
 from mainspring.core.config import DEFAULT, Config, RunSource, StopHooks
 from mainspring.core.effects import (
     ANSWERS,
@@ -41,7 +40,7 @@ from mainspring.core.events import (
     ToolsDone,
 )
 from mainspring.core.history import History
-from mainspring.core.ladder import LADDER, Rung
+from mainspring.core.ladder import LADDER, Rung, most_model_calls
 from mainspring.core.messages import Assistant, Block, Defect, Stop, Text, Thinking, ToolCall, result, user
 from mainspring.core.models import MODELS, Model
 from mainspring.core.money import Usage
@@ -387,10 +386,10 @@ NUMBERS: tuple[Number, ...] = (
     Number("config", "LOW_OUTPUT_CAP", "an output cap above this is not raised after a cut reply"),
     Number("config", "ESCALATED_OUTPUT", "the cap it is raised to, if the model allows it"),
     Number("config", "MAX_FALLBACKS", "models in the chain to fall back to, at most"),
-    Number("compaction", "MAX_FAILURES", "failed summaries in a row, after which no more are tried"),
-    Number("compaction", "LEAST_FREED", "percent of the view that each way must free, or it has failed"),
-    Number("compaction", "REFILL_STREAK", "compactions in quick succession after which the next one ends the run"),
-    Number("compaction", "REFILL_TURNS", "turns within which a compaction counts as soon after the one before"),
+    Number("state", "MAX_FAILURES", "failed summaries in a row, after which no more are tried"),
+    Number("state", "LEAST_FREED", "percent of the view that each way must free, or it has failed"),
+    Number("state", "REFILL_STREAK", "compactions in quick succession after which the next one ends the run"),
+    Number("state", "REFILL_TURNS", "turns within which a compaction counts as soon after the one before"),
     Number("limits", "COMPLETE_AT", "the part of an asked-for token budget that counts as all of it"),
     Number("limits", "DIMINISHING_AFTER", "continuations after which two that brought little end the run"),
     Number("limits", "LITTLE_OUTPUT", "output tokens below which a continuation brought little"),

@@ -22,8 +22,8 @@ from zlib import crc32
 
 from msgspec.structs import replace
 
-from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config
+from mainspring.core.ladder import most_model_calls
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import CallStarted, Result
 from mainspring.providers.http.client import Deadlines, Transport

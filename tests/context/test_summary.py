@@ -36,7 +36,6 @@ from mainspring.context.summary import FILE, MAX_OUTPUT, MOST, NOT_SAID, PREFACE
 from mainspring.context.tokens import TokenMeter, total_bytes
 from mainspring.context.values import Summary
 from mainspring.context.words import SAID, select_user_quotes
-from mainspring.core.compaction import MAX_FAILURES
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.errors import ProviderError
@@ -56,7 +55,7 @@ from mainspring.core.messages import (
 )
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Cause, Failure, Terminal, Transition, Trouble
-from mainspring.core.state import State
+from mainspring.core.state import MAX_FAILURES, State
 from mainspring.core.updates import Boundary
 from mainspring.core.view import Fold, Replace, view
 

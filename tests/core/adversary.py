@@ -13,7 +13,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, SMALL, compacted, failure, ran, reply
-from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config, StopHooks
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunStopHooks, RunTools
 from mainspring.core.events import (
@@ -28,7 +27,7 @@ from mainspring.core.events import (
     ToolsDone,
 )
 from mainspring.core.history import History
-from mainspring.core.ladder import LADDER, RungScope
+from mainspring.core.ladder import LADDER, RungScope, most_model_calls
 from mainspring.core.messages import Assistant, Defect, Stop, Thinking, ToolCall, user
 from mainspring.core.reasons import Terminal, Transition, Trouble
 from mainspring.core.state import State, Step

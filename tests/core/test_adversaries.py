@@ -11,11 +11,10 @@ from tiers import long
 
 from core.adversary import COMPACTION, HOOKS, MODEL, World, bound, meet, shifting_worlds, worlds
 from core.play import CONFIG, SMALL
-from mainspring.core.compaction import Compaction
 from mainspring.core.config import Config
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone
 from mainspring.core.reasons import PASSING, Terminal, Transition, Trouble
-from mainspring.core.state import State, Step
+from mainspring.core.state import Compaction, State, Step
 from mainspring.core.step import step
 
 

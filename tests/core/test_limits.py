@@ -6,10 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, MODEL, Play, compacted, failure, reply
-from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config
 from mainspring.core.effects import AnnouncedBudget
-from mainspring.core.ladder import LADDER
+from mainspring.core.ladder import LADDER, most_model_calls
 from mainspring.core.limits import (
     ADVICE,
     budget_goes_on,

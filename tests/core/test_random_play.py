@@ -12,7 +12,6 @@ from tiers import long
 
 from core.adversary import REPORTED
 from core.play import CONFIG, FULL, SMALL, TINY, failure, ran
-from mainspring.core.bound import most_model_calls
 from mainspring.core.config import StopHooks
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunStopHooks, RunTools
 from mainspring.core.events import (
@@ -28,10 +27,11 @@ from mainspring.core.events import (
     ToolsDone,
 )
 from mainspring.core.history import History
+from mainspring.core.ladder import most_model_calls
 from mainspring.core.messages import Assistant, Defect, Stop, Text, Thinking, ToolCall, User, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage, cost
-from mainspring.core.oversize import LARGE, too_large
+from mainspring.core.moves import LARGE, too_large
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import AbortReason, Cause
 from mainspring.core.state import State, checkpoint, decode_checkpoint, encode_checkpoint, restore

@@ -9,7 +9,7 @@ from core.play import CONFIG, FULL, Play, failure, reply
 from mainspring.core.effects import Compact
 from mainspring.core.events import Compacted, ContextReady
 from mainspring.core.messages import Document, Origin, Text, User, user
-from mainspring.core.oversize import LARGE, in_words
+from mainspring.core.moves import LARGE, in_words
 from mainspring.core.reasons import Transition, Trouble
 from mainspring.core.updates import Appended, Failed
 from mainspring.core.view import Drop, Fold, view

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from core.play import CONFIG, FULL, MODEL, SMALL, TINY, Play, compacted, failure, reply
-from mainspring.core.compaction import MAX_FAILURES, Compaction, for_next_run
 from mainspring.core.config import RESUME, Config
 from mainspring.core.effects import CallModel, Compact, CompactionKind, Effect, PrepareContext, Priority, RunTools
 from mainspring.core.events import CallFailed, Compacted, ContextReady, Event
@@ -25,7 +24,15 @@ from mainspring.core.messages import (
 )
 from mainspring.core.pairing import NeverRan
 from mainspring.core.reasons import Transition, Trouble
-from mainspring.core.state import checkpoint, decode_checkpoint, encode_checkpoint, restore
+from mainspring.core.state import (
+    MAX_FAILURES,
+    Compaction,
+    checkpoint,
+    decode_checkpoint,
+    encode_checkpoint,
+    for_next_run,
+    restore,
+)
 from mainspring.core.updates import Appended, Boundary, RequestStarted, Tombstone
 
 PROMPT_TOO_LONG = failure(Trouble.PROMPT_TOO_LONG)

@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from mainspring.context.values import Summary
-from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
+from mainspring.core.ladder import most_model_calls
 from mainspring.core.messages import (
     Origin,
     RedactedThinking,

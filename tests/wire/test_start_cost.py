@@ -28,8 +28,8 @@ OURS = {
     "usage wishes",
     "mainspring.cli": "collector flags main print_mode signals stdin stdio stdout telling",
     "mainspring.context": "attachments environment folders memory project_files prompt sources values",
-    "mainspring.core": "bound compaction config effects errors events history ladder limits messages models "
-    "money moves oversize pairing reasons schedule state step updates value view",
+    "mainspring.core": "config effects errors events history ladder limits messages models money moves pairing "
+    "reasons schedule state step updates value view",
     "mainspring.engine": "background deps driver endings equipped executor ledger model_context run sampler "
     "session session_deps shared_state tasks",
     "mainspring.hooks": "events",

@@ -14,7 +14,6 @@ from typing import assert_never
 from mainspring.context.attachments import MARKER
 from mainspring.context.attachments import AttachmentKind as Attached
 from mainspring.context.tokens import LEAST, MOST, OF_A_BLOCK, TokenScale, message_bytes, strip_model_date, weight_of
-from mainspring.core.compaction import MANUAL, took_effect
 from mainspring.core.config import Config
 from mainspring.core.effects import CompactionKind
 from mainspring.core.events import Compacted, ContextReady, Event, Replied
@@ -36,7 +35,7 @@ from mainspring.core.messages import (
     User,
 )
 from mainspring.core.models import Model, model_named
-from mainspring.core.state import State
+from mainspring.core.state import MANUAL, State, took_effect
 from mainspring.core.value import Bundle
 from mainspring.core.view import Replace, view
 

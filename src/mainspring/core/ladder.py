@@ -2,6 +2,8 @@
 
 A trouble climbs its row from the left. A rung that has nothing to offer returns None and the next one is tried; when
 none is left, the failure that was withheld until then is shown.
+
+Law 1 as a number: the most model calls that a run with this configuration can lead to.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from mainspring.core.compaction import breaker_is_open
 from mainspring.core.config import ESCALATED_OUTPUT, LOW_OUTPUT_CAP, MAX_FALLBACKS, Config
 from mainspring.core.effects import CompactionKind
+from mainspring.core.limits import most_continuations
 from mainspring.core.messages import Origin, ServerBlock, user
 from mainspring.core.moves import (
     call_model,
@@ -27,7 +29,7 @@ from mainspring.core.moves import (
     worth_keeping,
 )
 from mainspring.core.reasons import Transition, Trouble
-from mainspring.core.state import Climbed, State, Step, clock, say
+from mainspring.core.state import Climbed, State, Step, breaker_is_open, clock, say
 from mainspring.core.updates import Decided
 from mainspring.core.value import Bundle
 
@@ -273,3 +275,19 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
 FOR_THE_RUN = {
     (trouble, rung.name) for trouble, rungs in LADDER.items() for rung in rungs if rung.scope is RungScope.RUN
 }
+
+
+def most_model_calls(config: Config) -> int:
+    """Each call but the first follows from a turn, a budget continuation, a stop hook's objection or a rung.
+
+    Turns, continuations and objections are limited for the run. Rungs are limited for the run too, or between
+    two pieces of progress, which are turns and continuations. The chain of fallbacks is walked once, and each step in
+    it makes those rungs whole again that count for one model.
+    """
+    continuations = most_continuations(config.token_budget) if config.token_budget else 0
+    pieces = config.max_turns + continuations
+    rungs = [rung for row in LADDER.values() for rung in row if rung is not FALL_BACK]
+    calls = {scope: sum(rung.most(config) * rung.calls for rung in rungs if rung.scope is scope) for scope in RungScope}
+    per_piece = 1 + calls[RungScope.PROGRESS] + calls[RungScope.MODEL]
+    per_fallback = 1 + calls[RungScope.MODEL]
+    return pieces * per_piece + calls[RungScope.RUN] + len(config.fallbacks) * per_fallback + config.max_stop_blocks

@@ -13,7 +13,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.core.compaction import REWRITES, after_failure, after_success, for_next_run, took_effect
 from mainspring.core.config import Config, RunSource, StopHooks
 from mainspring.core.effects import ANSWERS, Compact, CompactionKind, Priority, RunStopHooks, RunTools
 from mainspring.core.errors import ProtocolError
@@ -46,7 +45,20 @@ from mainspring.core.reasons import (
     Transition,
     Trouble,
 )
-from mainspring.core.state import State, Step, Totals, accept, account, clock, say
+from mainspring.core.state import (
+    REWRITES,
+    State,
+    Step,
+    Totals,
+    accept,
+    account,
+    after_failure,
+    after_success,
+    clock,
+    for_next_run,
+    say,
+    took_effect,
+)
 from mainspring.core.updates import Boundary, Decided, MaxTurnsReached
 from mainspring.core.view import Edit, Fold, prune
 

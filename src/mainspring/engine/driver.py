@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
-from mainspring.core.compaction import MANUAL
 from mainspring.core.config import Config
 from mainspring.core.effects import (
     CallModel,
@@ -39,7 +38,7 @@ from mainspring.core.events import (
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
 from mainspring.core.reasons import AbortReason
-from mainspring.core.state import State, checkpoint
+from mainspring.core.state import MANUAL, State, checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, Tombstone, ToolSummary, Update
 from mainspring.core.value import Stamp

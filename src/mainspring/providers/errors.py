@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from mainspring.core.oversize import in_words
+from mainspring.core.moves import in_words
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers.retry import RequestRefusedError

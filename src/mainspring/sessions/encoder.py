@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from mainspring.core.compaction import MANUAL, took_effect
 from mainspring.core.effects import CompactionKind, Finish
 from mainspring.core.events import (
     Aborted,
@@ -24,7 +23,7 @@ from mainspring.core.events import (
     ToolsDone,
 )
 from mainspring.core.messages import Assistant, Block, Message, Origin, ToolResult, User
-from mainspring.core.state import Checkpoint, State, checkpoint, encode_checkpoint
+from mainspring.core.state import MANUAL, Checkpoint, State, checkpoint, encode_checkpoint, took_effect
 from mainspring.core.view import Edit, Fold
 from mainspring.messages_api import as_line, block_id, one_line
 from mainspring.sessions.line_format import (

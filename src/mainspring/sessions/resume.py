@@ -13,11 +13,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from mainspring.core.compaction import Compaction, for_next_run
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
 from mainspring.core.history import History
-from mainspring.core.state import Checkpoint, State
+from mainspring.core.state import Checkpoint, Compaction, State, for_next_run
 from mainspring.core.view import Fold, view
 from mainspring.messages_api import Unreadable
 from mainspring.sessions.decoder import MissingReferenceError, TranscriptDecoder

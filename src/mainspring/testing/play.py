@@ -17,11 +17,11 @@ from random import Random
 from msgspec.structs import replace
 
 from mainspring.context.values import PreparedContext, Summary
-from mainspring.core.bound import most_model_calls
 from mainspring.core.config import Config, StopHooks
 from mainspring.core.effects import Compact, Priority, RunStopHooks
 from mainspring.core.events import StopDecision
 from mainspring.core.history import History
+from mainspring.core.ladder import most_model_calls
 from mainspring.core.messages import Assistant, Defect, Stop, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.money import Price, Usage
