@@ -191,7 +191,7 @@ def test_a_sandbox_that_is_switched_off_and_one_that_is_required_and_not_there(
     assert (code, only(found, "sandbox", "note")["says"]) == (0, "off: switched off by the user's settings")
     # Bubblewrap is found by its path, so it is taken away by not being there for this process.
     office.user_settings('{"sandbox": {"failIfUnavailable": true}}')
-    begin = BEGIN.replace("import sys", "import sys\nimport mainspring.processes.programs as p\np.USUAL = ()", 1)
+    begin = BEGIN.replace("import sys", "import sys\nimport mainspring.processes.environment as p\np.USUAL = ()", 1)
     monkeypatch.setattr(sys.modules[__name__], "BEGIN", begin)
     office.env["PATH"] = str(office.work)
     code, found = office.report()

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes.disk import Disk
-from mainspring.processes.git_aliases import LARGEST, git_aliases
+from mainspring.processes.disk import LARGEST, Disk, git_aliases
 from permissions.deciding import bash, verdict
 
 CONFIG = """

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from mainspring.processes.child import ProcessSpec
-from mainspring.processes.marks import first_words, new_mark
+from mainspring.processes.process_tree import first_words, new_mark
 
 ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 

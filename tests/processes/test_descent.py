@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tiers import long, parametrize_few
 
-from mainspring.processes import marks, process_tree
+from mainspring.processes import process_tree
 from mainspring.processes.child import Child
 from mainspring.processes.children import Children
 from processes.escapes import ESCAPES, bash
@@ -187,7 +187,7 @@ def test_either_mark_is_enough() -> None:
         await until(lambda: len(asleep(nap)) == 2)
         pids = asleep(nap)
         by_variable = process_tree.ProcessTree(0, child.mark._replace(limit=0))
-        by_limit = process_tree.ProcessTree(0, marks.ProcessTag("none", child.mark.limit))
+        by_limit = process_tree.ProcessTree(0, process_tree.ProcessTag("none", child.mark.limit))
         assert len([pid for pid in pids if belongs(pid, by_variable)]) == 1
         assert len([pid for pid in pids if belongs(pid, by_limit)]) == 1  # the variable of another call beats a limit
         both = [pid for pid in pids if belongs(pid, process_tree.ProcessTree(0, child.mark))]
@@ -203,8 +203,8 @@ def belongs(pid: int, line: process_tree.ProcessTree) -> bool:
 
 
 def test_an_agent_within_an_agent_bears_both_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(marks.NAME, "outer")
-    inner = marks.new_mark()
+    monkeypatch.setenv(process_tree.NAME, "outer")
+    inner = process_tree.new_mark()
     assert inner.text.startswith("outer/")
     assert inner.token.decode() == inner.text.removeprefix("outer/")
 

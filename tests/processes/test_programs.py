@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.processes import programs
-from mainspring.processes.programs import find_program
+from mainspring.processes import environment
+from mainspring.processes.environment import find_program
 
 
 def test_the_system_s_own_comes_first(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_the_system_s_own_comes_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["folder", "link", "relative", "not executable"])
 def test_a_project_s_own_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    monkeypatch.setattr(programs, "USUAL", ())
+    monkeypatch.setattr(environment, "USUAL", ())
     project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     project.mkdir()
     elsewhere.mkdir()

@@ -10,8 +10,7 @@ import pytest
 from processes.traces import descriptors, new_nap, until, with_word
 
 from mainspring.processes.child import ProcessLimits, SandboxAccess
-from mainspring.processes.children import Children
-from mainspring.processes.ending import GRACE
+from mainspring.processes.children import GRACE, Children
 from sandbox.walls import LINUX, Box, seen_folder
 
 pytestmark = LINUX

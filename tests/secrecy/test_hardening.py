@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is Linux tha
 
 SECRET = "the-secret-of-the-environment"
 CODE = (
-    "import sys; from mainspring.processes.hardening import harden_process; {} print('ready', flush=True); "
+    "import sys; from mainspring.processes.own_process import harden_process; {} print('ready', flush=True); "
     "sys.stdin.read()"
 )
 

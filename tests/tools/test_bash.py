@@ -194,11 +194,11 @@ def test_a_wrong_input_is_told(tmp_path: Path, input: dict[str, object]) -> None
 
 
 def test_a_bash_of_the_project_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mainspring.processes import programs
+    from mainspring.processes import environment
 
     (tmp_path / "bash").write_text("#!/bin/sh\necho wrong\n")
     (tmp_path / "bash").chmod(0o755)
-    monkeypatch.setattr(programs, "USUAL", ())
+    monkeypatch.setattr(environment, "USUAL", ())
     monkeypatch.setenv("PATH", f"{tmp_path}:relative:/usr/bin")
     assert bash(tmp_path, "echo right").text == "right"
     monkeypatch.setenv("PATH", str(tmp_path))

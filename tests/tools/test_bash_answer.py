@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mainspring.processes.marks import new_mark
+from mainspring.processes.process_tree import new_mark
 from mainspring.tools.shell_script import answer_pair, bash_arguments, read_final_directory
 from tools.bash_hands import bash
 

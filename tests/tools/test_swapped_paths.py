@@ -26,9 +26,8 @@ from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic_write import ReadSet
-from mainspring.processes.output import create_spill_file
+from mainspring.processes.output import SpillFolder, create_spill_file
 from mainspring.processes.paths import PathRefused, resolve_path
-from mainspring.processes.spill import SpillFolder
 from mainspring.tools import putting_back
 from mainspring.tools.base import Workspace
 from mainspring.tools.checkpoints import FileState, read_file_state

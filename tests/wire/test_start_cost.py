@@ -34,7 +34,7 @@ OURS = {
     "session session_deps shared_state tasks",
     "mainspring.hooks": "events",
     "mainspring.permissions": "checker",
-    "mainspring.processes": "hardening own_process paths",
+    "mainspring.processes": "own_process paths",
     "mainspring.providers": "base chunks errors http_provider media message_order prefix projection retry",
     "mainspring.providers.anthropic": "json provider stream",
     "mainspring.providers.http": "client connect connection proxy sse tls",

@@ -107,7 +107,7 @@ def run_conversation(arguments: Arguments) -> int:
     with defer_signals():
         load_msgspec()
         from mainspring.core.errors import UsageError
-        from mainspring.processes.hardening import harden_process
+        from mainspring.processes.own_process import harden_process
 
         harden_process()  # before a key is read
         if arguments.input_format == "stream-json":

@@ -11,7 +11,7 @@ from mainspring.context.groups import TurnGroups, ViewItem
 from mainspring.context.layers import LayerGoal, LayerLimits
 from mainspring.core.messages import Text, ToolResult
 from mainspring.core.view import Edit, Replace
-from mainspring.processes.spill import SpillFolder
+from mainspring.processes.output import SpillFolder
 
 CLEARED = "[Old tool result cleared]"  # D-11
 

@@ -19,7 +19,7 @@ from mainspring.context.words import select_user_quotes, words_in
 from mainspring.core.messages import Assistant, Origin, Text, ToolCall, User
 from mainspring.core.value import as_json
 from mainspring.core.view import Edit, Fold
-from mainspring.processes.spill import both_ends
+from mainspring.processes.output import both_ends
 
 MAX_OUTPUT = 1_500  # tokens
 MOST = 4 * MAX_OUTPUT  # characters

@@ -33,7 +33,7 @@ from mainspring.core.models import Model
 from mainspring.core.reasons import Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace
-from mainspring.processes.spill import SpillFolder
+from mainspring.processes.output import SpillFolder
 from mainspring.secrets.held import mask_secrets
 
 # Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.

@@ -14,7 +14,7 @@ from mainspring.context.groups import GroupKind, TurnGroup
 from mainspring.context.media import without_media
 from mainspring.context.tokens import message_bytes
 from mainspring.core.messages import Message, Text, ToolResult, User
-from mainspring.processes.spill import both_ends
+from mainspring.processes.output import both_ends
 
 SHORT = 2_000  # characters of a result that has lost its middle
 GONE = "[left out]"

@@ -28,9 +28,9 @@ from mainspring.core.value import Bundle, Value
 from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
 from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors
+from mainspring.processes.environment import USUAL, find_program
 from mainspring.processes.output import OutputSizes
 from mainspring.processes.paths import PathRefused, is_within, resolve_path
-from mainspring.processes.programs import USUAL, find_program
 from mainspring.processes.safe_open import descriptor_path, open_below, open_folder, open_folder_below
 
 SECONDS = 2.0  # for each call; they run beside each other

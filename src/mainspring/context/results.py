@@ -10,7 +10,7 @@ from mainspring.context.groups import TurnGroups, ViewItem
 from mainspring.context.layers import LayerGoal, LayerLimits
 from mainspring.core.messages import Content, Text, ToolResult
 from mainspring.core.view import Edit, Replace
-from mainspring.processes.spill import SpillFolder, both_ends
+from mainspring.processes.output import SpillFolder, both_ends
 
 
 class ResultBudgetLayer:

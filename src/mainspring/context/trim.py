@@ -15,7 +15,7 @@ from mainspring.context.layers import LayerLimits
 from mainspring.context.words import select_user_quotes, words_in
 from mainspring.core.messages import Origin, Text, ToolResult, User
 from mainspring.core.view import Edit, Fold, Replace
-from mainspring.processes.spill import both_ends
+from mainspring.processes.output import both_ends
 
 GONE = "[{count} messages were removed here to make room; nothing of them is summed up.]"
 ABOUT = "\nFiles that they were about: {files}"

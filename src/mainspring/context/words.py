@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from mainspring.context.groups import TurnGroup
 from mainspring.context.tokens import text_bytes
 from mainspring.core.messages import Origin, Text, User
-from mainspring.processes.spill import both_ends
+from mainspring.processes.output import both_ends
 
 SAID = "[The user's own words]\n"
 LEFT_OUT_MARK = "[Left out: "

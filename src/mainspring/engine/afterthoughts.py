@@ -193,7 +193,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def write_note(folder: str, name: str, text: str) -> None:
-    from mainspring.processes.spill import write_new_file
+    from mainspring.processes.output import write_new_file
     from mainspring.sessions.paths import make_folder
 
     make_folder(folder)

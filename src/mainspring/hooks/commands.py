@@ -24,9 +24,9 @@ from mainspring.hooks.results import LONGEST_TEXT, HookAnswerError, blocking_res
 from mainspring.hooks.runner import SECONDS, Hook
 from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
-from mainspring.processes.marks import first_words, new_mark
+from mainspring.processes.environment import find_program
 from mainspring.processes.output import OutputSizes, ProcessOutput
-from mainspring.processes.programs import find_program
+from mainspring.processes.process_tree import first_words, new_mark
 
 NO, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 KILLED = range(129, 193)  # what a shell says of a command that a signal ended: 128 and its number

@@ -36,7 +36,7 @@ from mainspring.permissions.targets import (
     path_of,
     redirect_ask,
 )
-from mainspring.processes.git_aliases import AUTOCORRECT
+from mainspring.processes.disk import AUTOCORRECT
 
 _PUT_IN = frozenset({FOUND, "{}"})  # in `ShellWord.names`: by `find`, or by `xargs` and its like
 MOST_ALIASES = 5  # that lead to one another

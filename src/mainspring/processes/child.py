@@ -4,6 +4,10 @@
 The start itself does not wait, so nobody can be cancelled in the middle of it. It is `subprocess.Popen` without
 `preexec_fn`, which is `vfork` on Linux: no copy of our memory is made. `asyncio`'s own way waits for everybody who
 holds the output, and on Python 3.11 takes a thread for each child.
+
+The pipes of a child, read by the event loop: always, so that the child is never held up, and in small slices.
+
+Hearing that a child has ended, without reaping it: a zombie keeps its number, so its group can still be ended.
 """
 
 from __future__ import annotations
@@ -19,11 +23,116 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from mainspring.processes.marks import NAME, ProcessTag, new_mark, put_limit
 from mainspring.processes.output import OutputSizes, ProcessOutput
-from mainspring.processes.pipes import PipeReader, input_of
-from mainspring.processes.process_tree import ProcessTree
-from mainspring.processes.watching import watch_process
+from mainspring.processes.process_tree import NAME, ProcessTag, ProcessTree, new_mark, put_limit
+
+SLICE = 65_536  # bytes at a time: what a pipe holds. Everybody else has a turn between two of them
+LAST = 64  # slices that are read at the end, should a stranger still be writing
+
+
+class PipeReader:
+    def __init__(self, fd: int, feed: Callable[[bytes], object]) -> None:
+        self.closed = asyncio.Event()
+        self._fd, self._feed = fd, feed
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(fd, False)
+        self._loop.add_reader(fd, self._read)
+
+    def finish(self) -> None:
+        """Take what is there, and close, whoever may still hold the other end."""
+        for _ in range(LAST):
+            if self.closed.is_set() or not self._read():
+                break
+        self._close()
+
+    def _read(self) -> bool:
+        """Whether there was something."""
+        try:
+            data = os.read(self._fd, SLICE)
+        except BlockingIOError:
+            return False
+        except OSError:  # it broke: that is its end
+            data = b""
+        if data:
+            self._feed(data)
+        else:
+            self._close()
+        return bool(data)
+
+    def _close(self) -> None:
+        if not self.closed.is_set():
+            self.closed.set()
+            with contextlib.suppress(RuntimeError):  # the loop is closed already
+                self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+
+
+def input_of(data: bytes) -> int:
+    """A descriptor from which a child reads these bytes: a file in memory, so that nobody has to write to a pipe."""
+    if not data:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = os.memfd_create("input", os.MFD_CLOEXEC)
+    except AttributeError:  # macOS
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+Stop = Callable[[], None]
+
+
+def watch_process(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -> Stop:
+    """`ended` is called once, in the event loop. The result stops the watch."""
+    try:
+        fd = os.pidfd_open(popen.pid)
+    except (OSError, AttributeError):  # an old kernel, a filter, macOS; or no descriptor is left
+        return watch_in_thread(popen, ended)
+    loop = asyncio.get_running_loop()
+    stopped = False
+
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed already
+                loop.remove_reader(fd)
+            os.close(fd)
+
+    def hear() -> None:
+        stop()
+        ended()
+
+    loop.add_reader(fd, hear)
+    return stop
+
+
+def watch_in_thread(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -> Stop:
+    import threading
+
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        _wait(popen)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(ended)
+
+    threading.Thread(target=wait, name=f"child {popen.pid}", daemon=True).start()
+    return lambda: None
+
+
+def _wait(popen: subprocess.Popen[bytes]) -> None:
+    if hasattr(os, "waitid"):
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+    else:  # macOS before Python 3.13: its number may be given anew a moment too early
+        popen.wait()
 
 
 class ProcessLimits(NamedTuple):

@@ -2,11 +2,17 @@
 
 A name passes if it is in the table and does not sound like a secret. Whatever else a person wants passed, they name;
 what is ours is never passed, whoever names it.
+
+Finding a program that is not the project's own (security T3): by an absolute path, outside of the working
+folders.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+
+from mainspring.processes.paths import is_within
 
 # Kept by kind, so that one sees what is missing.
 NAMES: dict[str, str] = {
@@ -123,3 +129,22 @@ def _host(part: str) -> str:
     authority, slash, path = part.partition("/")
     words = authority.split(" ")  # in a list of addresses, only the first word is the authority
     return " ".join([words[0].rpartition("@")[2], *words[1:]]) + slash + path
+
+
+USUAL = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin")
+
+
+def find_program(name: str, *, path: str = "", outside: Iterable[str] = ()) -> str | None:
+    """First where systems keep it, then along `path`. None: it is nowhere, or only where a project may have put it."""
+    folders = (*USUAL, *[folder for folder in path.split(":") if folder.startswith("/")])
+    kept_out = tuple([folder for folder in outside if folder.strip("/")])  # who works in '/' has only programs in it
+    for folder in folders:
+        place = f"{folder.rstrip('/')}/{name}"
+        if os.access(place, os.X_OK) and not _in_any(place, kept_out):
+            return place
+    return None
+
+
+def _in_any(place: str, folders: tuple[str, ...]) -> bool:
+    real = os.path.realpath(place)
+    return any(is_within(name, folder) for name in (place, real) for folder in folders)

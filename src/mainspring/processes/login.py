@@ -12,9 +12,8 @@ from collections.abc import Mapping
 
 from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.processes.environment import child_environment
+from mainspring.processes.environment import child_environment, find_program
 from mainspring.processes.output import OutputSizes
-from mainspring.processes.programs import find_program
 
 SECONDS = 10.0  # start-up files may do anything, also wait for a key
 SHELLS = ("bash", "zsh")  # whose options are known

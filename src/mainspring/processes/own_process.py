@@ -6,12 +6,20 @@ containers reaps nobody.
 
 `hide_process`: no other process of this user may look into our memory and at the environment with which we were started
 (security K2), where a key may stand. Removing the variable would not do: the kernel still shows it.
+
+Our own process, closed to others before a key is in it (security K2). For the command line: a library asks its owner
+first.
+
+Not dumpable: no other process of this user may trace us, read our memory or the environment that we were started with;
+and the kernel writes no core of us. The core size is set to 0 as well, for systems where the first is not to be had.
+Our children may raise it again for themselves.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 
@@ -44,3 +52,12 @@ def _by_ctypes(option: int, value: int) -> bool:
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False
+
+
+def harden_process() -> bool:
+    """Whether nobody can look in now."""
+    import resource
+
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    return hide_process()

@@ -198,7 +198,7 @@ def find_landlock_problem(home: str) -> str:
     """What is wrong with landlock here, if something is: it is tried around `true`."""
     import subprocess
 
-    from mainspring.processes.programs import find_program
+    from mainspring.processes.environment import find_program
 
     true = find_program("true")
     if true is None:

@@ -22,8 +22,8 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping
 
+from mainspring.processes.environment import find_program
 from mainspring.processes.paths import PathRefused
-from mainspring.processes.programs import find_program
 from mainspring.processes.safe_open import open_folder
 from mainspring.sandbox.bubblewrap import SandboxError
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from types import TracebackType
 
-from mainspring.processes.programs import find_program
+from mainspring.processes.environment import find_program
 from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.sandbox.proxy import SandboxProxy
 from mainspring.sandbox.sandbox import NetworkAccess

@@ -18,8 +18,8 @@ from enum import StrEnum
 from typing import Literal, NamedTuple, Protocol
 
 from mainspring.processes.child import ProcessSpec, SandboxAccess
+from mainspring.processes.environment import find_program
 from mainspring.processes.paths import is_within
-from mainspring.processes.programs import find_program
 from mainspring.sandbox import sandbox_mounts, seccomp
 from mainspring.sandbox.bubblewrap import (
     TEMPORARY,

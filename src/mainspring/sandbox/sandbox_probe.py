@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import msgspec
 
 from mainspring.processes.child import ProcessSpec
-from mainspring.processes.programs import find_program
+from mainspring.processes.environment import find_program
 from mainspring.sandbox import bubblewrap
 from mainspring.sandbox.sandbox import ProbeResult, Sandbox, SandboxBackend, SandboxLayout, make_scratch_folders
 

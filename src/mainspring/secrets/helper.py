@@ -100,7 +100,7 @@ def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tup
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
     """By its path, or by its name where systems keep programs; never from the working folder by its name
     (security T3)."""
-    from mainspring.processes.programs import find_program
+    from mainspring.processes.environment import find_program
 
     if "/" in name and not name.startswith("/"):
         raise UsageError(f"'{HELPER}' names '{name}', which is another file in every folder: write the whole path")

@@ -12,10 +12,9 @@ from typing import Annotated, Literal
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.child import Child, ProcessLimits, ProcessSpec
-from mainspring.processes.children import Children
-from mainspring.processes.ending import wait_for_descendants
+from mainspring.processes.children import Children, wait_for_descendants
+from mainspring.processes.environment import find_program
 from mainspring.processes.output import StoredOutputs
-from mainspring.processes.programs import find_program
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.tools.shell_codes import describe_exit_code
 

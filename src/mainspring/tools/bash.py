@@ -20,9 +20,9 @@ from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
 from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
-from mainspring.processes.marks import new_mark
+from mainspring.processes.environment import find_program
 from mainspring.processes.output import DISK, OutputSizes, StoredOutputs
-from mainspring.processes.programs import find_program
+from mainspring.processes.process_tree import new_mark
 from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.secrets.held import SecretMask
 from mainspring.tools.background import BackgroundCommands

@@ -7,7 +7,7 @@ import os
 from msgspec.structs import replace
 
 from mainspring.core.messages import Content, Text
-from mainspring.processes.spill import SpillFolder, both_ends
+from mainspring.processes.output import SpillFolder, both_ends
 from mainspring.secrets.held import mask_secrets
 from mainspring.tools.base import ToolAnswer, Workspace, without_nul
 

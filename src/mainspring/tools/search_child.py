@@ -13,7 +13,7 @@ import time
 from typing import NamedTuple
 
 from mainspring.processes.confined import start_confined
-from mainspring.processes.programs import find_program
+from mainspring.processes.environment import find_program
 from mainspring.processes.safe_open import open_folder
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace

@@ -11,8 +11,8 @@ environment of the session: folders stay from call to call, variables and functi
 import os
 import socket
 
-from mainspring.processes.marks import ProcessTag, first_words
 from mainspring.processes.paths import is_within
+from mainspring.processes.process_tree import ProcessTag, first_words
 from mainspring.tools.base import Workspace
 
 # The descriptor by which bash answers. It must be below 10: from there on bash keeps copies of descriptors of its own,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.processes.child import ProcessLimits, ProcessSpec
-from mainspring.processes.programs import find_program
+from mainspring.processes.environment import find_program
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import BuiltinTools
 from mainspring.tools.toolset import Toolset

@@ -24,9 +24,9 @@ from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import level_of
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
-from mainspring.processes.hardening import harden_process
+from mainspring.processes.environment import find_program
+from mainspring.processes.own_process import harden_process
 from mainspring.processes.paths import is_within
-from mainspring.processes.programs import find_program
 from mainspring.sandbox.bubblewrap import TEMPORARY
 from mainspring.sandbox.probes import PROBES
 from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
