@@ -21,10 +21,8 @@ from typing import NamedTuple
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Around, Children
 from mainspring.sandbox.landlock import LandlockSandbox
-from mainspring.sandbox.proxy import AllowedHost, SandboxProxy
-from mainspring.sandbox.proxy_namespace import ProxyNetwork
-from mainspring.sandbox.sandbox import Sandbox, SandboxLayout
-from mainspring.sandbox.sandbox_probe import probe_sandbox
+from mainspring.sandbox.proxy import AllowedHost, ProxyNetwork, SandboxProxy
+from mainspring.sandbox.sandbox import Sandbox, SandboxLayout, probe_sandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, show

@@ -19,7 +19,7 @@ from processes.traces import descriptors, new_nap, until, with_word
 from mainspring.processes import landlock_helper
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
-from mainspring.sandbox import sandbox_probe
+from mainspring.sandbox import sandbox
 from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.sandbox.landlock import (
     CHANGE,
@@ -32,8 +32,7 @@ from mainspring.sandbox.landlock import (
     Right,
     pack_rules,
 )
-from mainspring.sandbox.probe_field import ProbeRunner, run_one
-from mainspring.sandbox.probes import PROBES, Probe
+from mainspring.sandbox.probes import PROBES, Probe, ProbeRunner, run_one
 from mainspring.sandbox.sandbox import (
     ProbeResult,
     SandboxBackend,
@@ -293,7 +292,7 @@ def test_without_landlock_nothing_runs_and_it_is_said(yard: Yard) -> None:
     assert (ended.returncode, ended.stderr) == (125, "mainspring-landlock: this kernel has no landlock\n")
     assert yard.names() == []
     asks = (
-        "import sys; from mainspring.sandbox.sandbox_probe import *; print(probe_sandbox(sys.argv[1], "
+        "import sys; from mainspring.sandbox.sandbox import *; print(probe_sandbox(sys.argv[1], "
         "kinds=tuple(SandboxBackend)[1:]))"
     )
     asked = subprocess.run(
@@ -311,8 +310,8 @@ def test_without_landlock_nothing_runs_and_it_is_said(yard: Yard) -> None:
 def test_it_is_taken_only_where_there_is_no_bubblewrap_and_said(yard: Yard) -> None:
     both = (SandboxBackend.BUBBLEWRAP, SandboxBackend.LANDLOCK)
     home = str(yard.base)
-    assert sandbox_probe.probe_sandbox(home, kinds=both).kind is SandboxBackend.BUBBLEWRAP
-    answer = sandbox_probe.probe_sandbox(home, kinds=both, outside=("/bin", "/usr/bin"))
+    assert sandbox.probe_sandbox(home, kinds=both).kind is SandboxBackend.BUBBLEWRAP
+    answer = sandbox.probe_sandbox(home, kinds=both, outside=("/bin", "/usr/bin"))
     reason = "bubblewrap is not installed: install the package 'bubblewrap'"
     assert answer == ProbeResult(sys.executable, reason, SandboxBackend.LANDLOCK)
     standing = decide_status(SandboxLevel.REQUIRED, answer)

@@ -10,8 +10,7 @@ import pytest
 from tiers import parametrize_few
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.sandbox.probe_field import ProbeRunner, run_one
-from mainspring.sandbox.probes import PROBES, Probe
+from mainspring.sandbox.probes import PROBES, Probe, ProbeRunner, run_one
 from sandbox.more_probes import MORE
 from sandbox.test_probes import AS, USERS
 from sandbox.walls import LINUX, bubblewrap, python_for, seen_folder

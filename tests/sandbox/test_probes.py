@@ -10,8 +10,7 @@ import pytest
 from tiers import parametrize_few
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.sandbox.probe_field import ProbeRunner, run_one
-from mainspring.sandbox.probes import FILES, PROBES, PROTECTED, Probe
+from mainspring.sandbox.probes import FILES, PROBES, PROTECTED, Probe, ProbeRunner, run_one
 from sandbox.walls import LINUX, NOBODY, bubblewrap, python_for, seen_folder
 
 pytestmark = LINUX

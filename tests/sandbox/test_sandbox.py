@@ -16,7 +16,7 @@ from processes.traces import descriptors, new_nap, until, with_word
 
 from mainspring.processes.child import ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
-from mainspring.sandbox import sandbox_probe
+from mainspring.sandbox import sandbox
 from mainspring.sandbox.bubblewrap import SandboxError, SandboxPathAccess
 from mainspring.sandbox.paths import BARE, HELD, SETTLED, Seen, scan_workspace
 from mainspring.sandbox.placeholders import MODE, is_ours
@@ -313,20 +313,20 @@ def test_levels_are_never_lowered_in_silence() -> None:
 def test_the_probe_asks_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     home = box.base / "home"
     home.mkdir()
-    first = sandbox_probe.probe_sandbox(str(home))
-    kept = home / sandbox_probe.FILE
+    first = sandbox.probe_sandbox(str(home))
+    kept = home / sandbox.FILE
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert sorted([path.name for path in home.iterdir()]) == [sandbox_probe.FILE]
+    assert sorted([path.name for path in home.iterdir()]) == [sandbox.FILE]
     stamp = kept.stat().st_ino
-    assert sandbox_probe.probe_sandbox(str(home)) == first
+    assert sandbox.probe_sandbox(str(home)) == first
     assert kept.stat().st_ino == stamp  # not written again, so not asked again
     kept.write_text('{"program": 1}')
-    assert sandbox_probe.probe_sandbox(str(home)) == first
+    assert sandbox.probe_sandbox(str(home)) == first
     assert kept.stat().st_ino != stamp
-    outside = sandbox_probe.probe_sandbox(str(home), outside=("/bin", "/usr/bin"))
+    outside = sandbox.probe_sandbox(str(home), outside=("/bin", "/usr/bin"))
     assert outside == ProbeResult(None, "bubblewrap is not installed: install the package 'bubblewrap'")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "it needs Linux" in sandbox_probe.probe_sandbox(str(home)).reason
+    assert "it needs Linux" in sandbox.probe_sandbox(str(home)).reason
 
 
 @pytest.mark.parametrize(
@@ -343,14 +343,14 @@ def test_a_bubblewrap_that_does_not_work_is_explained(box: Box, says: str, told:
     fake = box.base / "bwrap"
     fake.write_text(f"#!/bin/sh\necho 'bwrap: {says}' >&2; exit 1\n")
     fake.chmod(0o755)
-    assert told in sandbox_probe._try(str(fake), str(box.base))
+    assert told in sandbox._try(str(fake), str(box.base))
 
 
 def test_without_user_namespaces_it_says_so(box: Box) -> None:
     """As in a container that has none: really switched off, in a namespace of its own."""
     home = box.base / "home"
     home.mkdir()
-    asks = "import sys; from mainspring.sandbox.sandbox_probe import probe_sandbox; print(probe_sandbox(sys.argv[1]))"
+    asks = "import sys; from mainspring.sandbox.sandbox import probe_sandbox; print(probe_sandbox(sys.argv[1]))"
     script = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     ended = subprocess.run(
         ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", sys.executable, "-c", asks, str(home)],
@@ -358,7 +358,7 @@ def test_without_user_namespaces_it_says_so(box: Box) -> None:
     )  # fmt: skip
     assert "program=None" in ended.stdout, ended.stderr
     assert "user namespaces" in ended.stdout
-    assert not (home / sandbox_probe.FILE).exists()  # a no is asked again
+    assert not (home / sandbox.FILE).exists()  # a no is asked again
 
 
 def test_a_command_without_its_walls_does_not_run(box: Box) -> None:

@@ -14,9 +14,8 @@ import pytest
 from processes.traces import until, with_word
 
 from mainspring.processes.child import SandboxAccess
-from mainspring.sandbox.git import FILES, FOLDERS, git_environment, open_room
+from mainspring.sandbox.git import FILES, FOLDERS, find_nested_repositories, git_environment, open_room
 from mainspring.sandbox.placeholders import is_our_file
-from mainspring.sandbox.sandbox_gitlinks import find_nested_repositories
 from sandbox.walls import ENV, LINUX, NOBODY, Box, seen_folder
 
 pytestmark = LINUX

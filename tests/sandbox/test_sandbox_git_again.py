@@ -12,7 +12,7 @@ from processes.traces import until
 
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
-from mainspring.sandbox.sandbox_git_again import parse_guarded_settings, path_of
+from mainspring.sandbox.git_quarantine import parse_guarded_settings, path_of
 from mainspring.tools.shell import SandboxExclusions, walls_of
 from sandbox.test_sandbox_git import NAMES, code_of, git, in_room, names
 from sandbox.walls import ENV, LINUX, Box, seen_folder

@@ -15,7 +15,7 @@ from mainspring.processes.children import Children, ProcessResult
 from mainspring.sandbox import placeholders
 from mainspring.sandbox.bubblewrap import BubblewrapProfile, SandboxPath, SandboxPathAccess, bubblewrap_arguments
 from mainspring.sandbox.git_quarantine import move_aside
-from mainspring.sandbox.sandbox_mounts import REFUSED, Mount, check_before, escape_mount_path, find_mount_sources
+from mainspring.sandbox.run import REFUSED, Mount, check_before, escape_mount_path, find_mount_sources
 from sandbox.walls import ENV, LINUX, Box, seen_folder
 
 pytestmark = LINUX

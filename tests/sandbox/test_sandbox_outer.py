@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mainspring.processes.child import SandboxAccess
+from mainspring.sandbox.paths import OuterRepository, find_outer_repository
 from mainspring.sandbox.sandbox import Sandbox
-from mainspring.sandbox.sandbox_outer import OuterRepository, find_outer_repository
 from sandbox.test_sandbox_git import NAMES, TRIES, code_of, git, in_room, renaming, tree
 from sandbox.walls import LINUX, NOBODY, Box, seen_folder
 

@@ -13,8 +13,7 @@ from tiers import parametrize_few
 
 from mainspring.processes.child import SandboxAccess
 from mainspring.sandbox.bubblewrap import SandboxError
-from mainspring.sandbox.probe_field import ProbeRunner, run_one
-from mainspring.sandbox.probes import PROBES, Probe
+from mainspring.sandbox.probes import PROBES, Probe, ProbeRunner, run_one
 from mainspring.sandbox.sandbox import ProbeResult, Sandbox, SandboxBackend, SandboxLayout, SandboxRunner, build_sandbox
 from sandbox.walls import LINUX, Box, bubblewrap, seen_folder
 

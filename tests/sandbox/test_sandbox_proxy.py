@@ -15,8 +15,7 @@ import pytest
 from processes.traces import descriptors, until, with_word
 
 from mainspring.processes.children import Children
-from mainspring.sandbox.proxy import HEAD, AllowedHost, Gate, HostRefusedError, SandboxProxy
-from mainspring.sandbox.proxy_namespace import ProxyNetwork
+from mainspring.sandbox.proxy import HEAD, AllowedHost, Gate, HostRefusedError, ProxyNetwork, SandboxProxy
 from mainspring.sandbox.sandbox import Sandbox
 from sandbox.walls import LINUX, Box, seen_folder
 

@@ -15,7 +15,7 @@ from processes.traces import until
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.children import Children
 from mainspring.sandbox.bubblewrap import SandboxError
-from mainspring.sandbox.sandbox_git_links import find_git_links
+from mainspring.sandbox.git import find_git_links
 from sandbox.test_sandbox_git import NAMES, git
 from sandbox.walls import ENV, LINUX, Box, seen_folder
 

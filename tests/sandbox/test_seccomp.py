@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from mainspring.sandbox.seccomp import DENIED, MACHINES, NONE, MachineType, build_filter_lines, filter_for
+from mainspring.sandbox.bubblewrap import DENIED, MACHINES, NONE, MachineType, build_filter_lines, filter_for
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 EPERM, ENOSYS = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS

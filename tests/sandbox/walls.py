@@ -19,8 +19,7 @@ from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.paths import is_within
 from mainspring.sandbox.bubblewrap import TEMPORARY
-from mainspring.sandbox.sandbox import NetworkAccess, Sandbox, SandboxBackend, SandboxLayout
-from mainspring.sandbox.sandbox_probe import probe_sandbox
+from mainspring.sandbox.sandbox import NetworkAccess, Sandbox, SandboxBackend, SandboxLayout, probe_sandbox
 
 NOBODY = 65534
 CHECKOUT = Path(__file__).parents[2]

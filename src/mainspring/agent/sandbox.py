@@ -20,7 +20,7 @@ from mainspring.settings.values import SandboxOptions as Wanted
 if TYPE_CHECKING:
     from mainspring.permissions.policy import PermissionPolicy
     from mainspring.processes.child import ProcessSpec, SandboxAccess
-    from mainspring.sandbox.proxy_namespace import ProxyNetwork
+    from mainspring.sandbox.proxy import ProxyNetwork
     from mainspring.sandbox.sandbox import NetworkAccess, SandboxLevel, SandboxRunner, SandboxStatus
 
 TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
@@ -62,8 +62,13 @@ class SessionSandbox:
     def standing(self) -> SandboxStatus:
         """What is in force. Asked for the first time, it may take a moment."""
         if self._standing is None:
-            from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
-            from mainspring.sandbox.sandbox_probe import probe_sandbox
+            from mainspring.sandbox.sandbox import (
+                ProbeResult,
+                SandboxBackend,
+                SandboxLevel,
+                decide_status,
+                probe_sandbox,
+            )
             from mainspring.sessions.paths import make_folder
 
             ground, wanted = self._ground, self._ground.wanted
@@ -99,8 +104,7 @@ class SessionSandbox:
         if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
             return
         from mainspring.permissions.reach import proxy_gate
-        from mainspring.sandbox.proxy import SandboxProxy
-        from mainspring.sandbox.proxy_namespace import ProxyNetwork
+        from mainspring.sandbox.proxy import ProxyNetwork, SandboxProxy
 
         gate = proxy_gate(self.policy, self._ground.wanted.domains)
         self._network = ProxyNetwork(SandboxProxy(gate), outside=self._ground.folders)

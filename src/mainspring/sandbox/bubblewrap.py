@@ -2,10 +2,20 @@
 
 A profile is a list of mounts and the namespaces around them. Mounts are made from the root downwards, whatever the
 order in which they were named, so that what is said of an inner folder holds within an outer one.
+
+The filter for system calls in the sandbox (security X3), as the bytes that the kernel takes.
+
+A table of calls that are refused, and five that are looked at: which sockets, which terminal requests, which clones.
+What is not named is allowed: programs that people run use hundreds of calls, and a list of what may be called breaks
+them with each new C library. The walls are the namespaces and mounts (`bubblewrap.py`); this takes away the tools with
+which walls were broken in the past. A foreign architecture's calls have other numbers, so they end the process.
 """
 
 from __future__ import annotations
 
+import errno
+import platform
+import struct
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -114,3 +124,138 @@ def _mount(place: SandboxPath, source: str, nothing: str) -> list[str]:
             return ["--ro-bind", nothing, place.path]
         case SandboxPathAccess.NO_FOLDER:
             return ["--perms", "0000", "--tmpfs", place.path]
+
+
+class MachineType(NamedTuple):
+    audit: int  # how the kernel names the architecture
+    column: int  # of the table
+    calls: dict[str, int]  # those that are looked at
+    x32: bool = False  # a second set of numbers for the same architecture
+
+
+MACHINES: dict[str, MachineType] = {
+    "x86_64": MachineType(
+        0xC000003E,
+        0,
+        {"socket": 41, "socketpair": 53, "ioctl": 16, "clone": 56, "unshare": 272, "clone3": 435},
+        x32=True,
+    ),
+    "aarch64": MachineType(
+        0xC00000B7, 1, {"socket": 198, "socketpair": 199, "ioctl": 29, "clone": 220, "unshare": 97, "clone3": 435}
+    ),
+}
+
+NONE = -1  # this machine has no such call
+
+# Numbers on x86_64 and on aarch64.
+DENIED: dict[str, tuple[int, int]] = {
+    # other processes
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438), "perf_event_open": (298, 241),
+    # large and young parts of the kernel, and what exploits stand on
+    "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "bpf": (321, 280),
+    "userfaultfd": (323, 282), "fanotify_init": (300, 262),
+    # keys: they are not in a namespace
+    "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
+    # mounts and namespaces
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428),
+    "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
+    "mount_setattr": (442, 442), "open_tree_attr": (467, 467), "setns": (308, 268), "open_by_handle_at": (304, 265),
+    # the machine
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
+    "delete_module": (176, 106), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89),
+    "settimeofday": (164, 170), "clock_settime": (227, 112), "quotactl": (179, 60), "quotactl_fd": (443, 443),
+    "syslog": (103, 116), "vhangup": (153, 58), "iopl": (172, NONE), "ioperm": (173, NONE), "lookup_dcookie": (212, 18),
+}  # fmt: skip
+
+# Only these kinds of `socket` can be had. AF_UNIX reaches servers through files, and AF_VSOCK the host of a virtual
+# machine, in spite of the network namespace.
+FAMILIES = {"AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16}
+# Of `socketpair`, which makes AF_UNIX only, both ends are the program's own; but with datagrams each of them can send
+# to any other address as well: found by our own probe.
+PAIRS = {"SOCK_STREAM": 1, "SOCK_SEQPACKET": 5}
+PAIR_TYPE = 0xF  # the rest are flags
+TERMINAL = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C}  # both type into the terminal of whoever started us
+NAMESPACE_FLAGS = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+NEW_TIME = 0x80  # CLONE_NEWTIME; for `clone` these bits are the signal of the end
+
+# --- the kernel's machine -----------------------------------------------------------------------------------------
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they are in `struct seccomp_data`
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_X32 = 0x40000000
+
+
+class BpfInstruction(NamedTuple):
+    code: int
+    value: int
+    if_so: int = 0  # lines to skip
+    if_not: int = 0
+
+
+def detect_machine() -> MachineType | None:
+    """This one. None: there is no filter for it, so there is no sandbox."""
+    return MACHINES.get(platform.machine())
+
+
+def filter_for(machine: MachineType, families: tuple[int, ...] = tuple(FAMILIES.values())) -> bytes:
+    """`families`: of sockets that can be had."""
+    program = build_filter_lines(machine, families)
+    return b"".join([struct.pack("=HBBI", line.code, line.if_so, line.if_not, line.value) for line in program])
+
+
+def build_filter_lines(
+    machine: MachineType, families: tuple[int, ...] = tuple(FAMILIES.values())
+) -> list[BpfInstruction]:
+    calls = machine.calls
+    refuse = BpfInstruction(_RETURN, _ERROR | errno.EPERM)
+    start = [
+        BpfInstruction(_LOAD, _ARCHITECTURE),
+        BpfInstruction(_EQUAL, machine.audit, 1, 0),
+        BpfInstruction(_RETURN, _KILL),
+        BpfInstruction(_LOAD, _NUMBER),
+    ]
+    if machine.x32:
+        start += [BpfInstruction(_AT_LEAST, _X32, 0, 1), BpfInstruction(_RETURN, _KILL)]
+    numbers = [numbers[machine.column] for numbers in DENIED.values()]
+    denied = [line for number in numbers if number != NONE for line in (BpfInstruction(_EQUAL, number, 0, 1), refuse)]
+    return [
+        *start,
+        *denied,
+        *_looked_at(calls["socket"], 0, _unless_one_of(families)),
+        *_looked_at(calls["socketpair"], 1, [BpfInstruction(_AND, PAIR_TYPE), *_unless_one_of(tuple(PAIRS.values()))]),
+        *_looked_at(calls["ioctl"], 1, _if_one_of(tuple(TERMINAL.values()))),
+        *_looked_at(calls["clone"], 0, _if_any_bit(NAMESPACE_FLAGS)),
+        *_looked_at(calls["unshare"], 0, _if_any_bit(NAMESPACE_FLAGS | NEW_TIME)),
+        # Its flags are in memory, where a filter cannot look: the C library takes `clone` when there is no `clone3`.
+        BpfInstruction(_EQUAL, calls["clone3"], 0, 1),
+        BpfInstruction(_RETURN, _ERROR | errno.ENOSYS),
+        BpfInstruction(_RETURN, _ALLOW),
+    ]
+
+
+def _looked_at(number: int, argument: int, tests: list[BpfInstruction]) -> list[BpfInstruction]:
+    """`tests` skip what follows them to be allowed, and one line more to be refused."""
+    body = [
+        BpfInstruction(_LOAD, _ARGUMENTS + 8 * argument),  # the lower half: these are 32 bits wide for the kernel, too
+        *tests,
+        BpfInstruction(_RETURN, _ALLOW),
+        BpfInstruction(_RETURN, _ERROR | errno.EPERM),
+    ]
+    return [BpfInstruction(_EQUAL, number, 0, len(body)), *body]
+
+
+def _if_one_of(values: tuple[int, ...]) -> list[BpfInstruction]:
+    return [BpfInstruction(_EQUAL, value, len(values) - at, 0) for at, value in enumerate(values)]
+
+
+def _unless_one_of(values: tuple[int, ...]) -> list[BpfInstruction]:
+    if not values:
+        return [BpfInstruction(_AT_LEAST, 0, 1, 1)]  # refused, whatever it is
+    last = len(values) - 1
+    return [BpfInstruction(_EQUAL, value, last - at, 1 if at == last else 0) for at, value in enumerate(values)]
+
+
+def _if_any_bit(bits: int) -> list[BpfInstruction]:
+    return [BpfInstruction(_ANY_BIT, bits, 1, 0)]

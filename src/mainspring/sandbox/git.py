@@ -6,13 +6,24 @@ made for as long as the command runs, in a form that git reads as nothing: an em
 `commondir` that says "here" (`placeholders.py`). What a command may make anew, worktrees, submodules, a rebase that is
 not done yet, is looked at when it has ended (`git_quarantine.py`). Which places lead to code, and how, is in
 docs/decisions/0016.
+
+Links in the folder of a repository: git follows most of them when it writes, also outside of the sandbox, later.
+
+`COMMIT_EDITMSG` that leads to a shell's start file is overwritten with the next commit, a log grows where it leads. Git
+makes no links itself but `HEAD`, in old repositories. So one that is new after a command in the git room is taken away.
+
+Repositories within a repository, as its index names them (`git submodule`, or `git add` of a folder with a `.git`).
+
+`git status` goes into each of them and obeys its configuration, so what their `.git` says leads to code, however deep
+they lie. They are found in the index: an entry of their kind has a mode that no other has.
 """
 
-# ruff: noqa: PTH112, PTH113, PTH114, PTH118, PTH119, PTH120  # pathlib takes 8 ms to load
+# ruff: noqa: PTH112, PTH113, PTH114, PTH115, PTH116, PTH118, PTH119, PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -67,7 +78,7 @@ def open_room(repositories: Iterable[str]) -> GitProfile:
 
 
 def open_whole(repositories: Iterable[str]) -> GitProfile:
-    """All of them, with what leads to code: see `sandbox_git_again.py` for whom."""
+    """All of them, with what leads to code: see `git_quarantine.py` for whom."""
     reasons = {folder: _closed(folder) for folder in repositories}
     opened = tuple([folder for folder, why in reasons.items() if not why])
     return GitProfile(
@@ -262,3 +273,144 @@ def _entries(folder: str) -> list[str]:
         return sorted([entry.path for entry in os.scandir(folder)])
     except OSError:
         return []
+
+
+MOST = 20_000  # entries that are looked at: all but the objects, some 400 in most repositories
+
+
+def find_git_links(repository: str) -> frozenset[tuple[str, str]]:
+    """Each with where it leads."""
+    found: list[tuple[str, str]] = []
+    folders, left = [repository], MOST
+    for folder in folders:  # it grows while we go
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                left -= 1
+                if left < 0:
+                    return frozenset(found)
+                if entry.is_symlink():
+                    found.append((entry.path, os.readlink(entry.path)))
+                # A file among the objects is never written to; a folder of them may be a link.
+                elif entry.is_dir(follow_symlinks=False) and not folder.endswith("/objects"):
+                    folders.append(entry.path)
+    return frozenset([one for one in found if not _is_head(*one)])
+
+
+def _is_head(path: str, end: str) -> bool:
+    return path.endswith("/HEAD") and end.startswith("refs/") and ".." not in end
+
+
+MODE = b"\0\0\xe0\0"  # 160000, as the index holds it
+FIRST = 12  # where the first entry begins
+BEFORE_MODE = 24  # bytes of an entry
+HEADS = (62, 74)  # bytes before the name: with SHA-1, with SHA-256
+EXTENDED = 2  # more of them, for some entries
+COMPRESSED = 4  # the version in which a name is told by its difference to the one before
+MOST_TOLD = 0xFFF  # the length of a name, in the flags before it; it may be longer
+LONGEST_NAME = 4_096  # bytes of a name
+LARGEST = 200_000_000  # bytes of an index
+WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\"\r\n]+)", re.IGNORECASE | re.MULTILINE)
+
+
+def find_nested_repositories(repository: str) -> list[str]:
+    """Where they lie or should lie. `repository` is the folder of one: `.git`, say."""
+    found = [os.path.join(top, name) for top, index in iter_working_trees(repository) for name in _links(index)]
+    return list(dict.fromkeys([os.path.normpath(path) for path in found]))
+
+
+def iter_working_trees(repository: str) -> Iterator[tuple[str, str]]:
+    """Each working tree with its index."""
+    named = WORKTREE.search(read_small_file(f"{repository}/config"))
+    if named:
+        yield os.path.normpath(os.path.join(repository, os.fsdecode(named[1].strip()))), f"{repository}/index"
+    elif os.path.basename(repository) == ".git":
+        yield os.path.dirname(repository), f"{repository}/index"
+    for tree in find_worktrees(repository):
+        if pointer := read_small_file(f"{tree}/gitdir").strip():
+            yield os.path.dirname(os.path.join(tree, os.fsdecode(pointer))), f"{tree}/index"
+
+
+def _links(index: str) -> tuple[str, ...]:
+    try:
+        looks = os.stat(index)
+    except OSError:
+        return ()
+    return _links_of(index, (looks.st_ino, looks.st_size, looks.st_mtime_ns, looks.st_ctime_ns))
+
+
+@functools.lru_cache(maxsize=64)
+def _links_of(index: str, _looks: tuple[int, ...]) -> tuple[str, ...]:
+    data = read_small_file(index, LARGEST)
+    if not data.startswith(b"DIRC") or MODE not in data:
+        return ()
+    names = _compressed(data) if data[7] == COMPRESSED else _plain(data)
+    return tuple(dict.fromkeys([os.fsdecode(name) for name in names if name]))
+
+
+def _plain(data: bytes) -> list[bytes]:
+    """One entry after the other, with the size of hashes that fits. In one that is damaged, or was made by somebody who
+    wants us to read it otherwise than git, whatever may be an entry: a name too many is one that does not exist."""
+    whole = [found for head in HEADS if (found := _in_order(data, head)) is not None]
+    return whole[0] if whole else list(_looks_like(data))
+
+
+def _in_order(data: bytes, head: int) -> list[bytes] | None:
+    """None: it is no index with hashes of this size."""
+    at, found = FIRST, list[bytes]()
+    for _ in range(int.from_bytes(data[8:FIRST], "big")):
+        name, flags, begins = _named(data, at, head)
+        if not _has_length(name, flags):
+            return None
+        if data[at + BEFORE_MODE : at + BEFORE_MODE + 4] == MODE:
+            found.append(name)
+        at += (begins - at + len(name) + 8) & ~7  # one to eight zeros behind each
+    return found
+
+
+def _looks_like(data: bytes) -> Iterator[bytes]:
+    at = data.find(MODE)
+    while at >= 0:
+        for head in HEADS:
+            for start in (at - BEFORE_MODE + head, at - BEFORE_MODE + head + EXTENDED):
+                yield data[start : start + LONGEST_NAME].partition(b"\0")[0]
+        at = data.find(MODE, at + 1)
+
+
+def _named(data: bytes, at: int, head: int) -> tuple[bytes, bytes, int]:
+    """The name of an entry, the flags before it, and where it begins."""
+    flags = data[at + head - 2 : at + head]
+    begins = at + head + (EXTENDED if flags and flags[0] & 0x40 else 0)
+    return data[begins : begins + LONGEST_NAME].partition(b"\0")[0], flags, begins
+
+
+def _has_length(name: bytes, flags: bytes) -> bool:
+    return bool(name) and min(len(name), MOST_TOLD) == int.from_bytes(flags, "big") & MOST_TOLD
+
+
+def _compressed(data: bytes) -> Iterator[bytes]:
+    """All of the names, one after the other, for both sizes of hashes: the wrong one ends in nonsense."""
+    for head in HEADS:
+        at, name = FIRST, b""
+        for _ in range(int.from_bytes(data[8:12], "big")):
+            entry = data[at : at + head + EXTENDED]
+            at += head + (EXTENDED if len(entry) > head and entry[head - 2] & 0x40 else 0)
+            drop, at = _number(data, at)
+            end = data.find(b"\0", at)
+            if end < 0:
+                break
+            name = name[: len(name) - drop] + data[at:end]
+            at = end + 1
+            if entry[BEFORE_MODE : BEFORE_MODE + 4] == MODE:
+                yield name
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """As git packs one, and where it ends."""
+    value = 0
+    for place in range(at, min(at + 9, len(data))):
+        byte = data[place]
+        value = value << 7 | byte & 0x7F
+        if not byte & 0x80:
+            return value, place + 1
+        value += 1
+    return 0, len(data)

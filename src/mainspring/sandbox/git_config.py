@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from mainspring.sandbox.sandbox_gitlinks import find_nested_repositories
+from mainspring.sandbox.git import find_nested_repositories
 
 LARGEST = 256_000  # bytes of a configuration
 DEEPEST = 64  # folders above

@@ -2,22 +2,38 @@
 
 It could not be kept from making these, since git makes such things itself: worktrees, submodules, and the state of a
 rebase, which may hold commands to be run. They are moved into our own folder, from where a person can take them back.
+
+`git init` where there is a repository: git writes its configuration anew, which no other command in there may do.
+
+It is let through for lines that run nothing but git itself, and no hook: `git init`, and `git config` of a name. The
+program is the system's own, since folders that a command could have written are taken out of `PATH`. What it has left
+is compared with what was there: a configuration may differ in git's own first settings and in names, and what leads to
+code may not be new, except for samples. That is the second wall; the first is that nobody else is in the room.
+
+That a repository is still one after a command in the git room (`git.py`).
+
+Without a `HEAD` that git understands, `objects` or `refs`, git passes a `.git` over, and takes whatever poses as a
+repository beside or above it. So what was one stays one: it is put back as it was.
 """
 
-# ruff: noqa: PTH112, PTH114, PTH118, PTH208  # pathlib takes 8 ms to load
+# ruff: noqa: PTH101, PTH102, PTH105, PTH112, PTH113, PTH114, PTH115, PTH116, PTH118, PTH208  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from mainspring.processes.paths import is_within
 from mainspring.sandbox.git import (
     FILES,
+    FOLDERS,
     GitProfile,
+    find_git_links,
+    find_nested_repositories,
     find_submodules,
     find_worktrees,
     named_in,
@@ -25,8 +41,6 @@ from mainspring.sandbox.git import (
     resolve_git_file,
 )
 from mainspring.sandbox.placeholders import is_ours, open_parent
-from mainspring.sandbox.sandbox_git_links import find_git_links
-from mainspring.sandbox.sandbox_gitlinks import find_nested_repositories
 
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
 STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
@@ -197,3 +211,159 @@ def _move(path: str, aside: str) -> str:
     finally:
         os.close(folder)
     return new
+
+
+# What `git init` and `git config` of a name may change.
+FREE: dict[bytes, frozenset[bytes]] = {
+    b"[core]": frozenset(
+        b"repositoryformatversion filemode bare logallrefupdates symlinks ignorecase precomposeunicode".split()
+    ),
+    b"[user]": frozenset([b"name", b"email"]),
+}
+KEY = re.compile(rb"[ \t]*([A-Za-z][A-Za-z0-9-]*)[ \t]*=")
+MODE = 0o644
+
+
+class RepositoryConfig(NamedTuple):
+    """One repository, before."""
+
+    config: bytes
+    mode: int
+    code: frozenset[str]  # what is there that leads to code
+
+
+def path_of(env: Mapping[str, str], writable: Iterable[str]) -> str:
+    """`PATH` without what a command may have put there."""
+    folders = [folder for folder in env.get("PATH", "").split(":") if folder.startswith("/")]
+    kept_out = tuple(writable)
+    real = [(folder, os.path.realpath(folder)) for folder in folders]
+    return ":".join([folder for folder, end in real if not any(is_within(end, out) for out in kept_out)])
+
+
+def snapshot_configs(repositories: Iterable[str]) -> dict[str, RepositoryConfig]:
+    found: dict[str, RepositoryConfig] = {}
+    for folder in repositories:
+        path = f"{folder}/config"
+        found[folder] = RepositoryConfig(read_small_file(path), os.stat(path).st_mode & 0o777, frozenset(_code(folder)))
+    return found
+
+
+def restore_changed_configs(was: Mapping[str, RepositoryConfig], aside: str) -> list[str]:
+    """What was put back or taken away, in words."""
+    notes: list[str] = []
+    for folder, one in was.items():
+        path = f"{folder}/config"
+        if (
+            not os.path.isfile(path)
+            or os.path.islink(path)
+            or parse_guarded_settings(read_small_file(path)) != parse_guarded_settings(one.config)
+        ):
+            notes.append(f"'{path}' is as it was before: {_put_back(path, one)}")
+        added = sorted(set(_code(folder)) - one.code)
+        notes += [move_aside(new, f"'{new}' is new, and git runs it or obeys it", aside) for new in added]
+    return notes
+
+
+def parse_guarded_settings(config: bytes) -> list[tuple[bytes, bytes]]:
+    """Those that may not change, each with its section; a line that goes on in the next is none of the free ones."""
+    found: list[tuple[bytes, bytes]] = []
+    section, goes_on = b"", False
+    for line in config.split(b"\n"):
+        text = line.strip()
+        if not goes_on and text.startswith(b"["):
+            section = text
+            if section.lower() in FREE:
+                continue
+        elif not goes_on and (not text or _is_free(section, line)):
+            continue
+        goes_on = line.endswith(b"\\")
+        found.append((section, line))
+    return found
+
+
+def _is_free(section: bytes, line: bytes) -> bool:
+    key = KEY.match(line)
+    known = FREE.get(section.lower(), frozenset())
+    return key is not None and key[1].lower() in known and not line.endswith(b"\\")
+
+
+def _code(folder: str) -> Iterator[str]:
+    yield from [path for name in FILES if os.path.lexists(path := f"{folder}/{name}")]
+    for name in FOLDERS:
+        for top, _, names in os.walk(f"{folder}/{name}"):
+            yield from [os.path.join(top, one) for one in names if not one.endswith(".sample")]
+
+
+def _put_back(path: str, was: RepositoryConfig) -> str:
+    new = f"{path}.{os.urandom(4).hex()}"
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, was.mode or MODE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(was.config)
+        os.replace(new, path)
+    except OSError as error:
+        return f"it should be, since it holds other settings than names, but could not be put back ({error.strerror})"
+    return "git wrote other settings into it than its own first ones and names"
+
+
+HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
+LONGEST = 4_096  # bytes of a `HEAD`
+OWNER = 0o700
+
+
+def read_heads(repositories: Iterable[str]) -> dict[str, bytes]:
+    """Of each that is whole."""
+    return {folder: found for folder in repositories if HEAD.match(found := _head(folder))}
+
+
+def put_back(was: Mapping[str, bytes]) -> list[str]:
+    """What was done, in words."""
+    notes: list[str] = []
+    for folder, head in was.items():
+        try:
+            done = list(_mended(folder, head))
+        except OSError as error:
+            notes.append(f"'{folder}' is no whole repository any more, and could not be mended ({error.strerror})")
+            continue
+        notes += [
+            f"'{path}' was gone or spoilt, and git would have passed the repository over: {how}" for path, how in done
+        ]
+    return notes
+
+
+def _mended(folder: str, head: bytes) -> Iterator[tuple[str, str]]:
+    for path in (folder, f"{folder}/objects", f"{folder}/refs"):
+        if os.path.islink(path):
+            continue  # git follows it; its end is not ours to change
+        if not os.path.isdir(path):
+            if os.path.lexists(path):
+                os.rename(path, f"{path}.{os.urandom(4).hex()}")  # noqa: PTH104
+            os.mkdir(path)
+            yield path, "it was made anew, and is empty"
+        elif (mode := stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode)) & OWNER != OWNER:
+            os.chmod(path, mode | OWNER)
+            yield path, "you can open it again"
+    path = f"{folder}/HEAD"
+    if not HEAD.match(_head(folder)):
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.rename(path, f"{path}.{os.urandom(4).hex()}")  # noqa: PTH104
+        _write(path, head)
+        yield path, "it is as it was before"
+
+
+def _head(folder: str) -> bytes:
+    """As git reads it: an old repository may have a link there."""
+    path = f"{folder}/HEAD"
+    if os.path.islink(path):
+        return b"ref: " + os.fsencode(os.readlink(path)) + b"\n"
+    return read_small_file(path, LONGEST)
+
+
+def _write(path: str, data: bytes) -> None:
+    new = f"{path}.{os.urandom(4).hex()}"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+    os.replace(new, path)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.paths import is_within
-from mainspring.sandbox import seccomp
+from mainspring.sandbox import bubblewrap
 from mainspring.sandbox.bubblewrap import SandboxError, check_workspace
 from mainspring.sandbox.git_quarantine import move_aside
 from mainspring.sandbox.paths import Seen, WorkspacePaths, scan_workspace
@@ -75,10 +75,10 @@ class LandlockSandbox:
     """As `Sandbox`: one for a session. `program` is a Python."""
 
     def __init__(self, program: str, rooms: SandboxLayout) -> None:
-        machine = seccomp.detect_machine()
+        machine = bubblewrap.detect_machine()
         if machine is None:
             raise SandboxError("there is no filter of system calls for this kind of machine: switch the sandbox off")
-        self._filter = seccomp.filter_for(machine, families=())  # landlock knows TCP only; there is more
+        self._filter = bubblewrap.filter_for(machine, families=())  # landlock knows TCP only; there is more
         self._program = program
         self._rooms = rooms._replace(
             folders=tuple([os.path.realpath(folder) for folder in rooms.folders]),

@@ -7,22 +7,102 @@ writable by itself. A missing place is made, as an empty folder, while the sandb
 
 The search goes a few folders deep and is bounded: it is made before every command. All that the table protects counts
 at the top of a workspace; deeper only what makes a repository or configures us, since each place costs a mount.
+
+The repository that a working folder belongs to, where that lies outside of the folder: above it, or behind a file.
+
+The git room opens it as any other (`git.py`): all else out there stays read-only. It is the one that git itself
+would take, and only if it is beyond doubt the person's own: it belongs to our user, and if a file `.git` leads to it,
+as for worktrees and submodules, it names this place in return. An archive that brings such a file opens nothing.
 """
+
+# ruff: noqa: PTH113, PTH114, PTH116, PTH118, PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mainspring.processes.paths import Resolved, is_within
 from mainspring.processes.protected_paths import TABLE, is_protected
-from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
-from mainspring.sandbox.git import resolve_git_file
+from mainspring.sandbox.bubblewrap import TEMPORARY, SandboxPath, SandboxPathAccess
+from mainspring.sandbox.git import (
+    POINTER,
+    WORKTREE,
+    find_nested_repositories,
+    is_repository,
+    read_git_pointer,
+    read_small_file,
+    resolve_git_file,
+)
 from mainspring.sandbox.placeholders import is_ours
-from mainspring.sandbox.sandbox_gitlinks import find_nested_repositories
-from mainspring.sandbox.sandbox_outer import OuterRepository, find_outer_repository
+
+DEEPEST = 64  # folders above
+
+
+class OuterRepository(NamedTuple):
+    """`why`: it stays closed."""
+
+    repository: str  # the folder that all of its worktrees share
+    top: str  # where its `.git` lies
+    why: str = ""
+
+
+def find_outer_repository(folder: str, denied: Iterable[str] = ()) -> OuterRepository | None:
+    """None: there is none, or it lies in the folder itself. All paths are real ones."""
+    top = folder
+    for _ in range(DEEPEST):
+        entry = f"{top}/.git"
+        if os.path.lexists(entry) and not is_ours(entry):
+            if os.path.isfile(entry) and not os.path.islink(entry):
+                return _behind(entry, folder, denied)
+            if top == folder:
+                return None
+            if os.path.islink(entry):
+                return OuterRepository(entry, top, "its '.git' is a link")
+            if is_repository(entry):
+                return OuterRepository(entry, top, _closed(entry, top, folder, denied))
+        elif is_repository(top):
+            return None  # bare, in git's eyes: there is no working folder
+        if top == "/":
+            return None
+        top = os.path.dirname(top)
+    return None
+
+
+def _behind(entry: str, folder: str, denied: Iterable[str]) -> OuterRepository | None:
+    """Where a file leads."""
+    own, top = read_git_pointer(entry, POINTER), os.path.dirname(entry)
+    if own is None:
+        return None
+    common = read_git_pointer(f"{own}/commondir", b"") or own
+    if is_within(common, folder):
+        return None
+    if not _names_it(own, entry):
+        return OuterRepository(common, top, f"it does not name '{entry}', which leads to it, in return")
+    return OuterRepository(common, top, _closed(common, top, folder, denied))
+
+
+def _names_it(own: str, entry: str) -> bool:
+    """A worktree's folder holds the path of its `.git`; a submodule's configuration that of its working folder."""
+    if os.path.lexists(f"{own}/commondir"):
+        return os.path.realpath(os.path.join(own, os.fsdecode(read_small_file(f"{own}/gitdir").strip()))) == entry
+    named = WORKTREE.search(read_small_file(f"{own}/config"))
+    return named is not None and f"{os.path.realpath(os.path.join(own, os.fsdecode(named[1].strip())))}/.git" == entry
+
+
+def _closed(repository: str, top: str, folder: str, denied: Iterable[str]) -> str:
+    if any(is_within(repository, os.path.realpath(path)) for path in denied):
+        return "it lies in a place that is denied"
+    if top != folder and any(is_within(top, hidden) for hidden in (*TEMPORARY, "/run")):
+        return "its other files are hidden in the sandbox, and git would take them for removed"
+    with contextlib.suppress(OSError):
+        if os.stat(repository).st_uid == os.geteuid():
+            return ""
+    return "it belongs to another user"
+
 
 # Missing at the top of a workspace, these are kept from being made: the next tool that is started there obeys them.
 # Not all of the table: an empty folder in the place of `uv.toml` or `.npmrc` stops the programs that read it.
@@ -72,7 +152,7 @@ def scan_workspace(folder: str, writable: tuple[str, ...], seen: Seen, denied: t
     for path, is_link in _found(folder, seen):
         (linked if is_link else protected).append(path)
     ends = [_end(path, writable) for path in linked]
-    frozen = tuple(dict.fromkeys([os.path.dirname(path) for path in linked]))  # noqa: PTH120
+    frozen = tuple(dict.fromkeys([os.path.dirname(path) for path in linked]))
     missing = [] if folder in frozen else _missing(folder)
     missing += [path for path, there in filter(None, ends) if not there]
     reached = [path for path, there in filter(None, ends) if there]
@@ -113,7 +193,7 @@ def _nested(repositories: list[str], folder: str) -> tuple[list[str], list[str]]
     unborn: list[str] = []
     paths = [path for repository in repositories for path in find_nested_repositories(repository)]
     for path in [path for path in paths if is_within(path, folder) and path != folder][:MOST_NESTED]:
-        if os.path.realpath(path) == path and not os.path.islink(f"{path}/.git"):  # noqa: PTH114  # git follows none
+        if os.path.realpath(path) == path and not os.path.islink(f"{path}/.git"):  # git follows none
             place, exists = first_missing(f"{path}/.git")
             (there if exists and not is_ours(place) else unborn).append(place)
     return there, list(dict.fromkeys(unborn))
@@ -134,7 +214,7 @@ def _found(top: str, seen: Seen) -> Iterator[tuple[str, bool]]:
 def _listed(folder: str, top: str, depth: int, seen: Seen) -> DirectoryListing:
     """From the last time, if nothing was made, removed or renamed in it since: nobody can set this time back."""
     try:
-        changed = os.stat(folder, follow_symlinks=False).st_ctime_ns  # noqa: PTH116
+        changed = os.stat(folder, follow_symlinks=False).st_ctime_ns
         known = seen.get((top, folder))
         if known is not None and known.changed == changed:
             return known
@@ -171,7 +251,7 @@ def _in_repository(folder: str) -> bool:
             return True
         if folder == "/":
             return False
-        folder = os.path.dirname(folder)  # noqa: PTH120
+        folder = os.path.dirname(folder)
 
 
 def _missing(folder: str) -> list[str]:
@@ -192,7 +272,7 @@ def _end(link: str, writable: tuple[str, ...]) -> tuple[str, bool] | None:
 def first_missing(path: str) -> tuple[str, bool]:
     """It, if it exists, or what is missing of it first."""
     there = os.path.lexists(path)
-    while not there and not os.path.lexists(parent := os.path.dirname(path)):  # noqa: PTH120
+    while not there and not os.path.lexists(parent := os.path.dirname(path)):
         path = parent
     return path, there
 

@@ -1,14 +1,32 @@
 """Ways out of the sandbox, as data: small programs that try, each with what it tries (security V6).
 
-A probe ends with 0 if it got what it wanted; whether it left a trace outside is looked at as well (`probe_field.py`),
+A probe ends with 0 if it got what it wanted; whether it left a trace outside is looked at as well (`probes.py`),
 so one that lies about itself is found out. The same probes run without walls, in a field made for them: those for
 `anyone` succeed there, and those for `root` if root runs them, which shows that they are able to. All they touch is in
 that field, or is put back as it was.
+
+A field for the probes: a workspace, things outside of it, a victim and servers; and what became of them.
+
+It is made anew for each probe. Tests run the probes here, with walls and without; `doctor` only with walls.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Literal, NamedTuple
+
+from mainspring.processes.child import ProcessSpec, SandboxAccess
+from mainspring.sandbox.placeholders import is_our_file, is_ours
+from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 
 Able = Literal["anyone", "root", "depends"]  # who gets through where there are no walls
 
@@ -190,3 +208,225 @@ KERNEL: tuple[Probe, ...] = (
 )
 
 PROBES = (*FILES, *PROTECTED, *NETWORK, *PROCESSES, *KERNEL)
+
+
+SECONDS = 20.0  # for one probe; it takes some 50 ms
+ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+
+Around = Callable[[ProcessSpec], AbstractContextManager[ProcessSpec]]
+Snapshot = dict[str, tuple[int, float, str]]
+
+
+class ProbeOutcome(NamedTuple):
+    probe: Probe
+    escaped: bool
+    said: str  # the last line that it printed, or what changed outside
+
+
+class ProbeRunner(NamedTuple):
+    """Who tries, and behind which walls."""
+
+    python: str = os.path.realpath(sys.executable)  # an environment may lie in a folder that is hidden in there
+    user: int | None = None  # another one, if we are root
+    walls: SandboxAccess = SandboxAccess.USUAL
+    kind: SandboxBackend = SandboxBackend.BUBBLEWRAP
+    below: bool = False  # the working folder lies below the top of its repository
+
+
+def run_one(probe: Probe, base: str, *, program: str | None, who: ProbeRunner | None = None) -> ProbeOutcome:
+    """`base`: an existing folder of ours, which must not lie in a temporary folder. `program`: what makes the walls;
+    None: without any."""
+    who = who or ProbeRunner()
+    with ProbeField(base, who) as field, field.walls(program) as around:
+        before = field.snapshot()
+        code, said = field.run([who.python, "-I", "-c", HEAD + probe.script, json.dumps(field.places)], around)
+        changes = field.changes(before)
+    if code == 0:
+        return ProbeOutcome(probe, True, "it got what it wanted")
+    if changes:
+        return ProbeOutcome(probe, True, f"it changed {changes[0]}")
+    return ProbeOutcome(probe, False, said)
+
+
+class ProbeField:
+    def __init__(self, base: str, who: ProbeRunner) -> None:
+        self.root = Path(base) / f"probes-{os.urandom(6).hex()}"
+        self.who, self.user = who, who.user
+        self.places: dict[str, str | int] = {}
+        self._stack = ExitStack()
+        self._victim: subprocess.Popen[bytes] | None = None
+        self._udp: socket.socket | None = None
+
+    def __enter__(self) -> ProbeField:
+        with ExitStack() as stack:
+            self._plant(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def walls(self, program: str | None) -> Generator[Around]:
+        if program is None:
+            yield nullcontext
+            return
+        root = self.root
+        rooms = SandboxLayout(
+            folders=(f"{root}/work", f"{root}/linked"),
+            temp=f"{root}/temp",
+            state=f"{root}/state",
+            denied=(f"{root}/denied_file", f"{root}/work/denied"),
+        )
+        sandbox = build_sandbox(ProbeResult(program, kind=self.who.kind), rooms)
+        self._own()
+        try:
+            yield sandbox.around
+        finally:
+            sandbox.close()
+
+    def run(self, argv: Sequence[str], around: Around) -> tuple[int, str]:
+        with around(ProcessSpec(argv, f"{self.root}/work", ENV, walls=self.who.walls)) as job:
+            self._own()  # what the sandbox made is the user's, as it would be if we were that user
+            ended = subprocess.run(  # noqa: S603  # our own words
+                [*self._as_user(), *job.argv], pass_fds=job.passed, cwd=job.cwd, env=dict(job.env), check=False,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=SECONDS,
+                start_new_session=True,
+            )  # fmt: skip
+        lines = ended.stderr.decode(errors="replace").strip().splitlines()
+        return ended.returncode, lines[-1] if lines else ""
+
+    def snapshot(self) -> Snapshot:
+        """Of what no probe may change."""
+        found: Snapshot = {}
+        for top in ("out", ".git", "work/.git", "work/sub/.git", "work/.claude", "work/.mcp.json", "linked"):
+            for path in _tree(self.root / top):
+                if not is_ours(str(path)) and not is_our_file(str(path)):
+                    found[str(path.relative_to(self.root))] = _looks(path)
+        return found
+
+    def changes(self, before: Snapshot) -> list[str]:
+        after = self.snapshot()
+        names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+        if self._victim is None or self._victim.poll() is not None:
+            names.append("a process outside")
+        if self._udp is not None and _heard(self._udp):
+            names.append("a server outside")
+        if find_survivors(str(self.places["word"])):
+            names.append("what runs after the command")
+        return names
+
+    def _plant(self, stack: ExitStack) -> None:
+        root = self.root
+        git = root / ".git" if self.who.below else root / "work/.git"
+        for folder in ("out", "temp", "state", "work/sub/.git", "work/denied", "linked/real"):
+            (root / folder).mkdir(parents=True)
+        for folder in ("hooks", "objects/info", "refs"):  # a whole repository, so that the git room opens it
+            (git / folder).mkdir(parents=True)
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        for path in (root / "out/file", root / "work/mine", git / "config", root / "linked/real/settings.json"):
+            path.write_text("as it was")
+        (git / "HEAD").write_text("ref: refs/heads/main\n")
+        for name in ("denied_file", "work/denied/secret"):
+            (root / name).write_text("secret")
+        (root / "linked/.mainspring").symlink_to("real")
+        self._own()
+        word = f"probe-{os.urandom(8).hex()}"
+        stack.callback(_end_survivors, word)
+        self.places = {
+            "out": f"{root}/out", "work": f"{root}/work", "git": str(git), "linked": f"{root}/linked", "word": word,
+            "denied_file": f"{root}/denied_file", "denied_folder": f"{root}/work/denied",
+            "victim": self._start_victim(stack), **self._serve(stack),
+        }  # fmt: skip
+
+    def _start_victim(self, stack: ExitStack) -> int:
+        self._victim = subprocess.Popen([*self._as_user(), "/bin/sleep", "100"], env={"SECRET": "x"})  # noqa: S603
+        stack.callback(self._victim.wait)
+        stack.callback(self._victim.kill)
+        _until(lambda: b"sleep" in Path(f"/proc/{self._victim.pid if self._victim else 0}/cmdline").read_bytes()[:12])
+        return self._victim.pid
+
+    def _serve(self, stack: ExitStack) -> dict[str, str | int]:
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self._udp = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+        self._udp.bind(("127.0.0.1", 0))
+        self._udp.setblocking(False)
+        abstract = f"probe-{os.urandom(8).hex()}"
+        for address in (f"\0{abstract}", f"{self.root}/s"):
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(address)
+            server.listen()
+        self._own()
+        port, udp_port = tcp.getsockname()[1], self._udp.getsockname()[1]
+        return {"tcp": port, "udp": udp_port, "abstract": abstract, "socket": f"{self.root}/s"}
+
+    def _as_user(self) -> list[str]:
+        if self.user is None:
+            return []
+        return ["/usr/bin/setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
+
+    def _own(self) -> None:
+        if self.user is not None:
+            for path in _tree(self.root):
+                os.chown(path, self.user, self.user, follow_symlinks=False)
+
+
+def find_survivors(word: str, patience: float = 1.0) -> list[int]:
+    """Those that still run after the time that the kernel may need to end them."""
+    deadline = time.monotonic() + patience
+    while (found := _with_word(word)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
+def _with_word(word: str) -> list[int]:
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if word.encode() in words:
+                found.append(int(folder.name))
+    return found
+
+
+def _end_survivors(word: str) -> None:
+    for pid in _with_word(word):
+        os.kill(pid, 9)
+
+
+def _tree(top: Path) -> Iterator[Path]:
+    if not os.path.lexists(top):
+        return
+    yield top
+    if top.is_dir() and not top.is_symlink():
+        for entry in sorted(top.iterdir()):
+            yield from _tree(entry)
+
+
+def _looks(path: Path) -> tuple[int, float, str]:
+    """Mode, time and content. A folder's time tells of nothing but what is in it."""
+    found = path.lstat()
+    if path.is_symlink():
+        return found.st_mode, 0.0, str(path.readlink())
+    if not path.is_file():
+        return found.st_mode, 0.0, ""
+    names = os.listxattr(path)
+    return found.st_mode, found.st_mtime, f"{path.read_text()} {names}"
+
+
+def _heard(server: socket.socket) -> bool:
+    try:
+        return bool(server.recv(1))
+    except BlockingIOError:
+        return False
+
+
+def _until(state: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not state():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the field of the probes is not ready")
+        time.sleep(0.002)

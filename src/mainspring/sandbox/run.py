@@ -2,25 +2,76 @@
 
 All that is told of it goes into its own notes: several commands run beside each other. What they share is in
 `SandboxRunState`.
+
+What is held is no concern of git's: for it, the held folders are ignored ones (`placeholders.py`).
+
+Git does not see empty folders, but `git clean -d` and `git stash -u` remove them, fail at ours, and leave their work
+half done. So in the git room `info/exclude` shows a file of ours: the repository's own lines, and then these folders.
+
+Whether a sandbox was built from what was decided on (security X3).
+
+Bubblewrap mounts by names, and a command that still runs in another sandbox can swap folders of the workspace for links
+meanwhile: then a folder from outside would be mounted in the workspace, and could be written. No descriptor can be
+handed to bubblewrap 0.8 instead of a name. So the first thing that runs inside is a check of ours: every mount in a
+working folder that can be written has to come from that working folder, wherever in it that is by now. The kernel says
+where it comes from, whatever its name was.
 """
 
-# ruff: noqa: PTH102, PTH106, PTH112, PTH208  # pathlib takes 8 ms to load
+# ruff: noqa: PTH102, PTH105, PTH106, PTH112, PTH114, PTH208  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from typing import NamedTuple
 
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.paths import is_within
-from mainspring.sandbox import git, git_quarantine, sandbox_git_again, sandbox_git_whole, sandbox_ignored
+from mainspring.sandbox import git, git_quarantine
 from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
-from mainspring.sandbox.git import GitProfile
+from mainspring.sandbox.git import GitProfile, iter_working_trees, read_small_file
 from mainspring.sandbox.paths import BARE, Seen, WorkspacePaths, first_missing, scan_workspace
 from mainspring.sandbox.placeholders import Placeholders, is_our_file, is_ours
+
+NAME = "info/exclude"
+SPECIAL = re.compile(rb"([\\*?\[\]!# ])")
+
+
+def hide_placeholders_from_git(repository: str, held: Iterable[str], state: str) -> SandboxPath | None:
+    """`state`: a folder of ours. None: nothing of it lies in the repository, or nothing can be shown there."""
+    path = f"{repository}/{NAME}"
+    paths = sorted(held)
+    found = {
+        _line(top, one)
+        for top, _ in iter_working_trees(repository)
+        for one in paths
+        if is_within(one, top) and one != top
+    }
+    if not found or os.path.islink(path) or os.path.islink(f"{repository}/info") or not os.path.isfile(path):  # noqa: PTH113
+        return None
+    text = b"\n".join([read_small_file(path).rstrip(b"\n"), *sorted(found), b""])
+    return SandboxPath(path, SandboxPathAccess.READ, _stored(text, state))
+
+
+def _line(top: str, path: str) -> bytes:
+    return b"/" + SPECIAL.sub(rb"\\\1", os.fsencode(path[len(top) :].strip("/"))) + b"/"
+
+
+def _stored(text: bytes, state: str) -> str:
+    """By its content: it is there already, mostly, and commands beside this one may see another."""
+    path = f"{state}/ignored-{hashlib.sha256(text).hexdigest()[:16]}"
+    if read_small_file(path) != text:
+        new = f"{path}.{os.urandom(4).hex()}"
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with contextlib.closing(os.fdopen(descriptor, "wb")) as file:
+            file.write(text)
+        os.replace(new, path)
+    return path
 
 
 class SandboxRunState:
@@ -95,7 +146,7 @@ class SandboxRun:
             return {}
         added = git.git_environment(env)
         if self._walls is SandboxAccess.INIT:
-            added["PATH"] = sandbox_git_again.path_of(env, self._shared.writable)
+            added["PATH"] = git_quarantine.path_of(env, self._shared.writable)
         return added
 
     # --- before ---------------------------------------------------------------------------------------------------
@@ -144,7 +195,7 @@ class SandboxRun:
         if room.opened:
             # What is called last is done first: it must be a repository again before it is looked at.
             self._stack.callback(self._look_after, room, git_quarantine.snapshot_repositories(room))
-            self._stack.callback(self._put_back, sandbox_git_whole.read_heads(room.opened))
+            self._stack.callback(self._put_back, git_quarantine.read_heads(room.opened))
         return room
 
     def _open_safely(self, repositories: list[str]) -> GitProfile:
@@ -181,21 +232,21 @@ class SandboxRun:
         return not busy
 
     def _open_whole(self, repositories: list[str]) -> GitProfile:
-        """With what leads to code: for git itself, and nobody else (`sandbox_git_again.py`)."""
+        """With what leads to code: for git itself, and nobody else (`git_quarantine.py`)."""
         shared = self._shared
         room = git.open_whole(repositories)
         self._notes += room.notes
         self._count(room.opened)
         shared.remade.update(room.opened)
         self._stack.callback(shared.remade.difference_update, room.opened)
-        self._stack.callback(self._compare, sandbox_git_again.snapshot_configs(room.opened))
+        self._stack.callback(self._compare, git_quarantine.snapshot_configs(room.opened))
         return room
 
     def _no_excludes(self, repositories: Iterable[str]) -> dict[str, bytes]:
-        """Where there is no file for `sandbox_ignored.py` to show another one in."""
+        """Where there is no file for `run.py` to show another one in."""
         found: dict[str, bytes] = {}
         for folder in repositories:
-            path = f"{folder}/{sandbox_ignored.NAME}"
+            path = f"{folder}/{NAME}"
             if not os.path.lexists(path) or is_our_file(path):
                 with contextlib.suppress(OSError):
                     os.mkdir(f"{folder}/info")
@@ -210,7 +261,7 @@ class SandboxRun:
 
     def _ignored(self, room: GitProfile, held: set[str]) -> list[SandboxPath]:
         state = os.path.realpath(self._shared.state)
-        found = [sandbox_ignored.hide_placeholders_from_git(path, held, state) for path in room.opened]
+        found = [hide_placeholders_from_git(path, held, state) for path in room.opened]
         return [place for place in found if place is not None]
 
     # --- after ----------------------------------------------------------------------------------------------------
@@ -241,10 +292,10 @@ class SandboxRun:
                 self._notes.append(git_quarantine.move_aside(path, words, self._shared.aside))
 
     def _put_back(self, heads: Mapping[str, bytes]) -> None:
-        self._notes += sandbox_git_whole.put_back(heads)
+        self._notes += git_quarantine.put_back(heads)
 
-    def _compare(self, was: Mapping[str, sandbox_git_again.RepositoryConfig]) -> None:
-        self._notes += sandbox_git_again.restore_changed_configs(was, self._shared.aside)
+    def _compare(self, was: Mapping[str, git_quarantine.RepositoryConfig]) -> None:
+        self._notes += git_quarantine.restore_changed_configs(was, self._shared.aside)
 
     def _look_for_gaps(self, was: Mapping[str, tuple[int, int]]) -> None:
         """A mount goes with what it is on: who replaces that outside takes it away from here, too."""
@@ -271,3 +322,72 @@ def _identity(path: str) -> tuple[int, int] | None:
         found = os.lstat(path)
         return found.st_dev, found.st_ino
     return None
+
+
+TABLE = "/proc/self/mountinfo"
+REFUSED = 126  # the exit code, as for a command that cannot be run
+# Its arguments: where mounts may come from, the file systems that are known outside, the working folders, the command.
+SCRIPT = """
+allowed=$1 known=$2 folders=$3; shift 3
+set -f
+while IFS=' ' read -r _ _ device root point options _; do
+    case $options in rw | rw,*) ;; *) continue ;; esac
+    case " $known " in *" $device "*) ;; *) continue ;; esac
+    IFS='
+'
+    for folder in $folders; do
+        case $point in "$folder" | "$folder"/*) ;; *) continue ;; esac
+        found=
+        for one in $allowed; do
+            case "$device $root" in "$one" | "$one"/*) found=1; break ;; esac
+        done
+        if [ -z "$found" ]; then
+            echo "mainspring: '$point' was swapped while the sandbox was set up. Nothing was run: try again." >&2
+            exit REFUSED
+        fi
+    done
+    unset IFS
+done </proc/self/mountinfo
+unset IFS
+set +f
+exec "$@"
+""".replace("REFUSED", str(REFUSED))
+
+
+class Mount(NamedTuple):
+    device: str
+    root: str  # what of its file system is mounted, as the table spells it
+    point: str
+
+
+def check_before(shell: str, folders: Iterable[str], table: str) -> tuple[str, ...]:
+    """What stands before the command, inside. `table`: the mounts outside."""
+    mounts = read_table(table)
+    spelled = [escape_mount_path(folder) for folder in folders]
+    allowed = [f"{one.device} {one.root}" for folder in spelled for one in find_mount_sources(folder, mounts)]
+    known = dict.fromkeys([mount.device for mount in mounts])
+    return shell, "-c", SCRIPT, "mainspring", "\n".join(allowed), " ".join(known), "\n".join(spelled)
+
+
+def read_table(table: str) -> list[Mount]:
+    rows = [line.split(" ", 5) for line in table.splitlines()]
+    return [Mount(row[2], row[3], row[4]) for row in rows if len(row) > 5]
+
+
+def find_mount_sources(folder: str, mounts: list[Mount]) -> list[Mount]:
+    """What a working folder is of, and what is mounted in it."""
+    around = [mount for mount in mounts if is_within(folder, mount.point)]
+    inner = [mount for mount in mounts if is_within(mount.point, folder) and mount.point != folder]
+    if not around:
+        return inner
+    last = max(around, key=lambda mount: len(mount.point.rstrip("/")))  # of two on one place, the later one
+    last = [mount for mount in around if mount.point == last.point][-1]
+    rest = folder[len(last.point.rstrip("/")) :]
+    return [last._replace(root=last.root.rstrip("/") + rest), *inner]
+
+
+def escape_mount_path(path: str) -> str:
+    """As the table does."""
+    for letter in "\\ \t\n":
+        path = path.replace(letter, f"\\{ord(letter):03o}")
+    return path

@@ -248,7 +248,7 @@ def is_asked_here(here: DoctorContext) -> bool:
 
 def check_sandbox(here: DoctorContext) -> Findings:
     """Its level, and every way out of it that we know, tried."""
-    from mainspring.sandbox.sandbox_probe import probe_sandbox
+    from mainspring.sandbox.sandbox import probe_sandbox
 
     wanted = level_of(here.settings.sandbox)
     if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
@@ -284,7 +284,7 @@ def run_sandbox_probes(program: str, home: str, kind: SandboxBackend) -> Finding
         way_out = "set MAINSPRING_HOME to a folder that is not temporary"
         yield Finding("probes", CheckState.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
         return
-    from mainspring.sandbox.probe_field import ProbeOutcome, ProbeRunner, run_one
+    from mainspring.sandbox.probes import ProbeOutcome, ProbeRunner, run_one
 
     tried = [probe for probe in PROBES if probe.landlock or kind is not SandboxBackend.LANDLOCK]
     with tempfile.TemporaryDirectory(dir=home, prefix="doctor-") as base, ThreadPoolExecutor(AT_ONCE) as pool:
