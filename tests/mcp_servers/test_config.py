@@ -13,7 +13,7 @@ from mainspring.agent.mcp import McpConfig, McpConfigInput, load_mcp_config, rea
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import parse_arguments
 from mainspring.secrets import held
-from mainspring.secrets.named import secrets_in
+from mainspring.secrets.redaction import secrets_in
 
 SHOP = {"command": "shop", "args": ["--big"], "env": {"A": "b"}}
 

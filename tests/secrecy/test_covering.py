@@ -69,7 +69,7 @@ def test_an_input_may_be_nested_deeper_than_python_can_follow() -> None:
 
 def test_a_crash_tells_its_way_and_no_key() -> None:
     code = (
-        "import sys; from mainspring.secrets import crash, held; held.hold_secrets('abab-secret-ababx'); "
+        "import sys; from mainspring.secrets import redaction as crash, held; held.hold_secrets('abab-secret-ababx'); "
         "sys.excepthook = crash.print_crash; raise ValueError('it was abab-secret-ababx, and password=hunter22')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from mainspring.agent.routes import build_router
 from mainspring.providers.http.client import Transport
 from mainspring.secrets import held
-from mainspring.secrets.held import SecretScope
-from mainspring.secrets.index import SecretIndex
+from mainspring.secrets.held import SecretIndex, SecretScope
 from mainspring.secrets.redaction import redact
 from mainspring.secrets.sources import KeyRequest, find_key
 from mainspring.settings.values import Settings

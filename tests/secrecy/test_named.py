@@ -10,7 +10,7 @@ import pytest
 from cli.stage import Serve, Stage
 
 from mainspring.secrets import held
-from mainspring.secrets.named import looks_secret, passwords_in, secrets_in
+from mainspring.secrets.redaction import looks_secret, passwords_in, secrets_in
 from mainspring.simulator.replies import Say
 
 TOKEN = "tk-of-the-settings-0123456789"

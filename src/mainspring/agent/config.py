@@ -174,7 +174,7 @@ def hold_settings_secrets(settings: Settings, environment: Environment) -> None:
     if not variables and not settings.written and not any("@" in one for one in addresses):
         return
     from mainspring.secrets.held import hold_key, hold_secrets
-    from mainspring.secrets.named import passwords_in, secrets_in
+    from mainspring.secrets.redaction import passwords_in, secrets_in
 
     for name in variables:
         hold_key(environment[name].strip(), ours=name.startswith("ANTHROPIC"))

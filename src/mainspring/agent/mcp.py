@@ -25,7 +25,7 @@ from mainspring.mcp.base import DYNAMIC, McpStatus
 from mainspring.mcp.naming import START
 from mainspring.mcp.prompts import fill_prompt_arguments, format_prompt_hint
 from mainspring.secrets.held import hold_key, hold_secrets
-from mainspring.secrets.named import secrets_in
+from mainspring.secrets.redaction import secrets_in
 from mainspring.settings.home import home_folder
 from mainspring.settings.keys import InvalidSetting, check_table
 from mainspring.settings.mcp_servers import (

@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    from mainspring.secrets.crash import print_crash
+    from mainspring.secrets.redaction import print_crash
 
     print_crash(kind, error, trace)
 

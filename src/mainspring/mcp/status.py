@@ -11,8 +11,7 @@ from typing import Any
 
 from mainspring.mcp.base import DYNAMIC, ListedTool, McpStatus
 from mainspring.mcp.server import McpServerConnection
-from mainspring.secrets.named import is_secret
-from mainspring.secrets.redaction import REDACTED, redact
+from mainspring.secrets.redaction import REDACTED, is_secret, redact
 from mainspring.settings.mcp_servers import SDK
 from mainspring.settings.values import McpServer
 

@@ -6,16 +6,30 @@ It is linear in the text, whatever the text. A pattern begins at a fixed word, o
 (a look behind says so), and never gives back what it has taken (`*+`), so that no run is read more than a few times. A
 row is tried, and compiled, only where one of its words is in the text: most texts hold none, and all the rows take 5 ms
 to compile. No match but that of a private key goes beyond its line, which is what `RedactedStream` relies on.
+
+The last words of a program that fails in a way that nobody foresaw: a traceback, without secrets (security K3).
+
+sys.excepthook = crash.tell
+
+Secrets by their names: variables and headers that somebody wrote down, used or not (security K3).
+
+What settings give to a server or to the commands of tools is covered in all that we store and show, as our own keys
+are. A name alone is not enough: `MAX_TOKENS` is a number, `SSH_KEY_PATH` a path, and to cover such a value wherever it
+stands would spoil the files of a session.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from types import TracebackType
 from typing import NamedTuple
 
+from mainspring.processes.environment import sounds_secret
 from mainspring.secrets import held
+from mainspring.secrets.held import LEAST_KEY, spell_password
 
 REDACTED = "[redacted]"
 
@@ -174,3 +188,40 @@ class RedactedStream:
             return True
         self._keep(found + after if found and len(after) < _MARK else before[-len(_END) :])
         return False
+
+
+def print_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Nothing is loaded before it happens. If even this fails, no more than the kind is said."""
+    try:
+        from traceback import format_exception
+
+        words = redact("".join(format_exception(kind, error, trace)))
+    except Exception:  # noqa: BLE001  # no memory, too deep: whatever it is, the message may hold a key
+        words = f"{kind.__name__} (its traceback could not be made)\n"
+    sys.stderr.write(words)
+
+
+SHORT_KEY = 12  # characters of one that has letters and something else
+HEADERS = ("authorization", "proxy-authorization")
+
+
+def secrets_in(named: Mapping[str, str]) -> list[str]:
+    """Of variables and headers. Behind the scheme of a header stands the secret itself."""
+    words = [value.split()[-1] for name, value in named.items() if value.strip() and is_secret(name)]
+    return [word for word in words if looks_secret(word)]
+
+
+def is_secret(name: str) -> bool:
+    return sounds_secret(name) or name.lower() in HEADERS
+
+
+def looks_secret(word: str) -> bool:
+    if word.startswith(("/", "~", "./", "../", "${")) or "://" in word or word.replace(".", "").isdecimal():
+        return False
+    return len(word) >= LEAST_KEY or (len(word) >= SHORT_KEY and not word.isalpha())
+
+
+def passwords_in(addresses: Iterable[str]) -> list[str]:
+    """Of `https://name:password@host`."""
+    users = [one.partition("://")[2].partition("/")[0].rpartition("@")[0] for one in addresses]
+    return [word for user in users if user for word in spell_password(user)]
