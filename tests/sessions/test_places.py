@@ -8,7 +8,7 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.sessions.paths import agent_file, check_id, file_of, find_session_file, folder_of, project_key
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 from sessions.stage import ID, OTHER
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from processes.steps import Steps, left_over
 
 from mainspring.settings.edit import ListChange, write_change
-from mainspring.settings.places import SettingsPaths
+from mainspring.settings.load import SettingsPaths
 from mainspring.settings.values import SettingsSource
 
 NAMES = {SettingsSource.USER: "home/settings.json", SettingsSource.LOCAL: "work/.claude/settings.local.json"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.settings.editing import EMPTY, edit_list, set_value
+from mainspring.settings.edit import EMPTY, edit_list, set_value
 from mainspring.settings.read import UnreadableSettings
 
 ALLOW = ("permissions", "allow")

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.settings.effective import format_origins
-from mainspring.settings.home import home_folder
 from mainspring.settings.keys import KEYS, NOT_OURS, SPELLINGS, to_snake_case
-from mainspring.settings.load import SettingsRequest, load_settings
+from mainspring.settings.load import SettingsRequest, home_folder, load_settings
 from mainspring.settings.values import (
     HookSetting,
     McpEntry,
@@ -794,7 +793,7 @@ def test_without_files_almost_nothing_is_loaded(stage: Stage) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], env={}, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.split() == [f"mainspring.settings.{name}" for name in ("home", "load", "places", "values")]
+    assert done.stdout.split() == [f"mainspring.settings.{name}" for name in ("load", "values")]
 
 
 def test_no_files_cost_next_to_nothing(stage: Stage) -> None:

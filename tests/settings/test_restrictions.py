@@ -12,9 +12,8 @@ from mainspring.agent.model import new_config
 from mainspring.cli.flags import parse_arguments
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.policy import PermissionRequest
-from mainspring.settings.model_rules import explain_model_refusal
+from mainspring.settings.restrictions import explain_model_refusal, url_matches
 from mainspring.settings.restrictions import explain_server_refusal as server_refusal
-from mainspring.settings.restrictions import url_matches
 from mainspring.settings.values import McpServer, ModelRules, SettingOrigin, SettingsError, SettingsSource
 from settings.stage import Stage, texts
 

@@ -10,7 +10,7 @@ import pytest
 from processes.steps import snapshot
 
 from mainspring.settings.edit import ListChange, SettingsWriteError, WriteReport, write_change
-from mainspring.settings.places import SettingsPaths
+from mainspring.settings.load import SettingsPaths
 from mainspring.settings.values import SettingsSource
 
 NAME = ".claude/settings.local.json"

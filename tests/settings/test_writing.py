@@ -19,7 +19,7 @@ from processes.steps import Steps, left_over, names_in, open_descriptors, snapsh
 from mainspring.processes.paths import PathRefused
 from mainspring.settings import edit
 from mainspring.settings.edit import Change, ListChange, ModeChange, SettingsWriteError, write_change
-from mainspring.settings.places import SettingsPaths
+from mainspring.settings.load import SettingsPaths
 from mainspring.settings.values import SettingsSource
 from settings.kills import OLD
 from settings.stage import Stage, texts

@@ -40,7 +40,7 @@ OURS = {
     "mainspring.providers.http": "client connect connection proxy sse tls",
     "mainspring.secrets": "held sources",
     "mainspring.sessions": "encoder journal line_format opening paths records",
-    "mainspring.settings": "home load places values",
+    "mainspring.settings": "load values",
     "mainspring.tools": "base builtin catalog toolset",
 }
 

@@ -23,7 +23,7 @@ from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Provider
 from mainspring.secrets.held import SecretScope
 from mainspring.secrets.sources import FILE_NAME
-from mainspring.settings.home import home_folder, users_folder
+from mainspring.settings.load import home_folder, users_folder
 from mainspring.settings.values import SettingEntry, Settings
 from mainspring.tools.base import Tool, ToolHandle, make_handle
 from mainspring.tools.catalog import SPECS

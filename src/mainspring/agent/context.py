@@ -22,7 +22,7 @@ from mainspring.engine.session_deps import new_id
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.paths import folder_of
-from mainspring.settings.home import TRUSTED, home_folder
+from mainspring.settings.load import TRUSTED, home_folder
 from mainspring.settings.values import FeatureSettings, ModelRules
 from mainspring.tools.base import Workspace
 from mainspring.tools.toolset import Toolset
@@ -259,7 +259,7 @@ def small_model(main: Model, environment: Environment, rules: ModelRules = Model
     named = next((value for name in SMALL if (value := environment.get(name, "").strip())), "")
     small = model_named(named) if named else next(model for name, model in MODELS.items() if name.startswith(HAIKU))
     if rules.denied:
-        from mainspring.settings.model_rules import is_denied
+        from mainspring.settings.restrictions import is_denied
 
         return main if is_denied(small.name, rules) else small
     return small

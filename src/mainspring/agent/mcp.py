@@ -26,8 +26,8 @@ from mainspring.mcp.naming import START
 from mainspring.mcp.prompts import fill_prompt_arguments, format_prompt_hint
 from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.redaction import secrets_in
-from mainspring.settings.home import home_folder
 from mainspring.settings.keys import InvalidSetting, check_table
+from mainspring.settings.load import home_folder
 from mainspring.settings.mcp_servers import (
     ANYWHERE,
     FIELDS,

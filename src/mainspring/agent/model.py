@@ -15,7 +15,7 @@ from mainspring.core.money import Price
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
 from mainspring.secrets.sources import FILE, KeyRequest, ResolvedKey, find_key
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 from mainspring.settings.values import Settings
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Mode
 
 def available_name(name: str, settings: Settings) -> str:
     """The same, or what the default is where the usual one is not available. Raises `UsageError`."""
-    from mainspring.settings.model_rules import explain_model_refusal, first_available
+    from mainspring.settings.restrictions import explain_model_refusal, first_available
 
     rules, is_default = settings.model_rules, name == "default"
     why = explain_model_refusal(

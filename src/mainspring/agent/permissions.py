@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.paths import is_within
-from mainspring.settings.home import expand_tilde, users_folder
+from mainspring.settings.load import expand_tilde, users_folder
 from mainspring.settings.values import SettingEntry, Settings, SettingsSource
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from mainspring.engine.session_deps import new_id
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.paths import file_of, find_session_file, folder_of
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 from mainspring.version import __version__
 
 if TYPE_CHECKING:

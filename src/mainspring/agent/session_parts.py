@@ -14,7 +14,7 @@ from mainspring.agent.wishes import parse_compact_command, parse_token_budget
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 
 if TYPE_CHECKING:
     from mainspring.agent.checkpoints import FileCheckpoints

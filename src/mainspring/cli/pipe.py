@@ -17,7 +17,7 @@ from mainspring.cli.stdio import safe_bytes
 from mainspring.cli.stdout import StdoutWriter
 from mainspring.core.errors import UsageError
 from mainspring.engine.session_deps import new_id
-from mainspring.settings.home import with_compatible_home
+from mainspring.settings.load import with_compatible_home
 from mainspring.stream_json.asides import never_begun
 from mainspring.stream_json.incoming import Incoming, parse_incoming
 from mainspring.stream_json.lines import encode_line as line_of

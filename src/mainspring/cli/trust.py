@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mainspring.agent.options import StartError
 from mainspring.settings import trust
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 from mainspring.settings.values import ProblemKind
 from mainspring.text import strip_control_characters, truncate
 

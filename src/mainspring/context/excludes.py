@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from mainspring.permissions.patterns import matches_below, parse_path_pattern
-from mainspring.settings.home import expand_tilde
+from mainspring.settings.load import expand_tilde
 
 
 def make_excluder(patterns: Iterable[str], home: str) -> Callable[[str], bool]:

@@ -28,7 +28,7 @@ from mainspring.sdk.mirror import StoreMirror
 from mainspring.sdk.option_mapping import make_environment, own_tools, session_options
 from mainspring.sdk.options import Options
 from mainspring.sdk.servers import SdkMcpServers
-from mainspring.settings.home import home_folder, with_compatible_home
+from mainspring.settings.load import home_folder, with_compatible_home
 from mainspring.stream_json.asides import never_begun
 from mainspring.stream_json.facts import about_us
 from mainspring.stream_json.render import Renderer, states_in

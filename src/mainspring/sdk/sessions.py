@@ -36,7 +36,7 @@ from mainspring.sessions.agents import meta_file
 from mainspring.sessions.line_format import OURS
 from mainspring.sessions.paths import LONGEST_KEY, Place, is_session_id, project_key, side_folder
 from mainspring.sessions.reader import JournalReader
-from mainspring.settings.home import compatible_home
+from mainspring.settings.load import compatible_home
 
 SUFFIX = ".jsonl"
 GIT_PATIENCE = 5  # seconds; as the client waits

@@ -22,7 +22,7 @@ from mainspring.settings.keys import (
     SettingKey,
 )
 from mainspring.settings.layers import SettingsLayer, Values, environment_layers, file_layers, option_layer
-from mainspring.settings.places import SettingsPaths
+from mainspring.settings.load import SettingsPaths
 from mainspring.settings.values import (
     ApiSettings,
     FeatureSettings,

@@ -4,6 +4,10 @@ Whole or not at all (`processes/atomic_write.py`), under a lock on the file's fo
 goes with its holder. Who writes without the lock, an editor say, is noticed by the content, and we begin again with
 that. A file that cannot be read is not written over. A link is followed where it leads, but not out of a folder that is
 not trusted: a repository can bring links. Only JSON is written; TOML has comments, and nothing here could keep them.
+
+A change to a JSON text that leaves the rest of it as it stands: keys, order, white space, what nobody knows. Pure.
+
+What is new takes the look of what is beside it; an empty or new file looks as `json.dumps(indent=2)` writes it.
 """
 
 from __future__ import annotations
@@ -12,23 +16,184 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import time
-from collections.abc import Generator
-from typing import Literal, assert_never
+from collections.abc import Callable, Generator
+from typing import Literal, NamedTuple, assert_never, cast
+
+import msgspec
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
 from mainspring.processes.atomic_write import FileChanged, digest, write_atomically
 from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 from mainspring.processes.safe_open import FileMovedError, open_folder, read_resolved_file
-from mainspring.settings import trust, unseen
-from mainspring.settings.editing import EMPTY, edit_list, set_value
+from mainspring.settings import persist, trust
 from mainspring.settings.keys import BY_NAME, InvalidSetting, to_snake_case
 from mainspring.settings.keys import check_text as checked
-from mainspring.settings.places import SettingsPaths
-from mainspring.settings.read import LARGEST, UnreadableSettings, read_located
+from mainspring.settings.load import SettingsPaths
+from mainspring.settings.read import LARGEST, LocatedJson, UnreadableSettings, line_and_column, read_located
 from mainspring.settings.read import parse_settings_text as parsed
 from mainspring.settings.values import SettingsSource
+
+EMPTY = "{}\n"
+
+Keys = tuple[str, ...]
+_INDENT = re.compile(r"[ \t]*")
+
+
+class JsonLayout(NamedTuple):
+    """Of what is in brackets: where its lines begin."""
+
+    newline: str
+    indent: str  # of the line that the bracket stands in
+    unit: str
+
+    @property
+    def deeper(self) -> JsonLayout:
+        return self._replace(indent=self.indent + self.unit)
+
+
+def set_value(text: str, keys: Keys, value: object) -> str:
+    """One key in objects within objects; those that are missing are made."""
+    found = read_located(text)
+    for depth in range(len(keys)):
+        outer = keys[:depth]
+        if not isinstance(_value(found.tree, outer), dict):
+            raise _broken(text, found, outer, "it must be a table: names with values")
+        if keys[: depth + 1] not in found.spans:
+            return _with_member(text, found, keys[: depth + 1], _nested(keys[depth + 1 :], value))
+    start, end = found.spans[keys]
+    return text[:start] + _rendered(value, _layout(text, found, keys[:-1])) + text[end:]
+
+
+def edit_list(text: str, keys: Keys, keep: Callable[[object], bool], added: tuple[str, ...]) -> str:
+    """A list without those that are not kept, and with these behind them. What is there already is not added."""
+    found = read_located(text)
+    old = _value(found.tree, keys)
+    if isinstance(old, str):  # a rule that stands alone, without its list, is meant all the same (`keys.narrowing`)
+        kept = [old] if keep(old) else []
+        new = [*kept, *[one for one in added if one not in kept]]
+        return text if new == [old] else set_value(text, keys, new)
+    if old is None and keys not in found.spans:
+        return set_value(text, keys, [*added]) if added else text
+    if not isinstance(old, list):
+        raise _broken(text, found, keys, "it must be a list of texts")
+    return _with_elements(text, found, keys, _Elements(cast("list[object]", old), keep, added))
+
+
+class _Elements(NamedTuple):
+    old: list[object]
+    keep: Callable[[object], bool]
+    added: tuple[str, ...]
+
+    @property
+    def kept(self) -> list[int]:
+        return [number for number, one in enumerate(self.old) if self.keep(one)]
+
+    @property
+    def new(self) -> list[str]:
+        kept = [self.old[number] for number in self.kept]
+        return [_quoted(one) for one in dict.fromkeys(self.added) if one not in kept]
+
+
+def _with_elements(text: str, found: LocatedJson, keys: Keys, elements: _Elements) -> str:
+    """Elements that stay are taken as they were written: a number may be more than Python can say."""
+    start, end = found.spans[keys]
+    kept, new = elements.kept, elements.new
+    spans = [found.spans[*keys, number] for number in range(len(elements.old))]
+    if len(kept) < len(spans) or not spans:
+        if not new and len(kept) == len(spans):
+            return text
+        one_line = bool(spans) and "\n" not in text[start:end]
+        layout = None if one_line else _layout(text, found, keys[:-1])
+        items = [*[text[slice(*spans[number])] for number in kept], *new]
+        return text[:start] + _bracketed("[", items, "]", layout) + text[end:]
+    before = text[start + 1 : spans[0][0]]  # what stands before the first one stands before each
+    gap = f",{before}" if "\n" in before else ", "
+    last = spans[-1][1]
+    return text[:last] + "".join([gap + one for one in new]) + text[last:]
+
+
+def _with_member(text: str, found: LocatedJson, keys: Keys, value: object) -> str:
+    start, end = found.spans[keys[:-1]]
+    inner = [span for path, span in found.spans.items() if len(path) == len(keys) and path[:-1] == keys[:-1]]
+    if not inner:
+        return text[:start] + _rendered({keys[-1]: value}, _outer_layout(text, found, keys[:-1])) + text[end:]
+    layout = _layout(text, found, keys[:-1])
+    gap = ", " if layout is None else f",{layout.newline}{layout.indent}"
+    last = max([ends for _, ends in inner])
+    return f"{text[:last]}{gap}{_quoted(keys[-1])}: {_rendered(value, layout)}{text[last:]}"
+
+
+def _nested(keys: Keys, value: object) -> object:
+    return {keys[0]: _nested(keys[1:], value)} if keys else value
+
+
+def _value(tree: object, keys: Keys) -> object:
+    if not keys or not isinstance(tree, dict):
+        return None if keys else tree
+    return _value(cast("dict[str, object]", tree).get(keys[0]), keys[1:])
+
+
+# --- how it looks -----------------------------------------------------------------------------------
+
+
+def _layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
+    """Of the members of an object; None: it stands in one line."""
+    start, end = found.spans[keys]
+    if "\n" not in text[start:end]:
+        return None
+    first = min([at for path, at in found.starts.items() if len(path) == len(keys) + 1 and path[:-1] == keys])
+    return JsonLayout(_newline(text), _indent(text, first), _unit(text, found))
+
+
+def _outer_layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
+    """Of an object that is empty: what it would be, from what is around it."""
+    if not keys:
+        return JsonLayout(_newline(text), "", _unit(text, found))
+    return _layout(text, found, keys[:-1])
+
+
+def _unit(text: str, found: LocatedJson) -> str:
+    first = min([at for path, at in found.starts.items() if len(path) == 1], default=0)
+    return _indent(text, first) or "  "
+
+
+def _indent(text: str, offset: int) -> str:
+    """What the line begins with."""
+    found = _INDENT.match(text, text.rfind("\n", 0, offset) + 1)
+    return found[0] if found else ""
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _rendered(value: object, layout: JsonLayout | None) -> str:
+    inner = None if layout is None else layout.deeper
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return _bracketed("{", [f"{_quoted(key)}: {_rendered(one, inner)}" for key, one in pairs], "}", layout)
+    if isinstance(value, list):
+        return _bracketed("[", [_rendered(one, inner) for one in cast("list[object]", value)], "]", layout)
+    return _quoted(value)
+
+
+def _bracketed(opening: str, items: list[str], closing: str, layout: JsonLayout | None) -> str:
+    if layout is None or not items:
+        return opening + ", ".join(items) + closing
+    line = layout.newline + layout.deeper.indent
+    return opening + line + f",{line}".join(items) + layout.newline + layout.indent + closing
+
+
+def _quoted(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _broken(text: str, found: LocatedJson, keys: Keys, says: str) -> UnreadableSettings:
+    return UnreadableSettings(f"'{'.'.join(keys)}': {says}", line_and_column(text, found.starts.get(keys, 0)), text)
+
 
 TABLE, MODE = "permissions", "defaultMode"
 BOM = b"\xef\xbb\xbf"
@@ -196,7 +361,7 @@ def _hidden(places: SettingsPaths, path: str) -> str:
     try:
         root, file = trust.real_folder(places.cwd), resolve_path(path, "/").real
         if is_within(file, root):
-            unseen.hide_from_git(root, file.removeprefix(root).lstrip("/"))
+            persist.hide_from_git(root, file.removeprefix(root).lstrip("/"))
     except (PathRefused, OSError) as error:
         return str(error)
     return ""

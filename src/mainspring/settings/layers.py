@@ -25,7 +25,7 @@ from mainspring.settings.keys import (
     may_set,
     to_snake_case,
 )
-from mainspring.settings.places import VARIABLES, SettingsPaths
+from mainspring.settings.load import SETTINGS_VARIABLES, SettingsPaths
 from mainspring.settings.read import (
     ParsedFile,
     Path,
@@ -89,7 +89,7 @@ def _nowhere(_: Path) -> Position:
 
 
 def environment_layers(environ: Mapping[str, str]) -> Iterator[SettingsLayer]:
-    for variable, name in VARIABLES.items():
+    for variable, name in SETTINGS_VARIABLES.items():
         said = environ.get(variable, "").strip()
         if said:
             origin = SettingOrigin(SettingsSource.ENVIRONMENT, variable)

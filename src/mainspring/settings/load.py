@@ -1,14 +1,151 @@
-"""The way in. Where nobody said anything, which is most often, nothing but this is loaded."""
+"""The way in. Where nobody said anything, which is most often, nothing but this is loaded.
+
+Our folder in the user's home (settled 31).
+
+Where settings are looked for. No file is opened here, and little is loaded: most starts find none of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from mainspring.core.value import Bundle
-from mainspring.settings.home import home_folder
-from mainspring.settings.places import ADDRESS, ADMINISTRATOR_FILES, VARIABLES, SettingsPaths, is_anything_said
-from mainspring.settings.values import ApiSettings, EffectiveSetting, SettingOrigin, Settings, SettingsSource
+from mainspring.settings.values import (
+    ApiSettings,
+    EffectiveSetting,
+    SettingOrigin,
+    Settings,
+    SettingsError,
+    SettingsSource,
+    WrongOptionError,
+)
+
+TRUSTED = "trusted.json"  # in it: see `trust.py`
+VARIABLES = ("MAINSPRING_HOME", "CLAUDE_CONFIG_DIR")
+
+
+def home_folder(environ: Mapping[str, str], *, compatible: bool = False) -> str | None:
+    """None: there is no home. `compatible` is for programs that drive Claude Code."""
+    for name in VARIABLES:
+        if environ.get(name):
+            return _normal(_absolute(name, environ[name]))
+    user = environ.get("HOME") or users_folder({})
+    if not user.startswith("/"):  # no such user, as in some containers
+        return None
+    return _normal(f"{user.rstrip('/')}/{'.claude' if compatible else '.mainspring'}")
+
+
+def compatible_home(environ: Mapping[str, str]) -> str | None:
+    """For programs that drive Claude Code, and look there themselves. `CLAUDE_CONFIG_DIR` comes first: a client sets
+    it for a session that it keeps elsewhere."""
+    theirs = environ.get("CLAUDE_CONFIG_DIR")
+    return home_folder({"CLAUDE_CONFIG_DIR": theirs} if theirs else environ, compatible=True)
+
+
+def with_compatible_home(environ: Mapping[str, str]) -> dict[str, str]:
+    """Settings and sessions lie where the functions of the client look for them (settled 31)."""
+    home = compatible_home(environ)
+    return {**environ, **({VARIABLES[0]: home} if home is not None else {})}
+
+
+def users_folder(environ: Mapping[str, str]) -> str:
+    """What `~` stands for: by the environment of the session, which within a program is not that of the process. One
+    that is no absolute path stands for nothing."""
+    said = environ.get("HOME", "")
+    return (said.rstrip("/") or "/") if said.startswith("/") else os.path.expanduser("~")  # noqa: PTH111  # as above
+
+
+def expand_tilde(path: str, home: str) -> str:
+    """With what a leading `~` stands for. Another user's home, `~name`, is not looked up."""
+    return home.rstrip("/") + path[1:] or "/" if path == "~" or path.startswith("~/") else path
+
+
+def _absolute(name: str, said: str) -> str:
+    """A relative one would be looked for in whatever repository we are started in: that could bring our settings."""
+    if not said.startswith("/"):
+        raise SettingsError(f"'{name}' is '{said}'; it must be an absolute path")
+    return said
+
+
+def _normal(path: str) -> str:
+    if path.isascii():
+        return path
+    import unicodedata
+
+    return unicodedata.normalize("NFC", path)  # as the client does it, so that both find the same folder
+
+
+# In each row the later file wins. In a project ours stands above Claude Code's (settled 31).
+USER_FILES = ("settings.json", "settings.toml", "config.toml")
+PROJECT_FILES = (
+    ".claude/settings.json",
+    ".mainspring/settings.json",
+    ".mainspring/settings.toml",
+    ".mainspring/config.toml",
+)
+LOCAL_FILES = (
+    ".claude/settings.local.json",
+    ".mainspring/settings.local.json",
+    ".mainspring/settings.local.toml",
+)
+ADMINISTRATOR_FILES = (
+    "/etc/claude-code/managed-settings.json",
+    "/etc/mainspring/managed-settings.json",
+    "/etc/mainspring/managed-settings.toml",
+)
+CHOSEN = (
+    SettingsSource.USER,
+    SettingsSource.PROJECT,
+    SettingsSource.LOCAL,
+)  # the words of the option "setting_sources"
+
+# Variables that say what a key says (stream-json 1.3). They stand above the files, and below
+# the command line and the administrator.
+ADDRESS = "ANTHROPIC_BASE_URL"
+SETTINGS_VARIABLES = {
+    ADDRESS: "api.baseUrl",
+    "ANTHROPIC_MODEL": "model",
+    "CLAUDE_CODE_MAX_RETRIES": "api.maxRetries",
+    "MAX_THINKING_TOKENS": "maxThinkingTokens",
+}
+
+
+class SettingsPaths(Bundle):
+    """Where to look."""
+
+    home: str | None  # our folder in the user's home
+    cwd: str
+    administrator: tuple[str, ...] = ADMINISTRATOR_FILES
+
+    def files(self, sources: tuple[str, ...] | None) -> Iterator[tuple[SettingsSource, str]]:
+        """User, project and local, as far as they were chosen (None: all), then the administrator's."""
+        chosen = CHOSEN if sources is None else sources
+        for word in chosen:
+            if word not in CHOSEN:
+                raise WrongOptionError("setting_sources", f" has '{word}'; it takes {', '.join(CHOSEN)}")
+        roots = ((SettingsSource.USER, self.home, USER_FILES), (SettingsSource.PROJECT, self.cwd, PROJECT_FILES))
+        for source, folder, names in (*roots, (SettingsSource.LOCAL, self.cwd, LOCAL_FILES)):
+            if folder and source in chosen:
+                yield from [(source, f"{folder}/{name}") for name in names]
+        yield from [(SettingsSource.ADMINISTRATOR, path) for path in self.administrator]
+
+
+def is_anything_said(places: SettingsPaths, sources: tuple[str, ...] | None, environ: Mapping[str, str]) -> bool:
+    """Whether there is any file, or variable but the address. What cannot be looked up counts: it will be reported."""
+    variables = [name for name in SETTINGS_VARIABLES if name != ADDRESS and environ.get(name)]
+    return bool(variables) or any(_is_there(path) for _, path in places.files(sources))
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)  # noqa: PTH116  # pathlib takes 8 ms to load
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def by_name(option: str, value: str = "") -> str:
@@ -55,5 +192,5 @@ def only_address(address: str) -> Settings:
         from mainspring.secrets.redaction import redact
 
         shown = redact(address)
-    value = EffectiveSetting(VARIABLES[ADDRESS], shown, SettingOrigin(SettingsSource.ENVIRONMENT, ADDRESS))
+    value = EffectiveSetting(SETTINGS_VARIABLES[ADDRESS], shown, SettingOrigin(SettingsSource.ENVIRONMENT, ADDRESS))
     return Settings(api=ApiSettings(base_url=address), effective=(value,))

@@ -14,7 +14,6 @@ from typing import cast
 
 from mainspring.processes.environment import is_own_variable, sounds_secret
 from mainspring.secrets.held import is_in
-from mainspring.settings.home import expand_tilde, users_folder
 from mainspring.settings.keys import (
     CheckedValue,
     InvalidSetting,
@@ -23,6 +22,7 @@ from mainspring.settings.keys import (
     check_text,
     check_texts,
 )
+from mainspring.settings.load import expand_tilde, users_folder
 from mainspring.settings.values import McpEntry, McpServer
 from mainspring.text import suggest_near_name
 

@@ -3,18 +3,29 @@
 Nothing is raised: what cannot be kept holds for the session all the same. After each change the settings are read as
 the next session will read them, so that nobody relies on a rule that will not count: a folder that is not trusted, a
 source that is left out, another file above.
+
+Keeps the local settings out of git: a line in the repository's own `info/exclude`, which nobody commits.
+
+Git is not asked: before a folder is trusted, what its repository brings could make git run something. So a rule that
+hides the file already is known only where it is spelled as people do; a line too many hides nothing else.
 """
+
+# ruff: noqa: PTH112, PTH114, PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, assert_never
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from mainspring.core.errors import MainspringError
 from mainspring.core.value import Bundle
-from mainspring.settings.home import home_folder
-from mainspring.settings.load import SettingsRequest, load_settings
-from mainspring.settings.places import SettingsPaths
+from mainspring.processes.atomic_write import FileChanged, digest, write_atomically
+from mainspring.processes.paths import PathRefused, resolve_path
+from mainspring.processes.safe_open import read_resolved_file
+from mainspring.settings.load import SettingsPaths, SettingsRequest, home_folder, load_settings
 from mainspring.settings.values import SettingEntry, Settings, SettingsError, SettingsSource
 
 if TYPE_CHECKING:
@@ -95,3 +106,112 @@ def entries_of(settings: Settings, name: str) -> tuple[SettingEntry, ...]:
     given = settings.permissions
     lists = {"allow": given.allow, "deny": given.deny, "ask": given.ask, "additionalDirectories": given.directories}
     return lists[name]
+
+
+EXCLUDE = "info/exclude"
+LARGEST = 1 << 20  # bytes of a file with patterns
+SMALL = 64_000  # of one that says where a repository is
+DEEPEST = 64  # folders above
+TRIES = 10
+
+_SPECIAL = re.compile(r"([\\*?\[\] ])")
+_WORKTREE = re.compile(r"(?m)^\s*worktree\s*=\s*(.+)$")
+
+
+def hide_from_git(folder: str, name: str) -> None:
+    """`name`: as it is called in that folder. Does nothing where no repository is. Raises `PathRefused`, `OSError`."""
+    if not name.isprintable():  # a line end in it would be a pattern of its own
+        raise PathRefused(f"{name!r} cannot be a pattern of git's")
+    real = resolve_path(folder, "/").real
+    top, git = _repository(real)
+    if not git or _is_hidden(GitExclude(top, git, real), name):
+        return
+    for _ in range(TRIES):
+        with contextlib.suppress(FileChanged):
+            _add(git, "**/" + _SPECIAL.sub(r"\\\1", name))
+            return
+    raise FileChanged(f"'{git}/{EXCLUDE}' is changed by somebody else all the time")
+
+
+def _add(git: str, line: str) -> None:
+    path = resolve_path(f"{git}/{EXCLUDE}", "/")
+    if path.via:
+        raise PathRefused(f"'{git}/{EXCLUDE}' is a link: add '{line}' to it yourself, or git sees the local settings")
+    data = read_resolved_file(path, limit=LARGEST) if path.kind != "missing" else None
+    text = data or b""
+    if line.encode() in text.splitlines():
+        return
+    gap = b"" if text.endswith(b"\n") or not text else b"\n"
+    write_atomically(path, text + gap + line.encode() + b"\n", before=digest(data) if data is not None else None)
+
+
+class GitExclude(NamedTuple):
+    top: str  # of the repository
+    git: str
+    folder: str  # where the file is, in a folder of its own
+
+
+def _is_hidden(ground: GitExclude, name: str) -> bool:
+    """By a pattern on the way. With an exception among them nothing is certain."""
+    inner, slash, base = name.rpartition("/")
+    anywhere, here = {base, "*.local.json", f"**/{name}"}, {name, f"/{name}"}
+    if slash:
+        anywhere |= {inner, f"{inner}/", f"**/{inner}", f"**/{inner}/"} if "/" not in inner else set()
+        here |= {f"/{inner}", f"/{inner}/", f"{inner}/*", f"/{inner}/*", f"{inner}/**"}
+    found = [(place, {line.strip() for line in text.splitlines()}) for place, text in _ignoring(ground)]
+    if any(line.startswith("!") for _, lines in found for line in lines):
+        return False
+    return any(lines & (anywhere | here if place == ground.folder else anywhere) for place, lines in found)
+
+
+def _ignoring(ground: GitExclude) -> Iterator[tuple[str, str]]:
+    """Patterns, and the folder that they are about."""
+    yield ground.top, _text(f"{ground.git}/{EXCLUDE}", LARGEST)
+    place = ground.folder
+    while True:
+        yield place, _text(f"{place}/.gitignore", LARGEST)
+        if place == ground.top:
+            return
+        place = os.path.dirname(place)  # the top is above: it was found by going up
+
+
+def _repository(folder: str) -> tuple[str, str]:
+    """Its top folder, and the git folder that its worktrees share; empty: there is none."""
+    for _ in range(DEEPEST):
+        git = f"{folder}/.git"
+        if not os.path.isdir(git) or os.path.islink(git):
+            if os.path.lexists(git):
+                return folder, _pointed_to(folder)
+        elif os.path.lexists(f"{git}/HEAD"):  # else git takes it for none, and looks further up
+            return folder, git
+        if folder == "/":
+            break
+        folder = os.path.dirname(folder)
+    return "", ""
+
+
+def _pointed_to(folder: str) -> str:
+    """By a file `.git`, of a worktree or a submodule. It must point back, or it may be anybody's."""
+    said = _text(f"{folder}/.git", SMALL)
+    if not said.startswith("gitdir: "):
+        raise PathRefused(f"'{folder}/.git' is no git folder: keep the local settings out of git yourself")
+    own = resolve_path(said.removeprefix("gitdir: ").strip(), folder).real
+    common = _text(f"{own}/commondir", SMALL).strip()
+    if common:
+        shared = resolve_path(common, own).real
+        back = _text(f"{own}/gitdir", SMALL).strip()
+        if back and resolve_path(back, own).real == f"{folder}/.git" and os.path.dirname(own) == f"{shared}/worktrees":
+            return shared
+    elif (found := _WORKTREE.search(_text(f"{own}/config", SMALL))) and resolve_path(
+        found[1].strip(), own
+    ).real == folder:
+        return own
+    raise PathRefused(f"'{folder}/.git' points to '{own}', which does not belong to it: nothing is written there")
+
+
+def _text(path: str, limit: int) -> str:
+    """Empty if there is none, or none that can be read."""
+    try:
+        return read_resolved_file(resolve_path(path, "/"), limit=limit).decode(errors="replace")
+    except (PathRefused, OSError):
+        return ""

@@ -18,7 +18,7 @@ from mainspring.core.value import Value
 from mainspring.processes.atomic_write import digest, write_atomically
 from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from mainspring.processes.safe_open import read_resolved_file
-from mainspring.settings.home import TRUSTED
+from mainspring.settings.load import TRUSTED
 
 FILE, FOLDER = 0o600, 0o700
 LARGEST = 4 << 20  # bytes; some forty thousand folders

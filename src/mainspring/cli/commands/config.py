@@ -17,7 +17,7 @@ from mainspring.processes.paths import resolve_path
 from mainspring.secrets.redaction import redact
 from mainspring.settings import trust as trusted
 from mainspring.settings.effective import format_origins
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 from mainspring.settings.values import ProblemKind
 
 

@@ -22,7 +22,7 @@ from mainspring.cli.commands.doctor_checks import CHECKS, CheckState, DoctorCont
 from mainspring.cli.commands.doctor_servers import check_endpoints, check_online
 from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 from mainspring.settings.values import Settings
 from mainspring.text import strip_control_characters
 from mainspring.version import __version__

@@ -21,7 +21,7 @@ from mainspring.agent.options import SessionOptions
 from mainspring.agent.settings import report_settings_problems, settings_of
 from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
-from mainspring.settings.home import home_folder
+from mainspring.settings.load import home_folder
 from mainspring.settings.values import Settings
 from mainspring.text import strip_control_characters
 from mainspring.tools.base import Workspace as Site

@@ -79,7 +79,7 @@ def write_new(path: str, text: str) -> None:
 
 def path_for(talk: TerminalSession, named: str, title: str) -> str:
     """What somebody names is theirs to name; a folder takes a file of our name."""
-    from mainspring.settings.home import expand_tilde
+    from mainspring.settings.load import expand_tilde
 
     place = talk.world.kit.place
     path = os.path.normpath(os.path.join(place.root, expand_tilde(named, place.home)))  # noqa: PTH118

@@ -124,8 +124,7 @@ def one_server(state: dict[str, object]) -> str:
 
 def settings_files(talk: TerminalSession) -> list[str]:
     """Those that are there, in the order in which the later one wins."""
-    from mainspring.settings.home import home_folder
-    from mainspring.settings.places import SettingsPaths
+    from mainspring.settings.load import SettingsPaths, home_folder
 
     options = talk.config.options
     places = SettingsPaths(home_folder(talk.config.environment, compatible=False), talk.config.cwd)

@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from mainspring.cli.tui.files_index import PathIndex, is_typable
 from mainspring.context.includes import find_mentions
 from mainspring.core.value import Bundle
-from mainspring.settings.home import expand_tilde
+from mainspring.settings.load import expand_tilde
 from mainspring.text import strip_control_characters
 
 MOST = 20  # offered

@@ -53,7 +53,7 @@ class StoredHistory:
     """The prompts of one folder."""
 
     def __init__(self, home: str | None, folder: str, *, now: Callable[[], float] = time.time) -> None:
-        """`home`: as `settings/home.py` finds it; None: there is none."""
+        """`home`: as `settings/load.py` finds it; None: there is none."""
         self._file = os.path.join(home, NAME) if home else ""
         self._folder = unicodedata.normalize("NFC", os.path.realpath(folder)).encode(errors="replace").decode()
         self._now = now

@@ -14,7 +14,7 @@ from mainspring.cli.tui.files_index import FilesIndex
 from mainspring.cli.tui.history import StoredHistory
 from mainspring.cli.tui.pasted import PastedTexts
 from mainspring.engine.shared_state import EnginePolicy
-from mainspring.settings.home import home_folder, users_folder
+from mainspring.settings.load import home_folder, users_folder
 
 MOST_SESSIONS = 50
 SOON = 0.3  # seconds that somebody who types a '@' waits, in a thread, for the first look

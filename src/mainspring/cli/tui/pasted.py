@@ -14,7 +14,7 @@ import os
 import re
 
 from mainspring.cli.tui.completion import format_mention
-from mainspring.settings.home import expand_tilde
+from mainspring.settings.load import expand_tilde
 from mainspring.text import plural, strip_control_characters
 
 MOST_LINES = 10  # a paste of more is long
