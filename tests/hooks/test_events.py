@@ -15,8 +15,8 @@ import pytest
 from cli.stage import Frame, Stage, frames, serving
 
 from mainspring.hooks.events import HookPoint
+from mainspring.hooks.invocation import MOST_SEEN, HookCallFinished, HookCallStarted
 from mainspring.hooks.runner import Hook, HookRunner
-from mainspring.hooks.seen import MOST_SEEN, HookCallFinished, HookCallStarted
 from mainspring.simulator.replies import Reply, Say
 
 FLAGS = ("-p", "go", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions")
@@ -224,4 +224,4 @@ def test_nobody_who_does_not_ask_loads_it() -> None:
         "import mainspring.cli.stream_json, sys; print([m for m in sys.modules if m.startswith('mainspring.hooks.')])"
     )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
-    assert "mainspring.hooks.seen" not in done.stdout
+    assert "mainspring.hooks.invocation" not in done.stdout

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.hooks.events import HookPoint, HookResult, NoHooks
-from mainspring.hooks.notices import permission_wanted, waiting_for_person
+from mainspring.hooks.payloads import permission_wanted, waiting_for_person
 from mainspring.hooks.runner import Hook, HookRunner
 
 NOTICE = HookPoint.NOTIFICATION

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mainspring.agent.updates import HookFinished, HookStarted, UpdateStream
 from mainspring.hooks.events import Hooks
+from mainspring.hooks.invocation import HookCallFinished, HookCallStarted
 from mainspring.hooks.runner import HookRunner
-from mainspring.hooks.seen import HookCallFinished, HookCallStarted
 
 
 class HookWatcher:

@@ -21,14 +21,17 @@ from mainspring.hooks.invocation import (
     Ask,
     AsyncHookAnswer,
     HookCallError,
+    HookObserver,
     HookOutput,
     HookTimeoutError,
+    HookWatch,
+    How,
+    NoHookObserver,
     call_hook,
     wait_with_timeout,
 )
 from mainspring.hooks.payloads import Facts
 from mainspring.hooks.results import ENDED, HookAnswerError, blocking_result, opinion_of
-from mainspring.hooks.seen import HookObserver, HookWatch, How, NoHookObserver
 
 SECONDS = 60.0  # stream-json 10
 GRACE = 2.0  # seconds at the end of a session for those that nobody waited for

@@ -28,7 +28,7 @@ from mainspring.stream_json.incoming import WirePrompt
 
 if TYPE_CHECKING:
     from mainspring.agent.session import AgentSession
-    from mainspring.hooks.seen import HookCallFinished, HookCallStarted
+    from mainspring.hooks.invocation import HookCallFinished, HookCallStarted
 
 BY_REPORT = {"kind": "task-notification"}  # the origin of a run that a report of a subagent has begun
 

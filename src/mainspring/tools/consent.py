@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mainspring.hooks.events import HookPoint
-from mainspring.hooks.notices import permission_wanted
-from mainspring.hooks.payloads import to_permission_updates
+from mainspring.hooks.payloads import permission_wanted, to_permission_updates
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
 from mainspring.tools.approval import DENIED, parse_approval
 from mainspring.tools.base import ToolAnswer
