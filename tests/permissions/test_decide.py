@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from mainspring.permissions.modes import apply_classifier, bypass_refused
-from mainspring.permissions.policy import Mode, PermissionDecision, PermissionRequest
+from mainspring.permissions.policy import Mode, PermissionDecision, PermissionRequest, apply_classifier, bypass_refused
 from permissions.deciding import CWD, bash, call, verdict
 
 EDIT = {"file_path": "x"}

@@ -13,7 +13,7 @@ from wire.servers import Handler, Served, answering, run, serving
 from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.engine.shared_state import EnginePolicy
-from mainspring.permissions.reach import names_host
+from mainspring.permissions.hosts import names_host
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.passage import InvocationResult

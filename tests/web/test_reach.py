@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mainspring.core.errors import MainspringError
 from mainspring.permissions.decide import decide
+from mainspring.permissions.hosts import names_host, proxy_gate
 from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
-from mainspring.permissions.reach import names_host, proxy_gate
 from mainspring.permissions.rules import parse_rules
 from mainspring.processes.paths import resolve_path
 from mainspring.sandbox.proxy import AllowedHost, Gate, SandboxProxy

@@ -103,7 +103,7 @@ class SessionSandbox:
         """The way to the network, for those who listed domains; the others have none in there."""
         if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
             return
-        from mainspring.permissions.reach import proxy_gate
+        from mainspring.permissions.hosts import proxy_gate
         from mainspring.sandbox.proxy import ProxyNetwork, SandboxProxy
 
         gate = proxy_gate(self.policy, self._ground.wanted.domains)
@@ -280,6 +280,6 @@ def level_of(wanted: Wanted) -> SandboxLevel:
 
 
 def _reading_rules(policy: PermissionPolicy) -> tuple[str, ...]:
-    from mainspring.permissions.sorted_rules import sort_rules
+    from mainspring.permissions.rules import sort_rules
 
     return tuple([rule.text for rule in sort_rules(policy.rules).reading])

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from mainspring.permissions import commands
 from mainspring.permissions.command_reads import ReadCheck
+from mainspring.permissions.commands import MOST_FOLDERS, find_working_directories
 from mainspring.permissions.coverage import RuleCoverage
 from mainspring.permissions.files import Access, FileAccessRequest, FileRules
-from mainspring.permissions.places import MOST_FOLDERS, find_working_directories
 from mainspring.permissions.policy import Findings
-from mainspring.permissions.rules import PermissionRule
+from mainspring.permissions.rules import CommandRule, PermissionRule
 from mainspring.permissions.shell import rough
 from mainspring.permissions.shell.analyze import FOUND, analyze_command, base_name, is_runner, option_values
 from mainspring.permissions.shell.file_effects import find_emptied_folders, find_start_folders, find_touched_files
@@ -24,7 +24,6 @@ from mainspring.permissions.shell.removals import RemovalGuard, find_critical_re
 from mainspring.permissions.shell.strangers import may_run, may_run_values
 from mainspring.permissions.shell.tokenizer import SEPARATOR
 from mainspring.permissions.shell.values import ShellWord
-from mainspring.permissions.sorted_rules import CommandRule
 from mainspring.permissions.targets import (
     FREE_TARGETS,
     base_of,

@@ -13,8 +13,14 @@ from msgspec.structs import replace
 from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
-    from mainspring.permissions.modes import Classifier
-    from mainspring.permissions.policy import Mode, Paths, PermissionDecision, PermissionPolicy, PermissionRequest
+    from mainspring.permissions.policy import (
+        Classifier,
+        Mode,
+        Paths,
+        PermissionDecision,
+        PermissionPolicy,
+        PermissionRequest,
+    )
     from mainspring.permissions.suggest import Suggestion
     from mainspring.processes.paths import Resolutions
 
@@ -141,7 +147,7 @@ class PermissionChecker:
         """`paths`: how paths are resolved. Whoever opens one afterwards passes its own, and opens what that returned;
         None: nothing is opened, or only by a name that this decides on."""
         from mainspring.permissions.decide import decide
-        from mainspring.permissions.modes import apply_classifier
+        from mainspring.permissions.policy import apply_classifier
 
         policy = self._beside_sandbox(asked, self.policy(standing))
         if asked.tool == "Bash" and not policy.trusted and asks_git_here(asked):
@@ -210,7 +216,7 @@ class PermissionChecker:
 
     def names_host(self, host: str, standing: PolicyView) -> bool:
         """Whether an allow rule names this host itself, so that it may be on this machine or near it (security N1)."""
-        from mainspring.permissions.reach import names_host
+        from mainspring.permissions.hosts import names_host
 
         return names_host(self.policy(standing).rules, host)
 
@@ -228,7 +234,7 @@ class PermissionChecker:
 
 
 def has_reading_rules(policy: PermissionPolicy) -> bool:
-    from mainspring.permissions.sorted_rules import sort_rules
+    from mainspring.permissions.rules import sort_rules
 
     return bool(sort_rules(policy.rules).reading)
 

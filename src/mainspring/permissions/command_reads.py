@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 
 from mainspring.permissions import commands
+from mainspring.permissions.commands import WorkingDirectories
 from mainspring.permissions.coverage import may_cover
 from mainspring.permissions.files import FileRules
-from mainspring.permissions.places import WorkingDirectories
 from mainspring.permissions.rules import glob_matches
 from mainspring.permissions.shell.analyze import CommandAnalysis, base_name
 from mainspring.permissions.shell.file_effects import find_touched_files

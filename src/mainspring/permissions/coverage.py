@@ -7,8 +7,8 @@ import re
 
 from mainspring.core.value import Value
 from mainspring.permissions import commands
+from mainspring.permissions.commands import WorkingDirectories
 from mainspring.permissions.files import FileAccessRequest, FileRules
-from mainspring.permissions.places import WorkingDirectories
 from mainspring.permissions.policy import Findings
 from mainspring.permissions.rules import PermissionRule
 from mainspring.permissions.shell import builtins

@@ -22,9 +22,17 @@ from mainspring.permissions.policy import (
     PermissionPolicy,
     PermissionRequest,
 )
-from mainspring.permissions.rules import BrokenRule, PermissionRule, glob_matches, names_tool
+from mainspring.permissions.rules import (
+    READERS,
+    WRITERS,
+    BrokenRule,
+    FieldRule,
+    PermissionRule,
+    SortedRules,
+    glob_matches,
+    names_tool,
+)
 from mainspring.permissions.shell.tables import names
-from mainspring.permissions.sorted_rules import READERS, WRITERS, FieldRule, SortedRules
 from mainspring.text import format_call_input, show_invisible
 
 # Nothing to protect in them: they touch the session itself, speak with the person, or send out an agent, each of whose

@@ -13,8 +13,7 @@ from typing import Any, TextIO, cast
 from mainspring.core.errors import UsageError
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Mode, Paths, PermissionDecision, PermissionPolicy, PermissionRequest
-from mainspring.permissions.rules import RuleSource, parse_rules
-from mainspring.permissions.sorted_rules import READERS, WRITERS
+from mainspring.permissions.rules import READERS, WRITERS, RuleSource, parse_rules
 from mainspring.permissions.suggest import suggest_rules
 from mainspring.text import show_invisible
 

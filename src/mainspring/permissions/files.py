@@ -11,9 +11,16 @@ from typing import Literal
 from mainspring.core.value import Value
 from mainspring.permissions import patterns
 from mainspring.permissions.policy import Findings, Paths, PermissionPolicy
-from mainspring.permissions.rules import Behavior, PermissionRule, glob_matches, names_tool
+from mainspring.permissions.rules import (
+    READERS,
+    WRITERS,
+    Behavior,
+    PermissionRule,
+    glob_matches,
+    names_tool,
+    sort_rules,
+)
 from mainspring.permissions.shell.values import UNKNOWN
-from mainspring.permissions.sorted_rules import READERS, WRITERS, sort_rules
 from mainspring.processes.disk import DISK, Disk, TooManyError
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.protected_paths import is_protected

@@ -14,8 +14,7 @@ from msgspec import Meta
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
-from mainspring.permissions.hosts import host_of
-from mainspring.permissions.reach import is_visibly_near
+from mainspring.permissions.hosts import host_of, is_visibly_near
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.web.asking import Ask, build_page_question
 from mainspring.web.fetch import Near

@@ -16,7 +16,7 @@ from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing
 from mainspring.cli.tui.menu import Clock, Menu, MenuItem, MenuSelection
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Mode
-from mainspring.permissions.sorted_rules import WRITERS
+from mainspring.permissions.rules import WRITERS
 from mainspring.text import show_invisible
 from mainspring.tools.approval import Approval
 
