@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import PermissionPolicy, PermissionRequest
 from mainspring.permissions.rules import parse_rules
-from mainspring.permissions.shell.read import parse_shell_script
+from mainspring.permissions.shell.parse import parse_shell_script
 from mainspring.processes.paths import resolve_path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found

@@ -12,7 +12,7 @@ from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.permissions.shell import parse
 from mainspring.permissions.shell.grammar import ScriptReader
-from mainspring.permissions.shell.read import parse_shell_script
+from mainspring.permissions.shell.parse import parse_shell_script
 from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, bash, call, policy
 

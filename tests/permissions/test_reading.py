@@ -14,7 +14,7 @@ from mainspring.permissions.commands import parse_command_pattern
 from mainspring.permissions.shell import parse
 from mainspring.permissions.shell.analyze import MOST_NESTED, analyze_command
 from mainspring.permissions.shell.grammar import ScriptReader
-from mainspring.permissions.shell.read import parse_shell_script
+from mainspring.permissions.shell.parse import parse_shell_script
 from mainspring.permissions.shell.values import UNKNOWN, ShellScript
 from permissions.deciding import bash
 from permissions.shell_lines import Lines
@@ -288,7 +288,7 @@ def test_s3_and_so_are_words_in_double_quotes_and_escaped_ones(words: list[str])
 def test_the_second_reader_is_imported_at_the_first_line_that_needs_it() -> None:
     code = (
         "import sys\n"
-        "from mainspring.permissions.shell.read import parse_shell_script\n"
+        "from mainspring.permissions.shell.parse import parse_shell_script\n"
         "parse_shell_script('npm test')\n"
         "assert 'tree_sitter' not in sys.modules\n"
         "parse_shell_script('npm test $x')\n"

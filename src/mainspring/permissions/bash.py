@@ -16,12 +16,17 @@ from mainspring.permissions.coverage import RuleCoverage
 from mainspring.permissions.files import Access, FileAccessRequest, FileRules
 from mainspring.permissions.policy import Findings
 from mainspring.permissions.rules import CommandRule, PermissionRule
-from mainspring.permissions.shell import rough
+from mainspring.permissions.shell import parse
 from mainspring.permissions.shell.analyze import FOUND, analyze_command, base_name, is_runner, option_values
-from mainspring.permissions.shell.file_effects import find_emptied_folders, find_start_folders, find_touched_files
+from mainspring.permissions.shell.file_effects import (
+    find_emptied_folders,
+    find_start_folders,
+    find_touched_files,
+    may_run,
+    may_run_values,
+)
 from mainspring.permissions.shell.programs import GIT_COMMANDS, git_subcommand
 from mainspring.permissions.shell.removals import RemovalGuard, find_critical_removal
-from mainspring.permissions.shell.strangers import may_run, may_run_values
 from mainspring.permissions.shell.tokenizer import SEPARATOR
 from mainspring.permissions.shell.values import ShellWord
 from mainspring.permissions.targets import (
@@ -102,7 +107,7 @@ class _Line:
         self.aliased: list[tuple[ShellWord, ...]] = []  # commands that stand for another line
         self.meant = self._aliases()
         self.asks = self._asks()
-        self.rough: list[rough.Commands] | None = None
+        self.rough: list[parse.Commands] | None = None
 
     def findings(self) -> Findings:
         deny = self._rule(self.rules.deny) or self._file_rule("deny")
@@ -160,9 +165,9 @@ class _Line:
         if not self.sight.unread:
             return False
         if self.rough is None:
-            self.rough = [rough.find_rough_commands(unread) for unread in self.sight.unread]
+            self.rough = [parse.find_rough_commands(unread) for unread in self.sight.unread]
         parts = tuple(part.replace(SEPARATOR, " ") for part in pattern.parts)
-        return any(rough.holds_command(found, parts, prefix=pattern.prefix) for found in self.rough)
+        return any(parse.holds_command(found, parts, prefix=pattern.prefix) for found in self.rough)
 
     def _given(self) -> dict[str, list[tuple[ShellWord, ...]]]:
         """Words that programs we know nothing of may take for commands, by name."""

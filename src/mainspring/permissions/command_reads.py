@@ -19,8 +19,7 @@ from mainspring.permissions.rules import glob_matches
 from mainspring.permissions.shell.analyze import CommandAnalysis, base_name
 from mainspring.permissions.shell.file_effects import find_touched_files
 from mainspring.permissions.shell.reads import CommandReads, ReadTree, find_reads, may_make_links
-from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord
+from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord, names
 from mainspring.permissions.targets import format_word, path_of
 from mainspring.processes.paths import PathRefused
 

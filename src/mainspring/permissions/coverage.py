@@ -11,7 +11,7 @@ from mainspring.permissions.commands import WorkingDirectories
 from mainspring.permissions.files import FileAccessRequest, FileRules
 from mainspring.permissions.policy import Findings
 from mainspring.permissions.rules import PermissionRule
-from mainspring.permissions.shell import builtins
+from mainspring.permissions.shell import programs
 from mainspring.permissions.shell.analyze import CommandAnalysis, base_name, inner_start, runs_by_option, shell_operand
 from mainspring.permissions.shell.file_effects import plain_file_command
 from mainspring.permissions.shell.inline_code import INLINE
@@ -26,8 +26,7 @@ from mainspring.permissions.shell.programs import (
 )
 from mainspring.permissions.shell.readonly import files_read
 from mainspring.permissions.shell.runners import ALLOW_LOOKS_THROUGH, LOOSE_RUNNERS, RUNNERS, SHELLS
-from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, SimpleCommand
+from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, SimpleCommand, names
 from mainspring.permissions.targets import (
     folder_of,
     format_word,
@@ -152,7 +151,7 @@ class RuleCoverage:
         if not command.words:
             return _FREE if all(_harmless(assign) for assign in command.assigns) else _NOT
         words = self._stripped(command)
-        objected = words is None or any(builtins.find_command_objections(words))
+        objected = words is None or any(programs.find_command_objections(words))
         if words is not None and not objected and self._only_reads(words, command):
             return _FREE
         if _reads_commands(command.words):
@@ -204,7 +203,7 @@ class RuleCoverage:
             return all(_harmless(assign) for assign in command.assigns)
         words = self._stripped(command)
         return (
-            words is not None and not any(builtins.find_command_objections(words)) and self._only_reads(words, command)
+            words is not None and not any(programs.find_command_objections(words)) and self._only_reads(words, command)
         )
 
     def _only_reads(self, words: tuple[ShellWord, ...], command: SimpleCommand) -> bool:

@@ -32,7 +32,7 @@ from mainspring.permissions.rules import (
     glob_matches,
     names_tool,
 )
-from mainspring.permissions.shell.tables import names
+from mainspring.permissions.shell.values import names
 from mainspring.text import format_call_input, show_invisible
 
 # Nothing to protect in them: they touch the session itself, speak with the person, or send out an agent, each of whose

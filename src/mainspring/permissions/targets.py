@@ -7,8 +7,7 @@ import re
 from mainspring.permissions.files import FileAccessRequest
 from mainspring.permissions.rules import glob_matches
 from mainspring.permissions.shell.analyze import base_name
-from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord
+from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord, names
 
 # bash makes descriptors of the last two; they are no files (security S7).
 FREE_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
-from mainspring.permissions.shell.tables import names
+from mainspring.permissions.shell.values import names
 from mainspring.processes.child import SandboxAccess
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """The shell checker: what a command line would run, read and write, without running it.
 
-`read.py` is the way in. Two readers look at each line, ours and tree-sitter's; what they do not both understand, and
+`parse.py` is the way in. Two readers look at each line, ours and tree-sitter's; what they do not both understand, and
 understand alike, is not resolvable. Nothing here decides: `../bash.py` does.
 """

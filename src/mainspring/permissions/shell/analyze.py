@@ -14,9 +14,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from mainspring.core.value import Value
-from mainspring.permissions.shell import builtins, code, programs
+from mainspring.permissions.shell import inline_code, programs
 from mainspring.permissions.shell.inline_code import CLIENTS, INLINE, has_way_out
-from mainspring.permissions.shell.read import parse_shell_script
+from mainspring.permissions.shell.parse import parse_shell_script
 from mainspring.permissions.shell.runners import (
     COMMAND_OPTIONS,
     LIKE_BASH,
@@ -28,8 +28,7 @@ from mainspring.permissions.shell.runners import (
     RunnerProgram,
     interpreter_family,
 )
-from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, ShellScript, ShellWord, SimpleCommand
+from mainspring.permissions.shell.values import UNKNOWN, ShellScript, ShellWord, SimpleCommand, names
 
 FOUND = "find"  # in `ShellWord.names`: a path that `find` puts in
 MOST_NESTED = 100  # shell strings in one line; further ones are searched, not read
@@ -163,7 +162,7 @@ class _Analyzer:
 
     def _sets(self, name: str, value: str) -> None:
         """A variable that makes programs run others: its value may be the command."""
-        objection = builtins.find_variable_objection(name)
+        objection = programs.find_variable_objection(name)
         if objection:
             self.opaque.append(objection)
             if UNKNOWN not in value and " " in value:
@@ -178,7 +177,7 @@ class _Analyzer:
             words = self._words[start:stop]
         self.commands.append(FoundCommand(words, sure))
         first = words[0]
-        self.opaque.extend(builtins.find_command_objections(words))
+        self.opaque.extend(programs.find_command_objections(words))
         if not first.exact:
             if start and sure:
                 self.opaque.append("the name of a command is computed")
@@ -204,7 +203,7 @@ class _Analyzer:
     def _known_program(self, name: str, words: tuple[ShellWord, ...], *, sure: bool) -> None:
         if name == "git":
             self._git(words)
-        elif name in code.CODE_OPTIONS:
+        elif name in inline_code.CODE_OPTIONS:
             self._code(name, words)
         elif name in READ_COMMANDS or (name == "parallel" and all(word.text.startswith("-") for word in words[1:])):
             self.opaque.append(f"'{name}' takes commands from its input")
@@ -387,7 +386,7 @@ class _Analyzer:
                     self._string([redirect.target])
 
     def _code(self, name: str, words: tuple[ShellWord, ...]) -> None:
-        found = code.find_inline_code(name, words)
+        found = inline_code.find_inline_code(name, words)
         if found.module:
             self.commands.append(FoundCommand(found.module))
         if found.code:

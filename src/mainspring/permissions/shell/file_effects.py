@@ -2,6 +2,9 @@
 
 It knows the programs that people use for files. For deny rules it may see a file where there is none, such as the
 value of an option; it is not used to find out that a command is harmless (`readonly.py` is).
+
+Programs that take no command among their words, or whose way of taking one is known. Of all others every word may be
+one: a rule about such a word is asked about.
 """
 
 from __future__ import annotations
@@ -10,9 +13,10 @@ from msgspec.structs import replace
 
 from mainspring.core.value import Value
 from mainspring.permissions.shell.analyze import base_name
-from mainspring.permissions.shell.inline_code import plain_sed
-from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import ShellWord
+from mainspring.permissions.shell.inline_code import CODE_OPTIONS, plain_sed
+from mainspring.permissions.shell.readonly import TABLE
+from mainspring.permissions.shell.runners import LOOSE_RUNNERS, RUNNERS, SHELLS, interpreter_family
+from mainspring.permissions.shell.values import ShellWord, longs, names
 
 _READ = names(
     """cat head tail wc nl tac rev stat file md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum
@@ -223,3 +227,35 @@ def plain_file_command(words: tuple[ShellWord, ...]) -> TouchedPath | None:
             return None
         operands = operands[1:]
     return TouchedPath(tuple(operands), tuple(operands)) if operands else None
+
+
+_FAMILIAR = (
+    names(
+        """git gh glab hub find sed gsed awk gawk mawk nawk make gmake cd pushd popd eval trap alias source . export
+        declare typeset local readonly unset read set shopt ps kill pkill killall pgrep npm npx pnpm yarn bun docker
+        podman kubectl helm brew apt apt-get dnf yum apk pacman snap pip pip3 pipx gem cargo go rustup dotnet mvn
+        gradle terraform aws gcloud az curl wget ssh scp sftp ssh-keygen systemctl service journalctl tar zip unzip gzip
+        crontab printenv compgen complete hash command builtin wait jobs mapfile readarray getopts jq yq pytest tsc
+        eslint prettier ruff mypy black jest vitest rails rake bundle composer ninja meson"""
+    )
+    | frozenset(TABLE)
+    | KNOWN
+    | DATA
+    | frozenset(RUNNERS)
+    | frozenset(LOOSE_RUNNERS)
+    | frozenset(CODE_OPTIONS)
+    | SHELLS
+)
+
+
+# Known, but what stands behind a `=` in their words they may run.
+_VALUED = names("make gmake mvn gradle npm pnpm export declare typeset readonly env")
+
+
+def may_run_values(words: tuple[ShellWord, ...]) -> bool:
+    return len(words) > 1 and base_name(words[0].text) in _VALUED
+
+
+def may_run(words: tuple[ShellWord, ...]) -> bool:
+    """Whether any of the words may be a command that the program runs."""
+    return len(words) > 1 and interpreter_family(base_name(words[0].text)) not in _FAMILIAR

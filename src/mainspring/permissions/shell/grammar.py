@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Collection
 
 from mainspring.permissions.shell.simple_commands import RESERVED, CommandDraft, SimpleCommandReader, is_number
-from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.values import (
     UNKNOWN,
     Assignment,
@@ -19,6 +18,7 @@ from mainspring.permissions.shell.values import (
     ShellWord,
     SimpleCommand,
     UnclearError,
+    names,
 )
 
 _KEYWORD = re.compile(r"(?:[a-z]+|[{}!]|\[\[)(?=[ \t\n;&|()<>]|\Z)")

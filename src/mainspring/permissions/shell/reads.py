@@ -18,8 +18,7 @@ from mainspring.permissions.shell.file_effects import find_touched_files
 from mainspring.permissions.shell.inline_code import awk_runs, sed_runs
 from mainspring.permissions.shell.readonly import TABLE, ReadOnlyProgram, files_read, row_operands
 from mainspring.permissions.shell.runners import RUNNERS, SHELLS, interpreter_family
-from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import ShellWord
+from mainspring.permissions.shell.values import ShellWord, longs, names
 
 
 class ReadTree(NamedTuple):

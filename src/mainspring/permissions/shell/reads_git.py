@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from mainspring.permissions.shell.analyze import base_name
 from mainspring.permissions.shell.programs import git_subcommand
-from mainspring.permissions.shell.readonly_git import FORMS, SHOWING, ReadOnlyGitForm, only_reads, option_taken
+from mainspring.permissions.shell.readonly import FORMS, SHOWING, ReadOnlyGitForm, only_reads, option_taken
 from mainspring.permissions.shell.reads import HERE, NOTHING, CommandReads, ReadTree
-from mainspring.permissions.shell.tables import longs, names
-from mainspring.permissions.shell.values import ShellWord
+from mainspring.permissions.shell.values import ShellWord, longs, names
 
 _BEFORE = frozenset({"--no-pager", "-P", "--paginate", "-p", "--no-optional-locks", "--version", "--help", "-v", "-h"})
 # Of the forms that only read: those that never print what is in a file.

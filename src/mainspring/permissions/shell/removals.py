@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable
 from mainspring.core.value import Value
 from mainspring.permissions.rules import glob_matches
 from mainspring.permissions.shell.analyze import FOUND, CommandAnalysis, FoundCommand, base_name, shell_operand
-from mainspring.permissions.shell.rough import may_remove
+from mainspring.permissions.shell.parse import may_remove
 from mainspring.permissions.shell.runners import SHELLS
-from mainspring.permissions.shell.tables import names
-from mainspring.permissions.shell.values import UNKNOWN, ShellWord
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord, names
 
 _TOP = names(
     "bin boot data dev etc home lib lib32 lib64 media mnt opt private proc root run sbin srv sys tmp usr var "

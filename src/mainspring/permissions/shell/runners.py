@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from mainspring.permissions.shell.tables import longs, names
+from mainspring.permissions.shell.values import longs, names
 
 
 class RunnerProgram(NamedTuple):

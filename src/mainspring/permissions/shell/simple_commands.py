@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from mainspring.permissions.shell.tables import names
 from mainspring.permissions.shell.tokenizer import COUNTED, MADE, WordReader
-from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, UnclearError
+from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, UnclearError, names
 
 RESERVED = names("! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while")
 # Reserved, but read as if they were commands that run what follows: both readers see them so.

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from mainspring.permissions.shell.ansi import decode_ansi_c
-from mainspring.permissions.shell.characters import only_in_quotes
 from mainspring.permissions.shell.programs import can_run_programs
-from mainspring.permissions.shell.values import UNKNOWN, ShellWord, UnclearError
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord, UnclearError, decode_ansi_c, only_in_quotes
 
 DEEPEST = 50  # nested substitutions and groups; bash has no limit, people stop at three or four
 SEPARATOR = "\x1f"  # stands between words where rules are matched, so it cannot stand in one

@@ -1,6 +1,16 @@
-"""What is known of a command line after reading it: commands, words, redirects. Frozen values."""
+"""What is known of a command line after reading it: commands, words, redirects. Frozen values.
+
+How tables of names are written: as text, many to a line.
+
+What can be said of a command line before anything parses it: its length and its characters (security S1).
+
+The text between the quotes of `$'...'`, decoded as bash does.
+"""
 
 from __future__ import annotations
+
+import re
+from unicodedata import category
 
 from mainspring.core.value import Value
 
@@ -56,3 +66,82 @@ class ShellScript(Value):
 
 class UnclearError(Exception):
     """Here the reader would have to guess. The message says what stands in the way."""
+
+
+def names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def longs(text: str) -> frozenset[str]:
+    """Long options, without their dashes."""
+    return frozenset("--" + name for name in text.split())
+
+
+LONGEST = 10_000  # characters; longer than any line a person would check before saying yes
+
+# ASCII text is judged by one expression, the rest by category.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# Those that change the order in which text is shown. Inside quotes other format characters may stand, as in emoji.
+BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_ONLY_QUOTED = frozenset({"Cf", "Zs", "Cn"})
+
+
+def find_character_objection(text: str) -> str:
+    """Why the text must not even be parsed, or ""."""
+    if len(text) > LONGEST:
+        return f"the command has {len(text):,} characters, more than {LONGEST:,}"
+    found = _CONTROL.search(text)
+    if found is not None:
+        return f"the control character U+{ord(found.group()):04X}"
+    if text.isascii():
+        return ""
+    for character in text:
+        if character in BIDI or (ord(character) > 126 and category(character) in _NEVER):
+            return f"the character U+{ord(character):04X}"
+    return ""
+
+
+def only_in_quotes(character: str) -> bool:
+    """Whether a character that is no ASCII must be quoted: blanks that a shell may or may not split at, and format."""
+    return category(character) in _ONLY_QUOTED
+
+
+_PLAIN = {
+    "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "\\": "\\", "'": "'", '"': '"', "?": "?",
+}  # fmt: skip
+_ESCAPE = re.compile(
+    r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<short>[0-9A-Fa-f]{1,4})|U(?P<long>[0-9A-Fa-f]{1,8})"
+    r"|(?P<plain>[abeEfnrtv\\'\"?]))"
+)
+
+
+def decode_ansi_c(text: str) -> str:
+    if "\\" not in text:
+        return text
+    parts: list[str] = []
+    position = 0
+    while position < len(text):
+        if text[position] != "\\":
+            parts.append(text[position])
+            position += 1
+            continue
+        found = _ESCAPE.match(text, position)
+        if found is None:  # `\c`, `\x` without digits, an escape that bash keeps as it is: rare, and not worth a guess
+            raise UnclearError(f"the escape {text[position : position + 2]!r} in $'...'")
+        parts.append(_character(found))
+        position = found.end()
+    return "".join(parts)
+
+
+def _character(found: re.Match[str]) -> str:
+    plain = found["plain"]
+    if plain is not None:
+        return _PLAIN[plain]
+    number = int(found["octal"], 8) if found["octal"] else int(found["hex"] or found["short"] or found["long"], 16)
+    # A byte above 127 is half a character, and NUL cuts the string: bash and we could read them differently.
+    one_byte = found["octal"] is not None or found["hex"] is not None
+    if number == 0 or (one_byte and number > 127) or number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+        raise UnclearError(f"the escape {found.group()!r} in $'...'")
+    return chr(number)
