@@ -30,7 +30,7 @@ from mainspring.context.mentions import (
 from mainspring.core.messages import Document, Image
 from mainspring.processes.atomic_write import ReadSet, digest
 from mainspring.processes.paths import is_within, resolve_path
-from mainspring.providers.media import LARGEST_DOCUMENT
+from mainspring.providers.projection import LARGEST_DOCUMENT
 from mainspring.tools import images
 
 

@@ -34,10 +34,9 @@ from mainspring.engine.session_deps import default_cache_marks
 from mainspring.providers.anthropic.json import MARK, encode_part
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
-from mainspring.providers.chunks import ByteChunks
-from mainspring.providers.media import MOST, REMOVED
 from mainspring.providers.message_order import ProjectionTarget
-from mainspring.providers.projection import RequestProjection
+from mainspring.providers.prefix import ByteChunks
+from mainspring.providers.projection import MOST, REMOVED, RequestProjection
 from mainspring.simulator.validate import find_request_violations
 from providers.histories import PNG, disorderly, edits_of, orderly, signature
 

@@ -18,7 +18,7 @@ from mainspring.providers.http.client import Transport
 from mainspring.providers.openai.openai_chat import OpenAIChat
 from mainspring.providers.openai.openai_responses import OpenAIResponses
 from mainspring.providers.projection import RequestProjection
-from mainspring.providers.toolless import ToollessProvider
+from mainspring.providers.router import ToollessProvider
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
 from mainspring.simulator.server import ModelServer

@@ -35,7 +35,7 @@ OURS = {
     "mainspring.hooks": "events",
     "mainspring.permissions": "checker",
     "mainspring.processes": "own_process paths",
-    "mainspring.providers": "base chunks errors http_provider media message_order prefix projection retry",
+    "mainspring.providers": "base errors http_provider message_order prefix projection retry",
     "mainspring.providers.anthropic": "json provider stream",
     "mainspring.providers.http": "client connect connection proxy sse tls",
     "mainspring.secrets": "held sources",

@@ -33,7 +33,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai.openai_chat import OpenAIChat
 from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.toolless import ToollessProvider
+from mainspring.providers.router import ToollessProvider
 from mainspring.tools.custom import tool
 
 WORDS = (

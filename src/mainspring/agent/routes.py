@@ -82,7 +82,7 @@ def provider_at(
 
 
 def without_tools(provider: Provider) -> Provider:
-    from mainspring.providers.toolless import ToollessProvider
+    from mainspring.providers.router import ToollessProvider
 
     return ToollessProvider(provider)
 

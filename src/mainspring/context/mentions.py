@@ -19,7 +19,7 @@ from mainspring.core.value import Bundle
 from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from mainspring.processes.safe_open import open_listing, open_read, read_all
-from mainspring.providers.media import FEWER_BYTES
+from mainspring.providers.projection import FEWER_BYTES
 
 MOST = 20  # files and folders of one prompt
 LARGEST = 256 * 1024  # bytes; of a larger file, `Read` shows parts

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Content, Image, Text
-from mainspring.providers.media import LARGEST_IMAGE
+from mainspring.providers.projection import LARGEST_IMAGE
 
 MOST_OUTPUT = 10_000  # characters of one cell's outputs
 MOST_IMAGES = 10  # of a notebook

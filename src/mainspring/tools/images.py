@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mainspring.core.errors import ToolError
-from mainspring.providers.media import LARGEST_IMAGE
+from mainspring.providers.projection import LARGEST_IMAGE
 
 MOST_BYTES = LARGEST_IMAGE // 4 * 3  # of the file: base64 makes four of three
 MOST_PIXELS = 8_000  # on a side; the API takes no more

@@ -9,7 +9,7 @@ import sys
 from typing import NamedTuple
 
 from mainspring.core.errors import ToolError
-from mainspring.providers.media import LARGEST_DOCUMENT
+from mainspring.providers.projection import LARGEST_DOCUMENT
 from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace
 

@@ -63,7 +63,7 @@ def parse_media(given: dict[str, Any]) -> list[Content]:
     kind, source = KINDS.get(given["type"]), given.get("source")
     if kind is None or not isinstance(source, dict):
         return []
-    from mainspring.providers.media import replace_oversized_media
+    from mainspring.providers.projection import replace_oversized_media
 
     held = cast("dict[str, Any]", source)
     return [replace_oversized_media(kind(str(held.get("media_type", "")), str(held.get("data", ""))))]

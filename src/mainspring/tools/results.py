@@ -8,7 +8,7 @@ import msgspec
 
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.updates import Rendering
-from mainspring.providers.media import DOCUMENTS, IMAGES, replace_oversized_media
+from mainspring.providers.projection import DOCUMENTS, IMAGES, replace_oversized_media
 from mainspring.tools.base import ToolAnswer, without_nul
 
 NOTHING = "(nothing)"

@@ -12,7 +12,7 @@ import msgspec
 
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
-from mainspring.providers.odd_json import UNREADABLE, as_list, convert_loosely, decode_loosely
+from mainspring.providers.text_tool_calls import UNREADABLE, as_list, convert_loosely, decode_loosely
 
 T = TypeVar("T")
 

@@ -18,7 +18,6 @@ from mainspring.core.messages import (
     ToolCall,
 )
 from mainspring.providers.base import ToolSpec
-from mainspring.providers.media import replace_oversized_media
 from mainspring.providers.message_order import (
     NAME_LENGTH,
     REASONING,
@@ -29,6 +28,7 @@ from mainspring.providers.message_order import (
     clean_tool_name,
     is_empty,
 )
+from mainspring.providers.projection import replace_oversized_media
 
 BETWEEN = b","
 END = b"]}"

@@ -305,7 +305,7 @@ def _mended(data: bytes, error: Exception) -> _AnthropicEvent:
 
 
 def _mended_block(raw: bytes, error: Exception) -> _Begun:
-    from mainspring.providers.odd_json import repair_json
+    from mainspring.providers.text_tool_calls import repair_json
 
     begun = repair_json(raw, _Begun)
     if begun is None:

@@ -6,8 +6,8 @@ import zlib
 
 from mainspring.core.messages import Content, Document, Image, Text, ToolCall
 from mainspring.providers.anthropic.json import NO_WORDS, encode_json_safely
-from mainspring.providers.media import replace_oversized_media
 from mainspring.providers.message_order import PlacedToolResult, clean_tool_name, is_empty
+from mainspring.providers.projection import replace_oversized_media
 
 NAME_LENGTH = 64  # of a function, by OpenAI's own rule; an MCP tool's full name may be longer
 ID_LENGTH = 40  # of a call, in chat completions; responses take 64

@@ -12,8 +12,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from mainspring.providers.odd_json import UNREADABLE, decode_loosely
-from mainspring.providers.text_tool_calls import as_list
+from mainspring.providers.text_tool_calls import UNREADABLE, as_list, decode_loosely
 
 T = TypeVar("T")
 
