@@ -37,7 +37,7 @@ OURS = {
     "mainspring.processes": "own_process paths",
     "mainspring.providers": "base errors http_provider message_order prefix projection retry",
     "mainspring.providers.anthropic": "json provider stream",
-    "mainspring.providers.http": "client connect connection proxy sse tls",
+    "mainspring.providers.http": "client connect connection proxy sse",
     "mainspring.secrets": "held sources",
     "mainspring.sessions": "encoder journal line_format opening paths records",
     "mainspring.settings": "load values",

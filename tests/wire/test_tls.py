@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.errors import UsageError
-from mainspring.providers.http import tls
+from mainspring.providers.http import connect
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.retry import RequestRefusedError
 from wire.servers import (
@@ -126,10 +126,10 @@ def test_a_store_that_cannot_be_read(
 
 def test_a_hashed_directory_of_the_system_is_used(certificates: Certificates, tmp_path: Path) -> None:
     places = (str(tmp_path / "missing"), str(tmp_path), str(certificates.hashed))
-    assert tls.hashed_directory(places) == str(certificates.hashed)
+    assert connect.hashed_directory(places) == str(certificates.hashed)
 
     async def main() -> None:
-        context = await tls.get_ssl_context(tls.TrustedCertificates(system=places))
+        context = await connect.get_ssl_context(connect.TrustedCertificates(system=places))
         assert context.cert_store_stats()["x509"] == 0  # nothing is read before it is needed
         async with serving(answering(OK), tls=certificates.good) as served:
             _, writer = await asyncio.open_connection("127.0.0.1", served.port, ssl=context)
@@ -143,9 +143,9 @@ def test_a_hashed_directory_of_the_system_is_used(certificates: Certificates, tm
     run(main())
 
 
-@pytest.mark.parametrize("system", [(), tls.HASHED])
+@pytest.mark.parametrize("system", [(), connect.HASHED])
 def test_every_context_checks_certificate_and_host(system: tuple[str, ...]) -> None:
-    context = run(tls.get_ssl_context(tls.TrustedCertificates(system=system)))
+    context = run(connect.get_ssl_context(connect.TrustedCertificates(system=system)))
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from mainspring.core.errors import MainspringError, ProviderError, ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.processes.addresses import LocalAddressError, check_addresses, is_public
+from mainspring.providers.http import connect as http_connect
 from mainspring.providers.http import connection as wire
-from mainspring.providers.http import tls
 from mainspring.providers.http.connect import explain_os_error, first_to_answer
 from mainspring.providers.http.connection import ClientConnection, HttpResponse
 from mainspring.providers.http.proxy import ProxySettings, read_proxy_settings
@@ -76,7 +76,7 @@ class WebFetcher:
         environ = os.environ if environ is None else environ
         self._proxies = proxies if proxies is not None else read_proxy_settings(environ)
         self._line = line.CheckedDialer(
-            wire.ResponseLimits(message=limits.sent), tls.read_trusted_certificates(environ, ca_file), connect
+            wire.ResponseLimits(message=limits.sent), http_connect.read_trusted_certificates(environ, ca_file), connect
         )
 
     async def fetch(self, url: str, near: Near) -> FetchedPage:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from mainspring.providers.http import tls
+from mainspring.providers.http import connect as http_connect
 from mainspring.providers.http.connect import (
     Address,
     ConnectProgress,
@@ -35,7 +35,7 @@ class CheckedRoute(Route, frozen=True):
 
 class CheckedDialer(Dialer):
     def __init__(
-        self, limits: ResponseLimits, trusted: tls.TrustedCertificates, connect: Connect = first_to_answer
+        self, limits: ResponseLimits, trusted: http_connect.TrustedCertificates, connect: Connect = first_to_answer
     ) -> None:
         super().__init__(limits, trusted)
         self._reach = connect

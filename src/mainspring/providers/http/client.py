@@ -8,8 +8,8 @@ Leaving the block closes the socket at once, unless the answer was read to its e
 next request. Every failure is a `ProviderError`; what the caller got wrong is a `UsageError`, raised by `post` itself.
 
 Not in here: redirects (never followed), cookies, compression, HTTP/2, trying again (providers/retry.py). Connections
-are made in connect.py, answers parsed in connection.py, addresses and proxies read in proxy.py, certificates in tls.py.
-docs/decisions/0008 says why all this is our own.
+are made in connect.py, answers parsed in connection.py, addresses and proxies read in proxy.py, certificates in
+connect.py. docs/decisions/0008 says why all this is our own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Self
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers.http import tls
+from mainspring.providers.http import connect as http_connect
 from mainspring.providers.http.connect import Dialer, Route, lasting_error, wants_a_password
 from mainspring.providers.http.connection import LIMITS, ClientConnection, ResponseLimits, network_error
 from mainspring.providers.http.proxy import ProxySettings, is_local, read_proxy_settings, split_url
@@ -72,7 +72,7 @@ class Transport:
         self._deadlines = deadlines
         environ = os.environ if environ is None else environ
         self._proxies = proxies if proxies is not None else read_proxy_settings(environ)
-        self._dialer = Dialer(limits, tls.read_trusted_certificates(environ, ca_file))
+        self._dialer = Dialer(limits, http_connect.read_trusted_certificates(environ, ca_file))
         self._most_idle = most_idle
         self._idle_seconds = idle_seconds
         self._open: set[ClientConnection] = set()
