@@ -180,7 +180,7 @@ class AnthropicStreamReader:
         return tuple(items)
 
     def not_streamed(self, body: bytes) -> Batch:
-        from mainspring.providers.anthropic.anthropic_odd import message_to_events
+        from mainspring.providers.anthropic.errors import message_to_events
 
         events = [("", data) for data in message_to_events(body)]
         return self.take(events)
@@ -296,7 +296,7 @@ UNREAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def _mended(data: bytes, error: Exception) -> _AnthropicEvent:
-    from mainspring.providers.anthropic.anthropic_odd import odd_event
+    from mainspring.providers.anthropic.errors import odd_event
 
     event = odd_event(data, _AnthropicEvent)
     if event is None:
