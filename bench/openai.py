@@ -26,9 +26,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import BlockDelta, Conversation, ToolSpec
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import OPENAI, PLAIN
+from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAIChat, OpenAIResponses
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
 from bench.figures import Figure, show

@@ -15,8 +15,7 @@ from mainspring.core.messages import Assistant, Message, Text, ToolCall, result,
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import BlockDelta, BlockFinished, Conversation, Item, Provider, StreamEnded, ToolSpec
 from mainspring.providers.http.client import Transport
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.tools.json_schema import Schema
 
 MODEL = "smollm2"

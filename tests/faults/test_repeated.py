@@ -27,8 +27,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.http.client import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.providers.http.proxy import ProxySettings
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.protocol import MESSAGES

@@ -26,9 +26,7 @@ from mainspring.core.reasons import Trouble
 from mainspring.providers.base import BlockFinished, Conversation, ToolSpec
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import ApiKey
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import OpenAI, azure_base_url
+from mainspring.providers.openai.provider import OpenAI, OpenAIChat, OpenAIResponses, azure_base_url
 from mainspring.settings.values import ModelEntry
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Say

@@ -21,8 +21,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.session_deps import BasicDeps
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Deadlines, Transport
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

@@ -16,10 +16,8 @@ from mainspring.core.messages import Assistant, Block, Message, Text, Thinking, 
 from mainspring.providers.base import BlockFinished, Conversation, ToolSpec
 from mainspring.providers.openai.chat_stream import ChatStreamReader
 from mainspring.providers.openai.errors import THINKING, OpenAIError, cure_for
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_details import SIGNED
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import PLAIN, OpenAI
+from mainspring.providers.openai.provider import PLAIN, OpenAI, OpenAIChat, OpenAIResponses
+from mainspring.providers.openai.quirks import SIGNED
 from mainspring.simulator import openai_chat_request
 from providers.histories import disorderly, orderly
 

@@ -40,11 +40,9 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, PrefixBreak, ToolSpec
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.message_order import ProjectionTarget
-from mainspring.providers.openai import openai_chat_json, openai_responses_json
+from mainspring.providers.openai import json
 from mainspring.providers.openai.json import FAILED, NO_FILES
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI
+from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI, OpenAIChat, OpenAIResponses
 from mainspring.providers.projection import Encode, RequestProjection
 from mainspring.simulator import openai_chat_request, openai_responses_request, validate
 from providers.histories import PNG, disorderly, edits_of, orderly
@@ -156,14 +154,14 @@ def test_every_truncation_of_a_session_gives_a_valid_request(messages: list[Mess
 
 SPELLINGS: dict[Kind, tuple[Encode, Any, ProjectionTarget]] = {
     OpenAIChat: (
-        openai_chat_json.make_chat_encoder(files=True),
-        openai_chat_json.form_of,
-        ProjectionTarget(GPT, takes=openai_chat_json.chat_accepts_block, calls_last=True, media_apart=True),
+        json.make_chat_encoder(files=True),
+        json.form_of,
+        ProjectionTarget(GPT, takes=json.chat_accepts_block, calls_last=True, media_apart=True),
     ),
     OpenAIResponses: (
-        openai_responses_json.make_responses_encoder(files=True),
-        openai_responses_json.form_of,
-        ProjectionTarget(GPT, thinking=True, takes=openai_responses_json.responses_accepts_block),
+        json.make_responses_encoder(files=True),
+        json.responses_form_of,
+        ProjectionTarget(GPT, thinking=True, takes=json.responses_accepts_block),
     ),
 }
 
@@ -369,14 +367,14 @@ def test_what_a_model_thought_goes_back_by_the_protocol_it_came_by(own: type[Htt
 
 
 def test_reasoning_without_an_id_is_told_from_what_another_protocol_signed() -> None:
-    assert [openai_responses_json.make_signature(*each) for each in (("", "gA"), ("rs_1", "gA"), ("rs_1", ""))] == [
+    assert [json.make_signature(*each) for each in (("", "gA"), ("rs_1", "gA"), ("rs_1", ""))] == [
         " gA",
         "rs_1 gA",
         "",
     ]
     thoughts = [Thinking("hm", signature) for signature in (" gA", "rs_1 gA", "gA")]
-    assert [openai_responses_json.responses_accepts_block(thought) for thought in thoughts] == [True, True, False]
-    assert openai_responses_json.reasoning_object(thoughts[0]) == {
+    assert [json.responses_accepts_block(thought) for thought in thoughts] == [True, True, False]
+    assert json.reasoning_object(thoughts[0]) == {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": "hm"}],
         "encrypted_content": "gA",

@@ -24,10 +24,16 @@ from mainspring.providers.base import BlockFinished, Conversation, Item, Retry, 
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai.blocks import BlockReader
 from mainspring.providers.openai.chat_stream import ChatStreamReader
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_chat_json import UNSIGNED
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import GEMINI, PLAIN, OpenAI, ServerFeatures, manners_for
+from mainspring.providers.openai.json import UNSIGNED
+from mainspring.providers.openai.provider import (
+    GEMINI,
+    PLAIN,
+    OpenAI,
+    OpenAIChat,
+    OpenAIResponses,
+    ServerFeatures,
+    manners_for,
+)
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.simulator import openai_chat_request
 from providers.histories import disorderly, orderly

@@ -16,7 +16,7 @@ from mainspring.core.view import Drop
 from mainspring.providers.anthropic.provider import LARGEST, Anthropic
 from mainspring.providers.base import Conversation, Item, PrefixBreak, StreamEnded
 from mainspring.providers.http_provider import HttpProvider
-from mainspring.providers.openai.openai_chat import OpenAIChat
+from mainspring.providers.openai.provider import OpenAIChat
 from mainspring.simulator.replies import Refuse, Say
 from mainspring.simulator.server import ModelServer
 

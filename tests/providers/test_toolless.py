@@ -23,8 +23,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, StreamEnded, ToolSpec
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.router import ToollessProvider, strip_tools
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Refuse, Reply, Say

@@ -16,8 +16,7 @@ from mainspring.core.effects import Request
 from mainspring.core.messages import Stop, ToolCall
 from mainspring.providers.base import Batch, Conversation, Item, Retry
 from mainspring.providers.http.client import Transport
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.provider import OPENAI, OpenAI
+from mainspring.providers.openai.provider import OPENAI, OpenAI, OpenAIChat
 from mainspring.providers.scripted import Break, Pause, ScriptedReply
 from mainspring.simulator.openai_chat import ChatStreamWriter
 from mainspring.simulator.openai_responses import ResponsesStreamWriter

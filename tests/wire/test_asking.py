@@ -16,8 +16,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import ApiKey, HttpProvider
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer

@@ -46,9 +46,16 @@ from mainspring.providers.base import (
 from mainspring.providers.errors import UserRemedies
 from mainspring.providers.http.client import LOCAL, REMOTE, Deadlines, Transport, deadlines_for
 from mainspring.providers.http_provider import ApiKey
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import HOME, OPENAI, PLAIN, OpenAI, add_version_path, manners_for
+from mainspring.providers.openai.provider import (
+    HOME,
+    OPENAI,
+    PLAIN,
+    OpenAI,
+    OpenAIChat,
+    OpenAIResponses,
+    add_version_path,
+    manners_for,
+)
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.providers.scripted import ScriptedReply, says
 from mainspring.simulator.replies import RawReply, RawStream, Refuse, Say

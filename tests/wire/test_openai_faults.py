@@ -22,9 +22,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.openai.json import FAILED
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI, ServerFeatures
+from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI, OpenAIChat, OpenAIResponses, ServerFeatures
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.received import Json, ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

@@ -18,9 +18,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Provider
 from mainspring.providers.http.client import Transport
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
-from mainspring.providers.openai.provider import OPENAI
+from mainspring.providers.openai.provider import OPENAI, OpenAIChat, OpenAIResponses
 from mainspring.providers.router import ProviderRouter
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say

@@ -15,8 +15,7 @@ from mainspring.core.models import model_named
 from mainspring.core.updates import PrefixBroken, Result
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.projection import RequestProjection
 from mainspring.providers.router import ToollessProvider
 from mainspring.simulator.received import ReceivedRequest

@@ -31,8 +31,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.session_deps import BasicDeps
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
-from mainspring.providers.openai.openai_chat import OpenAIChat
-from mainspring.providers.openai.openai_responses import OpenAIResponses
+from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.router import ToollessProvider
 from mainspring.tools.custom import tool
 

@@ -73,10 +73,10 @@ def provider_at(
     key = ApiKey(value, AZURE_KEY if endpoint.api_version else "authorization")
     how["api_version"] = endpoint.api_version
     if endpoint.protocol == RESPONSES:
-        from mainspring.providers.openai.openai_responses import OpenAIResponses
+        from mainspring.providers.openai.provider import OpenAIResponses
 
         return OpenAIResponses(key, **how)
-    from mainspring.providers.openai.openai_chat import OpenAIChat
+    from mainspring.providers.openai.provider import OpenAIChat
 
     return OpenAIChat(key, **how)
 

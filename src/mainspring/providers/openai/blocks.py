@@ -20,7 +20,7 @@ from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle, as_json
 from mainspring.providers.base import Batch, BlockDelta, BlockFinished, BlockOpened, Item, StreamStarted
 from mainspring.providers.http.sse import ServerEvent
-from mainspring.providers.openai.openai_details import ReasoningDetails
+from mainspring.providers.openai.quirks import ReasoningDetails
 from mainspring.providers.text_tool_calls import UNNAMED, TextToolCallReader
 
 MAX_REPLY = 64 * 1024 * 1024  # bytes of a stream; about a hundred times the longest reply that any model can give

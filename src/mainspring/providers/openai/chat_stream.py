@@ -19,7 +19,7 @@ from mainspring.providers.base import Batch, StreamEnded, parse_token_count
 from mainspring.providers.message_order import REASONING
 from mainspring.providers.openai.blocks import NOTHING_EXPECTED, BlockReader, ExpectedReply, raise_stream_error
 from mainspring.providers.openai.errors import failure_of, read_complaint
-from mainspring.providers.openai.openai_chat_json import GOOGLE
+from mainspring.providers.openai.json import GOOGLE
 from mainspring.providers.openai.quirks import repair_chunk
 from mainspring.providers.text_tool_calls import JsonBalance, call_of, is_whole
 

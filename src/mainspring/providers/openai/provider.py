@@ -3,6 +3,19 @@
 Any server that speaks one of them can be asked, hosted or local. Those that know less than OpenAI's own are met half
 way: what a server is known or likely not to take is left out from the beginning (`manners_for`), and what it refuses by
 name is left out from then on.
+
+OpenAI's chat completions, streaming: the protocol that nearly every server speaks.
+
+The request is made here from the conversation (`providers/projection.py`, `json.py`), the reply is read by
+`chat_stream.py`; how a server is asked at all is in `providers/http_provider.py`, and what servers differ in, in
+`provider.py`.
+
+OpenAI's Responses, streaming. Nothing is kept on the server: each request holds the whole conversation, and what the
+model thought travels encrypted.
+
+The request is made here from the conversation (`providers/projection.py`, `json.py`), the reply is
+read by `responses_stream.py`; how a server is asked at all is in `providers/http_provider.py`, what servers differ in,
+in `provider.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +27,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.config import Effort
@@ -28,17 +42,38 @@ from mainspring.providers.http.sse import SseParser
 from mainspring.providers.http_provider import (
     NOT_STREAMED,
     ApiKey,
+    FixedPart,
     HttpProvider,
     PreparedRequest,
+    RequestBody,
     RequestChain,
     is_json,
     no_end,
 )
+from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.openai.blocks import BlockReader, ExpectedReply
+from mainspring.providers.openai.chat_stream import ChatStreamReader
 from mainspring.providers.openai.errors import CARRY, SIGN, THINKING, VALUE, read_openai_refusal
-from mainspring.providers.openai.json import wire_name
+from mainspring.providers.openai.json import (
+    CLOSE,
+    RESPONSES_CLOSE,
+    chat_accepts_block,
+    form_of,
+    make_chat_encoder,
+    make_responses_encoder,
+    responses_accepts_block,
+    responses_form_of,
+    responses_tool_json,
+    signs_call,
+    system_json,
+    takes_reasoning,
+    tool_json,
+    wire_name,
+)
+from mainspring.providers.openai.quirks import has_details
+from mainspring.providers.openai.responses_stream import ResponsesStreamReader
 from mainspring.providers.prefix import CHARS_PER_TOKEN
-from mainspring.providers.projection import ProjectedParts
+from mainspring.providers.projection import ProjectedParts, RequestProjection
 from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
 from mainspring.providers.text_tool_calls import TextToolCallReader
 from mainspring.version import __version__
@@ -86,7 +121,7 @@ def add_version_path(base_url: str) -> str:
 
 
 class OpenAI(HttpProvider):
-    """Not a provider yet: `openai_chat.py` and `openai_responses.py` are."""
+    """Not a provider yet: `provider.py` and `provider.py` are."""
 
     deployed = False  # whether Azure has the deployment's name in the path
 
@@ -234,3 +269,131 @@ async def last_words(response: HttpExchange, parser: SseParser, reply: BlockRead
                         break
     await response.finish()  # so that the connection can be used again
     return (*items, *reply.close())
+
+
+COMPLETION = "max_completion_tokens"
+NEWER = ("gpt-5", "o1", "o3", "o4")  # models of OpenAI's that know no other name for the cap
+
+
+class OpenAIChat(OpenAI):
+    path = "/chat/completions"
+    deployed = True
+
+    def _projection(self) -> RequestProjection:
+        return RequestProjection(make_chat_encoder(files=self.manners.files, signed=self.manners.signed_calls), form_of)
+
+    def _target(self, request: Request, distrusted: frozenset[str]) -> ProjectionTarget:
+        return ProjectionTarget(
+            request.model,
+            thinking=True,
+            distrusted=distrusted,
+            takes=takes_reasoning if self.manners.reasoning_back else chat_accepts_block,
+            calls_last=True,
+            of_call=signs_call,
+            first=has_details,
+            media_apart=True,
+        )
+
+    def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:  # noqa: ARG002
+        settings: dict[str, object] = {"model": self._model(request), "stream": True}
+        if self._model(request).startswith(NEWER):  # also behind a gateway
+            self.manners = replace(self.manners, output_cap=COMPLETION)
+        if "stream_options" not in self._refused:
+            settings["stream_options"] = {"include_usage": True}
+        if (cap := self._cap()) not in self._refused:
+            settings[cap] = request.max_output
+        if effort := self._effort(request, "reasoning_effort"):
+            settings["reasoning_effort"] = effort
+        if self.manners.cache_key and request.chain and "prompt_cache_key" not in self._refused:
+            settings["prompt_cache_key"] = request.chain
+        return settings
+
+    def _cap(self) -> str:
+        """By the name that the server has not refused; if it knows neither, there is none."""
+        first = self.manners.output_cap
+        other = "max_tokens" if first == COMPLETION else COMPLETION
+        return other if first in self._refused else first
+
+    def _optional(self) -> tuple[str, ...]:
+        known = ("stream_options", self._cap(), "reasoning_effort", "prompt_cache_key")
+        return tuple([name for name in known if name not in self._refused])
+
+    def _thinking_in(self, settings: dict[str, object]) -> object:
+        return settings.get("reasoning_effort")
+
+    def _fix(self, conversation: Conversation) -> FixedPart:
+        tools = [tool_json(tool) for tool in conversation.tools]
+        system = [system_json(text)] if (text := system_of(conversation)) else []
+        body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
+        return FixedPart(tools, system, body + b',"messages":[' + b"".join([each + b"," for each in system]))
+
+    def _body(
+        self,
+        settings: dict[str, object],
+        fixed: FixedPart,
+        projected: ProjectedParts,
+        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
+    ) -> RequestBody:
+        end = CLOSE[projected.form] if projected.form else b""
+        return RequestBody([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
+
+    def _reading(self, prepared: PreparedRequest) -> ChatStreamReader:
+        return ChatStreamReader(self._expected(prepared))
+
+
+ENCRYPTED = "reasoning.encrypted_content"
+LEAST_OUTPUT = 16  # tokens; less is refused
+
+
+class OpenAIResponses(OpenAI):
+    path = "/responses"
+
+    def _projection(self) -> RequestProjection:
+        return RequestProjection(make_responses_encoder(files=self.manners.files), responses_form_of)
+
+    def _target(self, request: Request, distrusted: frozenset[str]) -> ProjectionTarget:
+        return ProjectionTarget(request.model, thinking=True, distrusted=distrusted, takes=responses_accepts_block)
+
+    def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:  # noqa: ARG002
+        settings: dict[str, object] = {"model": self._model(request), "stream": True}
+        reasoning: dict[str, object] = {}
+        if effort := self._effort(request, "reasoning.effort"):
+            reasoning["effort"] = effort
+        if self.manners.summaries and "reasoning.summary" not in self._refused:
+            reasoning["summary"] = "auto"
+        optional: dict[str, object] = {
+            "store": False,
+            "max_output_tokens": max(request.max_output, LEAST_OUTPUT),
+            "include": [ENCRYPTED],
+            "reasoning": reasoning or None,
+            "prompt_cache_key": request.chain if self.manners.cache_key and request.chain else None,
+        }
+        known = {name: value for name, value in optional.items() if value is not None and name not in self._refused}
+        return settings | known
+
+    def _optional(self) -> tuple[str, ...]:
+        known = ("include", "reasoning.summary", "reasoning.effort", "reasoning", "store", "max_output_tokens")
+        return tuple([name for name in (*known, "prompt_cache_key") if name not in self._refused])
+
+    def _thinking_in(self, settings: dict[str, object]) -> object:
+        return settings.get("reasoning")
+
+    def _fix(self, conversation: Conversation) -> FixedPart:
+        tools = [responses_tool_json(tool) for tool in conversation.tools]
+        system = [msgspec.json.encode(text)] if (text := system_of(conversation)) else []
+        body = b',"tools":[' + b",".join(tools) + b"]" if tools else b""
+        body += b"".join([b',"instructions":' + each for each in system])
+        return FixedPart(tools, system, body + b',"input":[')
+
+    def _body(
+        self,
+        settings: dict[str, object],
+        fixed: FixedPart,
+        projected: ProjectedParts,
+        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
+    ) -> RequestBody:
+        end = RESPONSES_CLOSE[projected.form] if projected.form else b""
+        return RequestBody([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
+
+    def _reading(self, prepared: PreparedRequest) -> ResponsesStreamReader:
+        return ResponsesStreamReader(self._expected(prepared))

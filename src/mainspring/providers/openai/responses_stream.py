@@ -18,7 +18,7 @@ from mainspring.core.money import Usage
 from mainspring.providers.base import Batch, StreamEnded, parse_token_count
 from mainspring.providers.openai.blocks import NOTHING_EXPECTED, BlockReader, ExpectedReply, raise_stream_error
 from mainspring.providers.openai.errors import failure_of, read_complaint
-from mainspring.providers.openai.openai_responses_json import make_signature
+from mainspring.providers.openai.json import make_signature
 from mainspring.providers.text_tool_calls import call_of, repair_json
 
 NONE = (b"", b"null")
