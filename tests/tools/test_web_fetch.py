@@ -18,9 +18,7 @@ from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.passage import InvocationResult
 from mainspring.tools.web import web_fetch_tool
-from mainspring.web.asking import MOST_ASKED, Ask
-from mainspring.web.marking import WARNING
-from mainspring.web.reader import PageReader
+from mainspring.web.page import MOST_ASKED, WARNING, Ask, PageReader
 from tools.desk import Desk
 
 pytestmark = pytest.mark.covers("N-04")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.core.errors import ToolError
-from mainspring.web.body import STEP, BodyDecoder, decode_body
+from mainspring.web.fetch import STEP, BodyDecoder, decode_body
 
 
 @given(st.binary(max_size=2_000), st.integers(1, 700), st.integers(1, 60))

@@ -24,8 +24,7 @@ from wire.servers import Handler, Peer, Served, answering, clear, descriptors, r
 
 from mainspring.core.errors import ToolError
 from mainspring.providers.http.proxy import ProxySettings
-from mainspring.web.body import STEP, BodyDecoder
-from mainspring.web.fetch import LIMITS, MOST_REDIRECTS, FetchedPage, FetchLimits, WebFetcher
+from mainspring.web.fetch import LIMITS, MOST_REDIRECTS, STEP, BodyDecoder, FetchedPage, FetchLimits, WebFetcher
 from web.net import OTHER_PUBLIC, PUBLIC, Net, Paper, fetcher, make_paper, moved, nowhere, page
 from web.test_addresses import NOT_PUBLIC
 

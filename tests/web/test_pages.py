@@ -15,12 +15,19 @@ from processes.traces import until, with_word
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.children import Children
-from mainspring.web import markdown
-from mainspring.web.cache import MOST_BYTES, SECONDS, PageCache
+from mainspring.web import page as web_page
 from mainspring.web.fetch import FetchedPage
 from mainspring.web.html_child import MISSING
-from mainspring.web.markdown import MOST_HTML, MOST_MARKDOWN, make_converter
-from mainspring.web.page import WebPage, page_of
+from mainspring.web.page import (
+    CACHE_SECONDS,
+    MOST_BYTES,
+    MOST_HTML,
+    MOST_MARKDOWN,
+    PageCache,
+    WebPage,
+    make_converter,
+    page_of,
+)
 
 NEEDS_LIBRARY = pytest.mark.skipif(find_spec("html_to_markdown") is None, reason="the extra 'web' is not installed")
 
@@ -102,7 +109,7 @@ def test_without_the_library_the_way_out_is_told(tmp_path: Path) -> None:
             await make_converter(Children(), str(tmp_path / "missing"))("<p>x", "https://site.test/")
 
     asyncio.run(main())
-    assert markdown.MISSING == MISSING
+    assert web_page.MISSING == MISSING
 
 
 HTML = """<!doctype html><title>A page</title><script>alert(1)</script><style>p {}</style>
@@ -189,12 +196,12 @@ def test_pages_stay_a_quarter_of_an_hour() -> None:
     now = 0.0
     cache = PageCache(now=lambda: now)
     cache.put(("a", False), stored(10))
-    now = SECONDS - 0.001
+    now = CACHE_SECONDS - 0.001
     assert cache.get(("a", False)) == stored(10)
     assert cache.get(("a", True)) is None  # what was read under a rule is another page
-    now = SECONDS
+    now = CACHE_SECONDS
     assert cache.get(("a", False)) is None
-    assert (cache.size, SECONDS) == (0, 900)
+    assert (cache.size, CACHE_SECONDS) == (0, 900)
 
 
 def test_the_one_used_last_goes_last() -> None:

@@ -25,9 +25,11 @@ from mainspring.web.search import (
     WebSearchResult,
     WebSearchResults,
     filter_results,
+    found_in,
+    make_declaration,
+    search_by_command,
+    search_by_service,
 )
-from mainspring.web.search_command import search_by_command
-from mainspring.web.search_service import found_in, make_declaration, search_by_service
 
 HITS = (
     WebSearchResult("https://a.test/1", "One\n  line", "words"),

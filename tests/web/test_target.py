@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mainspring.core.errors import UsageError
 from mainspring.permissions.hosts import AddressError
-from mainspring.web.target import parse_target, resolve_redirect
+from mainspring.web.fetch import parse_target, resolve_redirect
 
 READ = [
     ("https://site.test", "site.test", "https://site.test/"),

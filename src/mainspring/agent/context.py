@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mainspring.context.layers import LayerLimits
     from mainspring.engine.side_calls import SideCalls
     from mainspring.processes.children import Children
-    from mainspring.web.asking import Ask
-    from mainspring.web.search_service import CallService
+    from mainspring.web.page import Ask
+    from mainspring.web.search import CallService
 
 HAIKU = "claude-haiku-"
 SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")

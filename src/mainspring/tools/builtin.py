@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from mainspring.tools.agent import Send
     from mainspring.tools.background import BackgroundCommand, BackgroundCommands
     from mainspring.tools.shell import WallsOf
-    from mainspring.web.asking import Ask
-    from mainspring.web.search import Search
-    from mainspring.web.search_service import CallService
+    from mainspring.web.page import Ask
+    from mainspring.web.search import CallService, Search
 
 # Where a tool that needs nothing of a session is: its file, and its name in it.
 PLACES = {
@@ -174,20 +173,19 @@ class BuiltinTools:
         from mainspring.secrets.held import list_secrets
         from mainspring.tools.web import web_fetch_tool
         from mainspring.web.fetch import WebFetcher
-        from mainspring.web.markdown import make_converter
-        from mainspring.web.reader import PageReader
+        from mainspring.web.page import PageReader, make_converter
 
         reader = PageReader(WebFetcher(known=list_secrets(), environ=self.place.environ), make_converter(self.children))
         return web_fetch_tool(reader, self._links.names_host, self._links.ask_small)
 
     def _search(self) -> Search | None:
         if self._links.search_command:
-            from mainspring.web.search_command import search_by_command
+            from mainspring.web.search import search_by_command
 
             return search_by_command(self._links.search_command, self.children, lambda: self.env)
         if self._links.search_service is None:
             return None
-        from mainspring.web.search_service import search_by_service
+        from mainspring.web.search import search_by_service
 
         return search_by_service(self._links.search_service)
 

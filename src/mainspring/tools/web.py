@@ -16,11 +16,8 @@ from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
 from mainspring.permissions.hosts import host_of, is_visibly_near
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
-from mainspring.web.asking import Ask, build_page_question
 from mainspring.web.fetch import Near
-from mainspring.web.marking import mark_as_web_content
-from mainspring.web.page import WebPage
-from mainspring.web.reader import PageReader
+from mainspring.web.page import Ask, PageReader, WebPage, build_page_question, mark_as_web_content
 
 MOST_OF_AN_ERROR = 2_000  # characters of a page that says why there is none
 

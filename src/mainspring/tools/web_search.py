@@ -10,7 +10,7 @@ from msgspec import Meta
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
-from mainspring.web.marking import mark_as_web_content
+from mainspring.web.page import mark_as_web_content
 from mainspring.web.search import Search, WebSearchQuery, WebSearchResults, filter_results
 
 NO_SEARCH = (

@@ -3,29 +3,245 @@
 Each name is resolved once, all its addresses are checked, and one of these is connected to. http becomes https, unless
 a rule names a host that is near. A redirect to the same host is followed and checked like the first address; one to
 another host is handed back, so that somebody decides about that host first.
+
+A connection to an address that was checked, and to no other (security N1): the name is not resolved again.
+
+TLS, its errors, deadlines and the proxy of the user's network are those of model calls (`providers/http/connect.py`). A
+proxy is told the address and not the name, so that it cannot resolve the name to something else.
+
+An address to be fetched: read by two parsers that must agree about the host (security N2), or refused.
+
+Where a redirect leads is read the same way. No user, no password, and the part behind '#' is nobody's but a browser's.
+
+The body of an answer: expanded within limits (security N3), and decoded.
+
+We ask for gzip and take that or nothing around the text, once: a body that is packed in several layers, or in another
+way, is refused. What follows the end of a packed body is refused, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+import socket
+import zlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from mainspring.core.errors import MainspringError, ProviderError, ToolError, UsageError
 from mainspring.core.value import Bundle
+from mainspring.permissions.hosts import AddressError, host_of
 from mainspring.processes.addresses import LocalAddressError, check_addresses, is_public
 from mainspring.providers.http import connect as http_connect
 from mainspring.providers.http import connection as wire
-from mainspring.providers.http.connect import explain_os_error, first_to_answer
-from mainspring.providers.http.connection import ClientConnection, HttpResponse
-from mainspring.providers.http.proxy import ProxySettings, read_proxy_settings
+from mainspring.providers.http.connect import (
+    Address,
+    ConnectProgress,
+    Dialer,
+    Route,
+    explain_os_error,
+    first_to_answer,
+    look_up,
+    open_tunnel,
+)
+from mainspring.providers.http.connection import ClientConnection, HttpResponse, ResponseLimits
+from mainspring.providers.http.proxy import (
+    HttpOrigin,
+    ProxySettings,
+    parse_numeric_host,
+    read_proxy_settings,
+    split_url,
+)
 from mainspring.secrets.held import SHORTEST
 from mainspring.version import __version__
-from mainspring.web import line
-from mainspring.web.body import BodyDecoder
-from mainspring.web.target import FetchTarget, parse_target, resolve_redirect
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]  # a name's addresses; raises OSError
+Connect = Callable[[Sequence[Address]], Awaitable[socket.socket]]
+
+
+class CheckedRoute(Route, frozen=True):
+    addresses: tuple[str, ...]  # of the origin, checked
+
+
+class CheckedDialer(Dialer):
+    def __init__(
+        self, limits: ResponseLimits, trusted: http_connect.TrustedCertificates, connect: Connect = first_to_answer
+    ) -> None:
+        super().__init__(limits, trusted)
+        self._reach = connect
+
+    async def _dial(self, route: Route, step: ConnectProgress, seconds: float) -> ClientConnection:
+        assert isinstance(route, CheckedRoute)
+        connection = await (self._direct(route, step) if route.proxy is None else self._by_proxy(route, step, seconds))
+        if route.origin.scheme == "https":
+            await self._guarded(connection, self._secure(connection, route.origin, step))
+        return connection
+
+    async def _direct(self, way: CheckedRoute, step: ConnectProgress) -> ClientConnection:
+        origin = way.origin
+        step.now(f"connecting to '{origin.place}'", origin.host)
+        reached = await self._reach([make_sockaddr(address, origin.port) for address in way.addresses])
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(lambda: ClientConnection(origin.place, self._limits), sock=reached)
+        return connection
+
+    async def _by_proxy(self, way: CheckedRoute, step: ConnectProgress, seconds: float) -> ClientConnection:
+        assert way.proxy is not None
+        first = way.proxy.origin
+        connection = await self._connect(first, step)
+        if first.scheme == "https":
+            await self._guarded(connection, self._secure(connection, first, step))
+        step.now(f"asking the proxy '{first.place}' for '{way.origin.place}'", first.host)
+        far = replace(way.origin, host=way.addresses[0])
+        await self._guarded(connection, open_tunnel(connection, far, way.proxy, seconds))
+        return connection
+
+    async def _guarded(self, connection: ClientConnection, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except BaseException:
+            connection.abort()
+            raise
+
+
+def make_sockaddr(address: str, port: int) -> Address:
+    return (socket.AF_INET6, (address, port, 0, 0)) if ":" in address else (socket.AF_INET, (address, port))
+
+
+async def resolve_host(host: str) -> Sequence[str]:
+    """By the system, once. A number is its own address."""
+    if parse_numeric_host(host) is not None:
+        return (host,)
+    found = await look_up(HttpOrigin("https", host, 443))
+    if isinstance(found, OSError):
+        raise found
+    return [str(address[0]) for _, address in found]
+
+
+_AUTHORITY_ENDS = re.compile(r"[/?]")
+_QUOTED = str.maketrans({character: f"%{ord(character):02X}" for character in ' "<>'})  # a path cannot hold them
+
+
+class FetchTarget(Bundle):
+    host: str  # as rules are matched with it: numbers of version 6 in brackets
+    origin: HttpOrigin
+    path: str  # with the query
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}{self.path}"
+
+    def over_tls(self) -> FetchTarget:
+        """The same page by https. A port of its own stays: nobody knows another."""
+        port = 443 if self.origin.port == 80 else self.origin.port
+        return replace(self, origin=replace(self.origin, scheme="https", port=port))
+
+
+def parse_target(url: str) -> FetchTarget:
+    host = host_of(url)
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    end = _AUTHORITY_ENDS.search(rest)
+    authority, path = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
+    if "@" in authority:
+        raise AddressError("the address holds a user or a password: pages are fetched without")
+    path = path if path.startswith("/") else f"/{path}"
+    origin, path = split_url(f"{scheme}://{authority}{path.translate(_QUOTED)}")
+    origin = replace(origin, host=origin.host.removesuffix("."))
+    if origin.host != host.strip("[]"):
+        raise AddressError(f"the host of '{url[:100]}' can be read in more than one way")
+    return FetchTarget(host, origin, path)
+
+
+def resolve_redirect(before: FetchTarget, location: str) -> FetchTarget:
+    """Where an answer sends us. Raises `AddressError` for what cannot be an address of a page."""
+    from urllib.parse import urljoin  # 3 ms, only for a redirect
+
+    # Headers arrive as Latin-1. What is no ASCII are bytes of a path, as a rule; in a host '%' is refused.
+    ascii_only = "".join([c if c < "\x80" else f"%{ord(c):02X}" for c in location.strip()])
+    try:
+        joined = urljoin(before.url, ascii_only.translate(_QUOTED))
+    except ValueError:
+        raise AddressError(f"'{location[:100]}' is no address") from None
+    return parse_target(joined)
+
+
+STEP = 1 << 18  # bytes that are expanded at once: less than a millisecond
+_GZIP = 31  # zlib's word for: 32 KB of window, with the head and the checksum of gzip
+
+# What pages are written in, by the names that the web has for it. Python knows more codecs than there are character
+# sets, such as `punycode` and `unicode_escape`: those are slow, or mean something else.
+_CHARSETS = """
+utf-8 utf8 us-ascii ascii utf-16 utf-16le utf-16be iso-8859-1 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5
+iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-9 iso-8859-10 iso-8859-13 iso-8859-14 iso-8859-15 iso-8859-16 latin1
+windows-1250 windows-1251 windows-1252 windows-1253 windows-1254 windows-1255 windows-1256 windows-1257 windows-1258
+windows-874 koi8-r koi8-u macintosh gb2312 gbk gb18030 big5 euc-jp iso-2022-jp shift_jis shift-jis euc-kr
+"""
+_KNOWN = frozenset(_CHARSETS.split())
+_AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "cp1252") | {
+    "gb2312": "gbk", "macintosh": "mac_roman", "windows-874": "cp874"
+}  # fmt: skip
+_NAMED = re.compile(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{1,40})")
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16le"), (codecs.BOM_UTF16_BE, "utf-16be"))
+_HEAD = 2_048  # bytes in which a page may name its character set; browsers look at 1,024
+
+
+class BodyDecoder:
+    """Bytes as they come from the server in, those of the page out."""
+
+    def __init__(self, headers: Mapping[str, str], most: int) -> None:
+        coding = headers.get("content-encoding", "").strip().lower()
+        if coding not in ("", "identity", "gzip", "x-gzip"):
+            raise ToolError(f"The page is packed as '{coding[:60]}', and we asked for gzip or nothing.")
+        self._gzip = zlib.decompressobj(_GZIP) if "gzip" in coding else None
+        self._room = most
+        self._most = most
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """In pieces of at most `STEP`, so that whoever takes them can let others have a turn."""
+        if self._gzip is None:
+            yield self._counted(data)
+            return
+        while data:
+            try:
+                piece = self._gzip.decompress(data, STEP)
+            except zlib.error:
+                raise ToolError("The page is packed as gzip, but broken.") from None
+            if self._gzip.unused_data:
+                raise ToolError("The page is packed as gzip, and something follows its end.")
+            yield self._counted(piece)
+            data = self._gzip.unconsumed_tail
+
+    def end(self) -> None:
+        if self._gzip is not None and not self._gzip.eof:
+            raise ToolError("The page is packed as gzip, but its end is missing.")
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._room -= len(piece)
+        if self._room < 0:
+            raise ToolError(f"The page has more than {self._most:,} bytes: fetch a part of it, or use curl in Bash.")
+        return piece
+
+
+def decode_body(body: bytes, content_type: str) -> str:
+    """By its byte order mark, else by the header, else by what the page says itself, else UTF-8. Never fails."""
+    for mark, name in _MARKS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(name, "replace")
+    name = _named_in(content_type)
+    if not name:
+        name = _named_in(body[:_HEAD].decode("latin-1"))
+        name = "utf-8" if not name or name.startswith("utf-16") else name  # it could not be read if it were that
+    return body.decode(_AS_BROWSERS.get(name, name), "replace")
+
+
+def _named_in(text: str) -> str:
+    """A character set that we know."""
+    found = _NAMED.search(text.lower())
+    return found[1] if found and found[1] in _KNOWN else ""
+
 
 MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -67,15 +283,15 @@ class WebFetcher:
         environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
         ca_file: str | None = None,
         known: Sequence[str] = (),  # keys: no address may hold one (security K3)
-        resolve: line.Resolve = line.resolve_host,
-        connect: line.Connect = first_to_answer,
+        resolve: Resolve = resolve_host,
+        connect: Connect = first_to_answer,
     ) -> None:
         self.limits = limits
         self._known = [key for key in known if len(key) >= SHORTEST]
         self._resolve = resolve
         environ = os.environ if environ is None else environ
         self._proxies = proxies if proxies is not None else read_proxy_settings(environ)
-        self._line = line.CheckedDialer(
+        self._line = CheckedDialer(
             wire.ResponseLimits(message=limits.sent), http_connect.read_trusted_certificates(environ, ca_file), connect
         )
 
@@ -121,7 +337,7 @@ class WebFetcher:
             target = target.over_tls()
             origin = target.origin
         proxy = self._proxies.on_the_way_to(origin) if public else None  # what is near is not behind it
-        way = line.CheckedRoute(origin, proxy, tuple(addresses))
+        way = CheckedRoute(origin, proxy, tuple(addresses))
         connection = await self._line.dial(way, self.limits.connect)
         try:
             request = _request(target)
