@@ -23,12 +23,12 @@ from mainspring.agent.resume import ResumeError, new_place, open_session_file
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ServerBlock, Text, User
 from mainspring.core.state import State
-from mainspring.sessions.agents import meta_file
+from mainspring.sessions.decoder import LoadedSession
 from mainspring.sessions.journal import FileJournal, JournalOptions
 from mainspring.sessions.line_format import LARGEST_INLINE, CheckpointExtras, Envelope
-from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.records import NoteRecord
 from mainspring.sessions.resume import fork_session_state, load_session
+from mainspring.sessions.subagents import meta_file
 from mainspring.simulator.replies import Say
 from mainspring.stream_json.lines import MOST
 from mainspring.stream_json.mirror import TranscriptMirror

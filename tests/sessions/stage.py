@@ -30,10 +30,9 @@ from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared_state import EnginePolicy, InboxPrompt
 from mainspring.providers.base import Batch
-from mainspring.sessions.decoder import TranscriptDecoder
+from mainspring.sessions.decoder import LoadedSession, TranscriptDecoder
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.line_format import Envelope
-from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.reader import JournalReader
 from mainspring.testing import World
 

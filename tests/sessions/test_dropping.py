@@ -11,9 +11,8 @@ from mainspring.core.messages import Message, Origin, Text, User
 from mainspring.core.updates import CallStarted, Update
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.sessions.dropping import WouldDropMore
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.resume import load_session
+from mainspring.sessions.resume import WouldDropMore, load_session
 from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import ENVELOPE, ID, CheckedWorld, Meanwhile, consume, nothing, options, stored

@@ -12,8 +12,8 @@ import pytest
 from mainspring import open_run
 from mainspring.core.messages import Origin, User
 from mainspring.core.view import view
+from mainspring.sessions.decoder import LoadedSession
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.resume import load_session
 from mainspring.testing import Scripted, says, virtually
 from sessions.stage import ENVELOPE, ID, CheckedWorld, consume, take_up

@@ -10,8 +10,8 @@ import pytest
 
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.view import view
+from mainspring.sessions.decoder import LoadedSession
 from mainspring.sessions.line_format import VERSION
-from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.resume import load_session
 from mainspring.testing import virtually
 from sessions.scenes import SCENES

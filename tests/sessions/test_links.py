@@ -15,12 +15,19 @@ from mainspring.core.errors import MainspringError
 from mainspring.core.history import History
 from mainspring.core.messages import user
 from mainspring.core.state import State
-from mainspring.sessions.agents import meta_file, open_journal
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError
 from mainspring.sessions.line_format import Envelope
-from mainspring.sessions.opening import folder_of, open_file, place_new, state_folder
-from mainspring.sessions.paths import agent_file, live_file, payload_file
+from mainspring.sessions.paths import (
+    agent_file,
+    live_file,
+    open_file,
+    open_folder_of,
+    payload_file,
+    place_new,
+    state_folder,
+)
 from mainspring.sessions.resume import load_session
+from mainspring.sessions.subagents import meta_file, open_journal
 from mainspring.testing import World, says
 from sessions.stage import CONFIG, ENVELOPE, ID, stored
 
@@ -127,7 +134,7 @@ def test_links_within_the_state_folder_and_to_it_are_fine(home: Home) -> None:
 
 
 def test_a_folder_that_is_swapped_meanwhile_leads_nowhere(home: Home) -> None:
-    with folder_of(str(home.file)) as (fd, name):
+    with open_folder_of(str(home.file)) as (fd, name):
         home.file.parent.rename(home.home / "moved")
         home.file.parent.symlink_to(home.out)
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, dir_fd=fd))

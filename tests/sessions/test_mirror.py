@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from mainspring.core.messages import result
-from mainspring.sessions.agents import meta_file, open_journal
 from mainspring.sessions.journal import FileJournal, JournalOptions
 from mainspring.sessions.line_format import LARGEST_INLINE
 from mainspring.sessions.paths import agent_file
 from mainspring.sessions.records import NoteRecord, OutcomeRecord
 from mainspring.sessions.resume import fork_session_state, load_session
+from mainspring.sessions.subagents import meta_file, open_journal
 from mainspring.testing import says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import ENVELOPE, ID, OTHER, CheckedWorld, Remembering, consume, options, stored

@@ -18,8 +18,8 @@ from mainspring.core.view import view
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared_state import EnginePolicy
+from mainspring.sessions.decoder import REPEATABLE, LoadedSession
 from mainspring.sessions.journal import FileJournal
-from mainspring.sessions.loaded import REPEATABLE, LoadedSession
 from mainspring.sessions.parent_links import NOT_STARTED
 from mainspring.sessions.records import PolicyRecord
 from mainspring.sessions.resume import fork_session_state, load_session

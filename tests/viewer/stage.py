@@ -20,10 +20,10 @@ from mainspring.core.updates import CallStarted
 from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
 from mainspring.engine.session import EngineSession
 from mainspring.providers.base import PrefixBreak, Retry
-from mainspring.sessions.agents import open_journal
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.records import AgentRecord
+from mainspring.sessions.subagents import open_journal
 from mainspring.testing import Pause, ScriptedReply, World, call, says, virtually
 from mainspring.viewer.spans import Span, SpanKind
 from mainspring.viewer.trace import Trace

@@ -39,7 +39,7 @@ OURS = {
     "mainspring.providers.anthropic": "json provider stream",
     "mainspring.providers.http": "client connect connection proxy sse",
     "mainspring.secrets": "held sources",
-    "mainspring.sessions": "encoder journal line_format opening paths records",
+    "mainspring.sessions": "encoder journal line_format paths records",
     "mainspring.settings": "load values",
     "mainspring.tools": "base builtin catalog toolset",
 }

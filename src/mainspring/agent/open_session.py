@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from mainspring.mcp.named import May
     from mainspring.processes.child import SandboxAccess
     from mainspring.processes.children import Children
-    from mainspring.sessions.loaded import LoadedSession
+    from mainspring.sessions.decoder import LoadedSession
     from mainspring.settings.values import Settings
     from mainspring.tools.shell import WallsOf
 

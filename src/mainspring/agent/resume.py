@@ -19,7 +19,7 @@ from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.sessions.loaded import LoadedSession
+    from mainspring.sessions.decoder import LoadedSession
 
 Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
 

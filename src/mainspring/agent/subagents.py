@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mainspring.engine.subagents import SubagentJournal, SubagentStatus
     from mainspring.providers.base import Provider
     from mainspring.providers.router import ProviderRouter
-    from mainspring.sessions.loaded import LoadedSession
+    from mainspring.sessions.decoder import LoadedSession
     from mainspring.sessions.records import AgentRecord
     from mainspring.tools.agent import AgentInput
     from mainspring.tools.base import ToolAnswer, ToolContext
@@ -274,7 +274,7 @@ def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) 
     if above is None or not above.stored:
         return SubagentJournal(NoJournal())
     from mainspring.agent.resume import new_place
-    from mainspring.sessions.agents import open_journal
+    from mainspring.sessions.subagents import open_journal
 
     config = household.config
     envelope = new_place(config.environment, config.cwd, ()).envelope(household.opened.session_id)

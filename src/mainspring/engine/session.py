@@ -31,7 +31,7 @@ from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:
     from mainspring.engine.executor import Describe
-    from mainspring.sessions.loaded import LoadedSession  # only who takes a session up again pays for reading one
+    from mainspring.sessions.decoder import LoadedSession  # only who takes a session up again pays for reading one
 
 
 class EngineSession:

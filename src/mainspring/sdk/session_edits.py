@@ -23,8 +23,15 @@ from mainspring.sdk.session_info import note_prompt
 from mainspring.sdk.sessions import SUFFIX, SessionFile, entries_in, files_of, is_id, payload_of
 from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, reply_id
 from mainspring.secrets.held import mask_secrets
-from mainspring.sessions.opening import folder_of, open_file, rename_session_file
-from mainspring.sessions.paths import draft_of, payload_file, remove_session, side_folder
+from mainspring.sessions.paths import (
+    draft_of,
+    open_file,
+    open_folder_of,
+    payload_file,
+    remove_session,
+    rename_session_file,
+    side_folder,
+)
 
 UNSEEN = frozenset(("Cf", "Co", "Cn"))  # classes of characters: format, private, none; they hide in a tag
 LEFT_BEHIND = ("teamName", "agentName", "slug", "sourceToolAssistantUUID")  # of the session that a line is copied from
@@ -273,7 +280,7 @@ def _share_payload(name: str, source: Path, file: Path) -> None:
     theirs, ours = payload_file(source, name), payload_file(file, name)
     if not name.isalnum() or os.path.exists(ours):  # noqa: PTH110  # the places are strings
         return
-    with folder_of(ours) as (fd, own_name):
+    with open_folder_of(ours) as (fd, own_name):
         try:
             os.link(theirs, own_name, dst_dir_fd=fd)
             return

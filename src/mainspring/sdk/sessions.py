@@ -32,10 +32,10 @@ from mainspring.sdk.transcripts import (
     slice_page,
     value_of,
 )
-from mainspring.sessions.agents import meta_file
 from mainspring.sessions.line_format import OURS
 from mainspring.sessions.paths import LONGEST_KEY, Place, is_session_id, project_key, side_folder
 from mainspring.sessions.reader import JournalReader
+from mainspring.sessions.subagents import meta_file
 from mainspring.settings.load import compatible_home
 
 SUFFIX = ".jsonl"

@@ -38,12 +38,22 @@ from mainspring.messages_api import Unreadable, as_line
 from mainspring.secrets.held import hold_secrets, mask_secrets
 from mainspring.sessions.encoder import TranscriptEncoder
 from mainspring.sessions.line_format import Envelope, Payload, name_lines
-from mainspring.sessions.opening import open_file, place_new, rename_session_file
-from mainspring.sessions.paths import Place, draft_of, id_of, live_file, payload_file, remove_session, size_of
+from mainspring.sessions.paths import (
+    Place,
+    draft_of,
+    id_of,
+    live_file,
+    open_file,
+    payload_file,
+    place_new,
+    remove_session,
+    rename_session_file,
+    size_of,
+)
 from mainspring.sessions.records import CheckpointRecord, DeltaRecord, EventRecord, Record
 
 if TYPE_CHECKING:  # what reads is loaded when something is read: a new session starts without it
-    from mainspring.sessions.loaded import LoadedSession
+    from mainspring.sessions.decoder import LoadedSession
 
 MOST_FOREIGN = 1 << 20  # bytes in which a name that a client has given is looked for
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

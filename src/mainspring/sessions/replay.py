@@ -20,11 +20,10 @@ from mainspring.core.step import step
 from mainspring.core.updates import BlockKind
 from mainspring.core.view import Edit, Fold, view
 from mainspring.messages_api import Unreadable, block_id
-from mainspring.sessions.decoder import MissingReferenceError, TranscriptDecoder
+from mainspring.sessions.decoder import LoadedSession, MissingReferenceError, TranscriptDecoder, standing_for
 from mainspring.sessions.foreign_turns import ForeignLines, ForeignTurns
 from mainspring.sessions.line_format import CheckpointExtras, agents_cost, note_agent, note_replies, note_usage
 from mainspring.sessions.line_parser import JournalLine, note_names, record_of
-from mainspring.sessions.loaded import LoadedSession, standing_for
 from mainspring.sessions.parent_links import KINDS
 from mainspring.sessions.paths import live_file
 from mainspring.sessions.reader import JournalReader

@@ -5,6 +5,11 @@
 
 Reading begins at the last checkpoint and goes back only to what is still in view, so the time does not depend on the
 length of the session. Nothing is written here.
+
+What going on from an earlier message leaves behind: only the one turn that the caller means, or a refusal.
+
+A caller that takes a turn back names its prompt (`--resume-drops-turn`). Meanwhile the session may have taken up more
+than the caller has seen: a prompt that waited, an agent's report. That must not be lost without a word.
 """
 
 from __future__ import annotations
@@ -16,20 +21,59 @@ from msgspec.structs import replace
 from mainspring.core.config import Config
 from mainspring.core.errors import UsageError
 from mainspring.core.history import History
+from mainspring.core.messages import Origin, User
 from mainspring.core.state import Checkpoint, Compaction, State, for_next_run
 from mainspring.core.view import Fold, view
 from mainspring.messages_api import Unreadable
-from mainspring.sessions.decoder import MissingReferenceError, TranscriptDecoder
-from mainspring.sessions.dropping import check_drops
+from mainspring.sessions.decoder import LoadedSession, MissingReferenceError, TranscriptDecoder, standing_for
 from mainspring.sessions.foreign_turns import ForeignRewindError
 from mainspring.sessions.line_format import CheckpointExtras, used_by
-from mainspring.sessions.line_parser import JournalLine, note_names, record_of
-from mainspring.sessions.loaded import LoadedSession, standing_for
+from mainspring.sessions.line_parser import JournalLine, note_names, record_of, spoke_of, user_messages
 from mainspring.sessions.parent_links import KINDS, ChainNode, ParentChain, make_node, repair_conversation
 from mainspring.sessions.paths import Place
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError, saved_in
+
+BEGINS = {  # a turn of its own, whoever began it
+    Origin.PROMPT: "another prompt",
+    Origin.REPORT: "an agent's report",
+    Origin.SUMMARY: "a summary of what came before",
+}
+
+
+class WouldDropMore(UsageError):  # noqa: N818  # it reads as what it says
+    """Callers match on the first words (stream-json 1.6)."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Resume rejected by --resume-drops-turn: {why}")
+
+
+def check_drops(reader: JournalReader, chain: ParentChain, at: str, prompt: str) -> None:
+    """Raises unless every message after `at` belongs to the turn that begins with `prompt`."""
+    kept, way = {each.uuid for each in chain.way_to(at)}, chain.way_to()
+    if at not in {each.uuid for each in way}:
+        raise WouldDropMore(f"message '{at}' is no longer part of the conversation")
+    turn, began = "", "the turn before it"  # whose turn a line belongs to, and what began that
+    for each in sorted(way, key=lambda each: each.place):
+        origin = _origin(reader, each)
+        if origin is not None and origin in BEGINS:
+            turn, began = each.uuid, BEGINS[origin]
+        if each.uuid not in kept and turn != prompt:
+            what = f"{began}, '{turn}'," if turn else "what no prompt began"
+            raise WouldDropMore(f"'{each.uuid}' after message '{at}' belongs to {what} and not to '{prompt}'")
+
+
+def _origin(reader: JournalReader, node: ChainNode) -> Origin | None:
+    """Who put a user's message there; None for what is none, or cannot be read and so is not in the conversation."""
+    line = reader.line_at(node.offset) if node.kind == "user" else None
+    try:
+        messages = user_messages(line, spoke_of(line), None) if line is not None else []
+    except Unreadable:
+        return None
+    said = [message.origin for message in messages if isinstance(message, User)]
+    return said[0] if said else None
+
 
 MOST_TRIES = 3  # checkpoints that are looked at before all records are read
 

@@ -1,32 +1,58 @@
 """The agents of a session, for a person who looks at it: what each was sent for, how it ended, what it cost, and where
-its conversation is."""
+its conversation is.
+
+The file of an agent: beside that of its session, with another that says whose it is (stream-json 14.4).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from mainspring.core.effects import Finish
 from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Cause
 from mainspring.core.value import Bundle
-from mainspring.messages_api import Unreadable
+from mainspring.messages_api import Unreadable, as_line
+from mainspring.secrets.held import mask_secrets
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.agents import meta_file
+from mainspring.sessions.journal import FileJournal
+from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.line_parser import record_of
-from mainspring.sessions.paths import agent_file, size_of
+from mainspring.sessions.paths import agent_file, open_file, size_of
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import AgentRecord
 from mainspring.sessions.resume import load_session
 from mainspring.text import plural, strip_control_characters
 
 if TYPE_CHECKING:
-    from mainspring.sessions.loaded import LoadedSession
+    from mainspring.sessions.decoder import LoadedSession
+
+
+def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: dict[str, str]) -> FileJournal:
+    """As safe as that of its session, and mirrored with it. `envelope` is the session's."""
+    file = agent_file(above.file, agent_id)
+    journal = FileJournal.create(file, replace(envelope, agent_id=agent_id), above.options)
+    if journal.stored:
+        with suppress(OSError):  # who reads it can do without
+            fd = open_file(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with open(fd, "wb") as meta:  # noqa: PTH123  # see paths.py
+                meta.write(mask_secrets(as_line(about)))
+            if above.options.mirror is not None:
+                above.options.mirror(file, mask_secrets(as_line({"type": "agent_metadata", **about})) + b"\n")
+    return journal
+
+
+def meta_file(file: str) -> str:
+    return f"{file.removesuffix('.jsonl')}.meta.json"
+
 
 BEGIN, END = "agent-", ".jsonl"
 

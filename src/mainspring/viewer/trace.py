@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Struct
 
 from mainspring.core.money import Usage
-from mainspring.sessions.agents import meta_file
 from mainspring.sessions.paths import Place, agent_file, id_of, size_of
 from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, JournalReader
+from mainspring.sessions.subagents import meta_file
 from mainspring.viewer.journal_walk import JournalWalk, MessagesForgottenError, Told
 from mainspring.viewer.spans import WORDS, Span, SpanKind, SpanOutcome, TraceTotals, make_label
 from mainspring.viewer.tracer import Tracer

@@ -38,11 +38,10 @@ from mainspring.core.state import State
 from mainspring.core.value import as_json
 from mainspring.messages_api import Unreadable
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.decoder import MissingReferenceError, TranscriptDecoder
+from mainspring.sessions.decoder import LoadedSession, MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.line_format import CheckpointExtras
 from mainspring.sessions.line_parser import JournalLine, event_of
 from mainspring.sessions.listing import find_newest_session
-from mainspring.sessions.loaded import LoadedSession
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError
 from mainspring.sessions.resume import load_session
