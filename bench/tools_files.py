@@ -34,14 +34,14 @@ from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools import _newlines, line_index
+from mainspring.tools import _newlines, read_lines
 from mainspring.tools.base import ToolAnswer, Workspace
 from mainspring.tools.builtin import BuiltinTools
 from mainspring.tools.edit import EDIT
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
-from mainspring.tools.line_index import SETTLED
 from mainspring.tools.read import READ
+from mainspring.tools.read_lines import SETTLED
 from mainspring.tools.search_child import find_ripgrep
 from mainspring.tools.toolset import Toolset
 
@@ -184,15 +184,15 @@ async def read_figures(root: Path, big: Path) -> list[Figure]:
 async def bare_counts(big: Path) -> list[float]:
     """What the machine gives: native code, two threads, each half of the half. With a rest before each, as a look has
     one: processors that have rested begin slowly."""
-    fd, blocks, times = os.open(big, os.O_RDONLY), BIG // 4 // line_index.BLOCK, list[float]()
+    fd, blocks, times = os.open(big, os.O_RDONLY), BIG // 4 // read_lines.BLOCK, list[float]()
 
     def count(start: int) -> None:
-        _newlines.count(fd, start, blocks, line_index.BLOCK)
+        _newlines.count(fd, start, blocks, read_lines.BLOCK)
 
     for _ in range(COLD):
         await asyncio.sleep(0.01)
         start = perf_counter_ns()
-        second = threading.Thread(target=count, args=(blocks * line_index.BLOCK,))
+        second = threading.Thread(target=count, args=(blocks * read_lines.BLOCK,))
         second.start()
         count(0)
         second.join()
@@ -210,7 +210,7 @@ async def timed(work: Work) -> float:
 
 def forget() -> None:
     """What a process that has just begun knows of the file."""
-    line_index._kept.clear()  # noqa: SLF001  # no tool needs a way to forget
+    read_lines._kept.clear()  # noqa: SLF001  # no tool needs a way to forget
 
 
 def counting_now() -> bool:
@@ -230,8 +230,8 @@ async def longest_wait(goes_on: Callable[[], bool]) -> float:
 def reading(big: Path) -> Work:
     async def work() -> None:
         fd = os.open(big, os.O_RDONLY)
-        for start in range(0, BIG // 2, line_index.BLOCK):
-            os.pread(fd, line_index.BLOCK, start)
+        for start in range(0, BIG // 2, read_lines.BLOCK):
+            os.pread(fd, read_lines.BLOCK, start)
         os.close(fd)
 
     return work

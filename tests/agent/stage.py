@@ -16,7 +16,7 @@ from mainspring.agent.updates import AnyUpdate, Idle
 from mainspring.simulator.replies import Reply
 from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 
 PATIENCE = 40  # seconds; only what hangs takes so long
 

@@ -20,7 +20,7 @@ from mainspring.core.messages import Text
 from mainspring.core.updates import Delta, QuestionAsked, Result
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 
 STEPS = 60  # updates after which a program stops calling methods
 

@@ -31,7 +31,7 @@ from mainspring.core.messages import Document, Image
 from mainspring.processes.atomic_write import ReadSet, digest
 from mainspring.processes.paths import is_within, resolve_path
 from mainspring.providers.projection import LARGEST_DOCUMENT
-from mainspring.tools import images
+from mainspring.tools import media
 
 
 class Desk:
@@ -205,16 +205,16 @@ def test_a_pdf_goes_along_as_a_document(desk: Desk) -> None:
 
 
 def test_what_no_model_takes_is_not_sent_and_why_is_said_to_both(desk: Desk) -> None:
-    (desk.cwd / "huge.png").write_bytes(png(10, 10, images.MOST_BYTES))
+    (desk.cwd / "huge.png").write_bytes(png(10, 10, media.MOST_IMAGE_BYTES))
     (desk.cwd / "wide.png").write_bytes(png(9_000, 10))
     (desk.cwd / "long.pdf").write_bytes(pdf(101))
     huge = desk.cwd / "huge.pdf"
     huge.write_bytes(pdf(1))
     os.truncate(huge, LARGEST_DOCUMENT)  # a hole: nothing of it is read
     names = "@huge.png @wide.png @long.pdf @huge.pdf"
-    size = images.MOST_BYTES + len(png(10, 10))
+    size = media.MOST_IMAGE_BYTES + len(png(10, 10))
     whys = {
-        "huge.png": f"it has {size:,} bytes; {images.MOST_BYTES:,} is the most that a model takes",
+        "huge.png": f"it has {size:,} bytes; {media.MOST_IMAGE_BYTES:,} is the most that a model takes",
         "wide.png": "it has 9000 x 10 pixels; 8000 on a side is the most",
         "long.pdf": "it has 101 pages; 100 is the most at once",
         "huge.pdf": f"it has {LARGEST_DOCUMENT:,} bytes; {LARGEST_DOCUMENT // 4 * 3:,} is the most that a model takes",
@@ -236,7 +236,7 @@ def test_rules_hold_for_images_too(desk: Desk) -> None:
 
 
 def test_the_images_of_one_prompt_have_a_limit_and_files_after_it_still_come(desk: Desk) -> None:
-    each = images.MOST_BYTES - 100
+    each = media.MOST_IMAGE_BYTES - 100
     for number in range(4):
         (desk.cwd / f"{number}.png").write_bytes(png(10, 10, each))
     told = desk.told("@0.png @1.png @2.png @3.png @a.py")

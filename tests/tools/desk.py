@@ -10,7 +10,7 @@ from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.tools.base import Tool, Workspace
-from mainspring.tools.passage import InvocationResult
+from mainspring.tools.pipeline import InvocationResult
 from mainspring.tools.toolset import Toolset
 
 

@@ -29,7 +29,7 @@ from mainspring.sessions.line_format import Envelope
 from mainspring.sessions.records import SaidRecord
 from mainspring.tools.edit import EDIT
 from mainspring.tools.notebook import NOTEBOOK_EDIT
-from mainspring.tools.passage import InvocationResult
+from mainspring.tools.pipeline import InvocationResult
 from mainspring.tools.read import READ
 from mainspring.tools.write import WRITE
 from tools.desk import Desk

@@ -40,7 +40,7 @@ from mainspring.providers.scripted import Scripted
 from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import BuiltinTools
-from mainspring.tools.passage import InvocationResult
+from mainspring.tools.pipeline import InvocationResult
 from mainspring.tools.search_child import find_ripgrep
 from mainspring.tools.toolset import Toolset
 from tools.rewind_stage import Bench

@@ -19,7 +19,7 @@ from mainspring.tools.edit import EDIT
 from mainspring.tools.glob import GLOB
 from mainspring.tools.grep import GREP
 from mainspring.tools.notebook import NOTEBOOK_EDIT
-from mainspring.tools.passage import InvocationResult
+from mainspring.tools.pipeline import InvocationResult
 from mainspring.tools.read import READ
 from mainspring.tools.toolset import Toolset
 from mainspring.tools.write import WRITE

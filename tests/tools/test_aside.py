@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.aside import HaltSignal, run_in_thread, run_in_thread_to_end
+from mainspring.tools.files import HaltSignal, run_in_thread, run_in_thread_to_end
 
 
 def test_a_write_has_ended_when_its_cancellation_has() -> None:

@@ -13,7 +13,7 @@ from tiers import parametrize_few
 
 from mainspring.core.errors import ToolError
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools.sleep import SLEEP, SleepInput
+from mainspring.tools.background import SLEEP, SleepInput
 from tools.bash_hands import Hands, play
 
 

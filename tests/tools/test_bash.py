@@ -13,8 +13,8 @@ from processes.traces import descriptors, new_nap, until, with_word, zombies
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import as_json
+from mainspring.tools.background import SLEEP
 from mainspring.tools.bash import BashInput
-from mainspring.tools.sleep import SLEEP
 from tools.bash_hands import Hands, bash, play
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from mainspring.processes.process_tree import new_mark
-from mainspring.tools.shell_script import answer_pair, bash_arguments, read_final_directory
+from mainspring.tools.shell import answer_pair, bash_arguments, read_final_directory
 from tools.bash_hands import bash
 
 BASH = ("bash", "--noprofile", "--norc", "-c")

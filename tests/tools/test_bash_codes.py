@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.tools.shell_codes import describe_exit_code, explain_harmless_code
+from mainspring.tools.shell import describe_exit_code, explain_harmless_code
 from tools.bash_hands import bash
 
 FOUND_NOTHING = (

@@ -14,11 +14,9 @@ from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools.coding import decode_text, encode_text, normalize_newlines
-from mainspring.tools.edit import EDIT
-from mainspring.tools.files import WHOLE
+from mainspring.tools.edit import EDIT, found_in, replace_text
+from mainspring.tools.files import WHOLE, decode_text, encode_text, normalize_newlines
 from mainspring.tools.read import READ
-from mainspring.tools.replacing import found_in, replace_text
 from tools.patching import applied
 
 

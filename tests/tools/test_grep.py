@@ -14,13 +14,12 @@ from processes.steps import names_in
 from mainspring.core.errors import ToolError
 from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import MOST_SHOWN
+from mainspring.tools.files import HaltSignal
 from mainspring.tools.grep import GREP
-from mainspring.tools.search import open_search_root, run_search
+from mainspring.tools.search import AT_ONCE, open_search_root, run_search
 from mainspring.tools.search_child import PIPE, SearchJob, SearchLocation, output_of
-from mainspring.tools.search_confirm import AT_ONCE
-from mainspring.tools.search_request import FileSearchRequest
+from mainspring.tools.search_walk import FileSearchRequest
 from tools.searching import children, fake_ripgrep, manner, without_ripgrep
 
 __all__ = ["manner"]

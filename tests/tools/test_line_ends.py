@@ -19,9 +19,19 @@ from hypothesis import strategies as st
 from mainspring import tools
 from mainspring.core.errors import ToolError
 from mainspring.tools import _newlines
-from mainspring.tools.aside import HaltSignal
-from mainspring.tools.line_ends import DescriptorBytes, LineEnds, MemoryBytes, counted_in_python, native_count
-from mainspring.tools.line_index import AHEAD, ALONE, NATIVE_BLOCK, PIECE, LineIndex
+from mainspring.tools.files import HaltSignal
+from mainspring.tools.read_lines import (
+    AHEAD,
+    ALONE,
+    NATIVE_BLOCK,
+    PIECE,
+    DescriptorBytes,
+    LineEnds,
+    LineIndex,
+    MemoryBytes,
+    counted_in_python,
+    native_count,
+)
 
 ROOT = Path(__file__).parents[2]
 

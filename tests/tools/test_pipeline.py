@@ -19,12 +19,19 @@ from mainspring.engine.shared_state import EnginePolicy
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.tools.approval import DENIED
-from mainspring.tools.base import INTERRUPTED, Input, Tool, ToolAnswer, ToolContext, ToolHandle, Workspace, make_answer
+from mainspring.tools.base import (
+    DENIED,
+    INTERRUPTED,
+    Input,
+    Tool,
+    ToolAnswer,
+    ToolContext,
+    ToolHandle,
+    Workspace,
+    make_answer,
+)
 from mainspring.tools.builtin import BuiltinTools
-from mainspring.tools.inputs import MOST_DEEP, whole_path
-from mainspring.tools.passage import InvocationResult
-from mainspring.tools.pipeline import STEPS
+from mainspring.tools.pipeline import MOST_DEEP, STEPS, InvocationResult, whole_path
 from mainspring.tools.toolset import Toolset
 
 PRE, POST, FAILED, ASKED = (

@@ -11,7 +11,7 @@ import pytest
 from mainspring.core.messages import ToolCall
 from mainspring.hooks.events import HookResult
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.tools.passage import InvocationResult
+from mainspring.tools.pipeline import InvocationResult
 from mainspring.tools.toolset import Toolset
 from tools.test_pipeline import ASKED, POST, PRE, Scene, cancelled, own
 

@@ -24,13 +24,18 @@ from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import read_lines
-from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import MOST_SHOWN
-from mainspring.tools.files import WHOLE
-from mainspring.tools.line_ends import DescriptorBytes, MemoryBytes
-from mainspring.tools.line_index import SETTLED, LineIndex, index_of
+from mainspring.tools.files import WHOLE, HaltSignal
 from mainspring.tools.read import MOST_LINES, READ
-from mainspring.tools.read_lines import LineRequest, read_line_window
+from mainspring.tools.read_lines import (
+    SETTLED,
+    DescriptorBytes,
+    LineIndex,
+    LineRequest,
+    MemoryBytes,
+    index_of,
+    read_line_window,
+)
 
 
 def read(folder: Path, name: str = "f", **input: int) -> str:

@@ -12,14 +12,22 @@ from pathlib import Path
 import pytest
 
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace
-from mainspring.tools.counting import LARGEST, MOST_AT_ONCE, count_ahead
+from mainspring.tools.files import HaltSignal
 from mainspring.tools.grep import GREP
-from mainspring.tools.line_ends import DescriptorBytes, MemoryBytes
-from mainspring.tools.line_index import PIECE, SETTLED, LineIndex, index_of
 from mainspring.tools.read import READ
-from mainspring.tools.read_lines import COUNTED
+from mainspring.tools.read_lines import (
+    COUNTED,
+    LARGEST,
+    MOST_AT_ONCE,
+    PIECE,
+    SETTLED,
+    DescriptorBytes,
+    LineIndex,
+    MemoryBytes,
+    count_ahead,
+    index_of,
+)
 
 ROW = b"r" * 99 + b"\n"
 ROWS = COUNTED // len(ROW) + 1_000

@@ -17,8 +17,7 @@ from tiers import parametrize_few
 from mainspring.agent.checkpoints import CheckpointLimits
 from mainspring.core.errors import UsageError
 from mainspring.secrets import held
-from mainspring.tools.checkpoints import read_file_state
-from mainspring.tools.putting_back import LineCounts, count_changed_lines
+from mainspring.tools.checkpoints import LineCounts, count_changed_lines, read_file_state
 from tools.rewind_stage import OLD, Bench
 
 NOTEBOOK = (

@@ -19,8 +19,7 @@ from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.providers.scripted import Scripted, call, says
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Workspace
-from mainspring.tools.json_keywords import KEYWORDS
-from mainspring.tools.json_schema import MOST_SAID, Schema
+from mainspring.tools.json_schema import KEYWORDS, MOST_SAID, Schema
 from mainspring.tools.structured_output import NAME, structured_tool
 from mainspring.tools.toolset import Toolset
 from tools.desk import Desk

@@ -28,10 +28,10 @@ from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.output import SpillFolder, create_spill_file
 from mainspring.processes.paths import PathRefused, resolve_path
-from mainspring.tools import putting_back
+from mainspring.tools import checkpoints
 from mainspring.tools.base import Workspace
 from mainspring.tools.checkpoints import FileState, read_file_state
-from mainspring.tools.shell_script import change_directory
+from mainspring.tools.shell import change_directory
 from tools.swap_runs import AS, LANDLOCK, Search, check, run
 from tools.swapping import CALLS, Pipeline, Swapped, leaks, leaks_in, told
 
@@ -217,8 +217,8 @@ def put_back(work: Path) -> object:
     """What going back does to a file, when all is decided."""
     real = f"{work}/d/f"
     now = read_file_state(real, 100)
-    putting_back.put_back(putting_back.resolve_for_restore(real), now, FileState(True, 0o644, "", 5, b"older"))
-    return putting_back.count_changed_lines(now, read_file_state(real, 100))
+    checkpoints.put_back(checkpoints.resolve_for_restore(real), now, FileState(True, 0o644, "", 5, b"older"))
+    return checkpoints.count_changed_lines(now, read_file_state(real, 100))
 
 
 def spill(work: Path) -> object:

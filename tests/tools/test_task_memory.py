@@ -20,10 +20,19 @@ from mainspring.engine.tool_words import ToolReminders
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.base import Workspace
-from mainspring.tools.past import TASKS_BEGIN, TASKS_END, has_tasks
-from mainspring.tools.task_memory import MOST_TOLD, TaskListMemory, found_in, told_in
-from mainspring.tools.tasks import LONGEST_DESCRIPTION, LONGEST_SUBJECT, MOST_TASKS, SessionTasks, Task, task_tools
-from mainspring.tools.toolset import Toolset
+from mainspring.tools.tasks import (
+    LONGEST_DESCRIPTION,
+    LONGEST_SUBJECT,
+    MOST_TASKS,
+    MOST_TOLD,
+    SessionTasks,
+    Task,
+    TaskListMemory,
+    found_in,
+    task_tools,
+    told_in,
+)
+from mainspring.tools.toolset import TASKS_BEGIN, TASKS_END, Toolset, has_tasks
 from tools.desk import Desk
 
 

@@ -16,7 +16,7 @@ from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.hosts import names_host
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer
-from mainspring.tools.passage import InvocationResult
+from mainspring.tools.pipeline import InvocationResult
 from mainspring.tools.web import web_fetch_tool
 from mainspring.web.page import MOST_ASKED, WARNING, Ask, PageReader
 from tools.desk import Desk

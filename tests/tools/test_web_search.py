@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.tools.web_search import NO_SEARCH, web_search_tool
+from mainspring.tools.web import NO_SEARCH, web_search_tool
 from mainspring.web.search import WebSearchQuery, WebSearchResult, WebSearchResults
 from tools.desk import Desk
 

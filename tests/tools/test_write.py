@@ -14,8 +14,7 @@ from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools.coding import normalize_newlines
-from mainspring.tools.files import WHOLE
+from mainspring.tools.files import WHOLE, normalize_newlines
 from mainspring.tools.read import READ
 from mainspring.tools.write import WRITE
 from tools.patching import applied

@@ -9,7 +9,7 @@ import pytest
 from mainspring.agent.granting import deny_approval
 from mainspring.cli.tui.calls import make_call_title, summarize_refusal
 from mainspring.core.messages import ToolCall
-from mainspring.tools.approval import DENIED
+from mainspring.tools.base import DENIED
 from tui.seeing import ROOT
 
 

@@ -14,8 +14,7 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import CallProgress, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
 from mainspring.testing.calling import FakeToolContext
-from mainspring.tools.approval import DENIED
-from mainspring.tools.base import INTERRUPTED, ToolAnswer
+from mainspring.tools.base import DENIED, INTERRUPTED, ToolAnswer
 from mainspring.tools.edit import EDIT
 from mainspring.tools.plan import plan_tools
 from mainspring.tools.read import READ

@@ -29,15 +29,14 @@ from mainspring.settings import trust
 from mainspring.settings.persist import SettingsWriter
 from mainspring.testing.world import World
 from mainspring.text import format_call_input
-from mainspring.tools.approval import Approval
-from mainspring.tools.base import Workspace
+from mainspring.tools.base import Approval, Workspace
 from tui.hands import Clock, Key, few, fits, harmless_keys, heights, keys, marked, press, read, widths, words
 
 RULE = {"rule": "Bash(touch a)", "covers": "exactly this command: touch a"}
 
 
 def about(tool: str = "Bash", *, suggestions: tuple[dict[str, str], ...] = (RULE,), **input: Any) -> dict[str, Any]:
-    """As `tools/consent.py` makes it."""
+    """As `tools/pipeline.py` makes it."""
     given = input or {"command": "touch a"}
     return {
         "tool_name": tool,

@@ -31,8 +31,7 @@ from mainspring.permissions.checker import PermissionChecker
 from mainspring.testing.calling import FakeToolContext
 from mainspring.testing.world import World
 from mainspring.text import format_call_input
-from mainspring.tools.approval import Approval, parse_approval
-from mainspring.tools.base import ToolAnswer, Workspace
+from mainspring.tools.base import Approval, ToolAnswer, Workspace, parse_approval
 from mainspring.tools.plan import plan_tools
 from mainspring.tools.question import ASK_USER_QUESTION, QuestionOption, UserQuestion, match_answer
 from tui.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, widths, words
@@ -463,7 +462,7 @@ def test_a_yes_to_all_edits_holds_for_the_session_and_is_offered_once() -> None:
 
 
 def permit(tool: str, **given: str) -> dict[str, Any]:
-    """As `tools/consent.py` asks, with no rule to offer."""
+    """As `tools/pipeline.py` asks, with no rule to offer."""
     told = {"shown": format_call_input(tool, given), "decision_reason": "r", "suggestions": []}
     return {"tool_name": tool, "input": given, **told}
 

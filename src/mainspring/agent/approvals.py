@@ -51,7 +51,7 @@ class HostQuestions:
         return answers.text
 
     async def _approval(self, about: dict[str, Any]) -> str:
-        from mainspring.tools.approval import approval_to_text
+        from mainspring.tools.base import approval_to_text
 
         request = ApprovalRequest(about["tool_name"], about["input"], about.get("tool_use_id", ""), about)
         async with self._turn():

@@ -24,8 +24,15 @@ from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
 from mainspring.sessions.records import FileRecord
 from mainspring.text import plural
-from mainspring.tools.checkpoints import FileState, read_file_state
-from mainspring.tools.putting_back import LineCounts, count_changed_lines, is_same, put_back, resolve_for_restore
+from mainspring.tools.checkpoints import (
+    FileState,
+    LineCounts,
+    count_changed_lines,
+    is_same,
+    put_back,
+    read_file_state,
+    resolve_for_restore,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.value import Bundle
 from mainspring.text import strip_control_characters
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 
 if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates

@@ -9,7 +9,7 @@ from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
     from mainspring.core.messages import ToolCall
-    from mainspring.tools.approval import Approval
+    from mainspring.tools.base import Approval
     from mainspring.tools.question import QuestionInput
 
 JsonObject = dict[str, Any]
@@ -75,7 +75,7 @@ class NoHost:
     reach: Reach = "never"
 
     async def approve(self, request: ApprovalRequest) -> Approval:  # noqa: ARG002
-        from mainspring.tools.approval import Approval
+        from mainspring.tools.base import Approval
 
         return Approval("deny", message="Nobody can be asked here.")
 

@@ -8,8 +8,8 @@ import os
 from mainspring.context.mentions import MentionMedia
 from mainspring.core.messages import Document, Image
 from mainspring.processes.safe_open import read_all
-from mainspring.tools import images, media
-from mainspring.tools.coding import HEAD
+from mainspring.tools import media
+from mainspring.tools.files import HEAD
 
 SMALLER = "Make a smaller copy in Bash, and read that."
 SOME_PAGES = "The Read tool shows some of its 'pages'."
@@ -18,8 +18,8 @@ SOME_PAGES = "The Read tool shows some of its 'pages'."
 def medium_in(fd: int, name: str) -> MentionMedia | None:
     """What an open file is, by its first bytes; None: neither of the two. What no model would take is not read."""
     head, size = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
-    if (found := images.image_in(head)) is not None:
-        return too_large(found, size) or make_image_media(read_all(fd, name, images.MOST_BYTES))
+    if (found := media.image_in(head)) is not None:
+        return too_large(found, size) or make_image_media(read_all(fd, name, media.MOST_IMAGE_BYTES))
     if media.is_pdf(head):
         why = media.too_large(size)
         return (
@@ -29,7 +29,7 @@ def medium_in(fd: int, name: str) -> MentionMedia | None:
 
 
 def make_image_media(data: bytes) -> MentionMedia | None:
-    found = images.image_in(data)  # how large it is may stand far behind its first bytes
+    found = media.image_in(data)  # how large it is may stand far behind its first bytes
     if found is None:
         return None
     size = f", {found.size[0]} x {found.size[1]}" if found.size else ""
@@ -45,8 +45,8 @@ def make_document_media(data: bytes) -> MentionMedia:
     return MentionMedia(what, Document("application/pdf", encode_base64(data)), data)
 
 
-def too_large(found: images.ImageInfo, size: int) -> MentionMedia | None:
-    why = images.too_large(found, size)
+def too_large(found: media.ImageInfo, size: int) -> MentionMedia | None:
+    why = media.image_too_large(found, size)
     return refuse_media(kind_of(found), why, SMALLER) if why else None
 
 
@@ -54,7 +54,7 @@ def refuse_media(what: str, why: str, way_out: str) -> MentionMedia:
     return MentionMedia(what, why_not=f"it {why}", way_out=way_out)
 
 
-def kind_of(found: images.ImageInfo) -> str:
+def kind_of(found: media.ImageInfo) -> str:
     return f"{found.media_type.partition('/')[2].upper()} image"
 
 

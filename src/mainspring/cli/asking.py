@@ -14,7 +14,7 @@ from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.plain_input import AT_ONCE, drop_typed_ahead, input_waits, take_typed_ahead
 from mainspring.core.errors import DeclinedError
 from mainspring.text import plural, strip_control_characters
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 from mainspring.tools.plan import NOT_APPROVED, asks_for_approval
 from mainspring.tools.question import render_question
 

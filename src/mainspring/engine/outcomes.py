@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.engine.deps import ToolOutcome
-from mainspring.tools.passage import InvocationResult
+from mainspring.tools.pipeline import InvocationResult
 
 
 def outcome_of(done: InvocationResult, call: ToolCall) -> ToolOutcome:

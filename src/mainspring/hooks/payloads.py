@@ -1,6 +1,6 @@
 """What a hook is told at the points that are not about a tool: the names of stream-json 10, in one place.
 
-What all points have in common is added by the runner; what a call is about is known to `tools/passage.py`.
+What all points have in common is added by the runner; what a call is about is known to `tools/pipeline.py`.
 
 What somebody who looks elsewhere is told: a person is waited for. Hooks at `Notification` pass it on, to a telephone
 or with a sound; nobody waits for them, and what they answer does not count.

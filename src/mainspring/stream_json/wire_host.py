@@ -14,7 +14,7 @@ from mainspring.agent.host import Answers, ApprovalRequest, JsonObject, Question
 from mainspring.core.errors import ToolError
 from mainspring.hooks.payloads import to_permission_updates
 from mainspring.text import as_object
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 
 if TYPE_CHECKING:
     from mainspring.tools.question import QuestionInput

@@ -4,7 +4,7 @@
    lets other threads run. It reads into a buffer that stays in the processor's cache, and not through mmap, which would
    be faster still: a file that somebody cuts short meanwhile would end the process by a signal.
 
-   Built by scripts/build_native.py, for the stable interface of Python 3.11 and later. Where it is missing, line_ends.py
+   Built by scripts/build_native.py, for the stable interface of Python 3.11 and later. Where it is missing, read_lines.py
    counts in Python. */
 
 #define Py_LIMITED_API 0x030b0000

@@ -2,6 +2,8 @@
 
 Only what it reports at its end comes back. Who makes the session knows which kinds there are and how one is sent out
 (`engine/agents.py`); this is what the model sees of it.
+
+`Skill`: the text of a skill, when the model asks for it (N-22). Whoever makes the session knows where skills are.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from mainspring.core.errors import ToolError
-from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 
 ABOUT = """\
 Have an agent do a part of the work in a conversation of its own; you get its report. For long searches and side work; \
@@ -59,4 +61,31 @@ def agent_tool(kinds: str, send: Callable[[], Send]) -> Tool:
         read_only=True,
         repeatable=False,
         summary=summarize_agent_input,
+    )
+
+
+LoadSkill = Callable[[str, str], str]  # name and arguments: its text, or a `ToolError`
+
+
+class SkillInput(Input, frozen=True):
+    skill: Annotated[str, "Its name, as listed."]
+    args: Annotated[str, "What it is to be applied to, if anything."] = ""
+
+
+def summarize_skill_input(given: SkillInput) -> str:
+    return f"Skill {given.skill}"
+
+
+def skill_tool(load: LoadSkill) -> Tool:
+    async def run(given: SkillInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
+        return make_answer(load(given.skill, given.args), {"commandName": given.skill, "success": True})
+
+    return Tool(
+        name="Skill",
+        about="Load a skill: instructions for a kind of task, written by the user. Do it before you begin with a task "
+        "that fits the description of one; then follow what it says.",
+        input=SkillInput,
+        run=run,
+        read_only=True,
+        summary=summarize_skill_input,
     )

@@ -2,12 +2,16 @@
 
 A command runs as long as anything of it runs, also what it left behind (`server &`). Whoever builds the tools holds the
 registry and closes it with the session: then all of them end.
+
+`Sleep`: waiting without a process, and without holding up anybody (N-07).
 """
 
 import asyncio
 import time
 from collections.abc import Callable
 from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
@@ -16,7 +20,7 @@ from mainspring.processes.children import Children, wait_for_descendants
 from mainspring.processes.environment import find_program
 from mainspring.processes.output import StoredOutputs
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
-from mainspring.tools.shell_codes import describe_exit_code
+from mainspring.tools.shell import describe_exit_code
 
 MOST_RUNNING = 50
 MOST_REMEMBERED = 200  # with those that have ended
@@ -221,3 +225,30 @@ def kill_tool(background: BackgroundCommands) -> Tool:
         run=run,
         summary=lambda given: f"End {given.shell_id}",
     )
+
+
+MOST = 600  # seconds, as long as a command may take
+
+
+class SleepInput(Input, frozen=True):
+    seconds: Annotated[float, Meta(gt=0, le=MOST), "How long."]
+
+
+async def run_sleep(given: SleepInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
+    """Cancelling the task ends it at once."""
+    await asyncio.sleep(given.seconds)
+    return make_answer(f"{given.seconds:g} seconds have passed.", {"seconds": given.seconds})
+
+
+def summarize_sleep_input(given: SleepInput) -> str:
+    return f"Sleep for {given.seconds:g} s"
+
+
+SLEEP = Tool(
+    name="Sleep",
+    about="Wait. Use it rather than the command 'sleep', for instance before you look again at a background command.",
+    input=SleepInput,
+    run=run_sleep,
+    read_only=True,
+    summary=summarize_sleep_input,
+)

@@ -2,6 +2,8 @@
 
 A tool's file holds its input (a struct, whose fields carry the words for the model), the function, and a `Tool` that
 declares the rest. Tools raise `ToolError` for what the model should hear; everything else is the tool's own failure.
+
+What somebody who was asked about a call answers: a word, or JSON in the shape of stream-json 5.1.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +26,18 @@ if TYPE_CHECKING:
     from mainspring.permissions.checker import PolicyView
     from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.paths import Resolved
+
+    class ToolMemory(Protocol):
+        """What a tool keeps for a session. It lives in the conversation, so that another process still has it."""
+
+        def recall(self, seen: Iterable[Message]) -> None:
+            """A session is taken up again, and this is what the model sees of it."""
+            ...
+
+        def unsaid(self, seen: Iterable[Message]) -> str:
+            """What is kept, if this no longer tells it; else nothing."""
+            ...
+
 
 # What a call came to that did not come to its end.
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
@@ -229,20 +243,6 @@ class ToolContext(Protocol):
         ...
 
 
-if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
-
-    class ToolMemory(Protocol):
-        """What a tool keeps for a session. It lives in the conversation, so that another process still has it."""
-
-        def recall(self, seen: Iterable[Message]) -> None:
-            """A session is taken up again, and this is what the model sees of it."""
-            ...
-
-        def unsaid(self, seen: Iterable[Message]) -> str:
-            """What is kept, if this no longer tells it; else nothing."""
-            ...
-
-
 Run = Callable[[Any, ToolContext], Awaitable[ToolAnswer]]
 Trait = bool | Callable[[Any], bool]  # known of the tool, or only of a call: a function of its input
 
@@ -402,3 +402,28 @@ def _told(error: msgspec.ValidationError, kind: type[Struct]) -> str:
     elif said.startswith("Invalid enum value") and "enum" in place:
         takes = f" It takes {', '.join(map(repr, place['enum']))}."
     return f"{said}.{takes}"
+
+
+DENIED = "The user does not want this to be done. Ask what to do instead, or go on without it."
+
+
+class Approval(Struct, frozen=True):
+    behavior: Literal["allow", "deny"]
+    updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
+    message: str = ""  # to the model, with a no
+    interrupt: bool = False  # the run ends, too
+    updates: Any = msgspec.field(default=None, name="updatedPermissions")  # with a yes: rules, directories, the mode
+
+
+def parse_approval(answer: str) -> Approval:
+    """What is neither is a no: nobody has said yes."""
+    if answer in ("allow", "deny"):
+        return Approval("allow" if answer == "allow" else "deny")
+    try:
+        return msgspec.json.decode(answer, type=Approval)
+    except msgspec.MsgspecError:
+        return Approval("deny", message=f"The answer to the question could not be read: {answer[:200]}")
+
+
+def approval_to_text(approval: Approval) -> str:
+    return msgspec.json.encode(approval).decode()

@@ -27,10 +27,17 @@ from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.secrets.held import SecretMask
 from mainspring.tools.background import BackgroundCommands
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Trait, Workspace, without_nul
-from mainspring.tools.shell import WallsOf, no_walls
-from mainspring.tools.shell_codes import describe_exit_code, explain_harmless_code
-from mainspring.tools.shell_live import LiveOutput
-from mainspring.tools.shell_script import answer_pair, bash_arguments, change_directory, read_final_directory
+from mainspring.tools.shell import (
+    LiveOutput,
+    WallsOf,
+    answer_pair,
+    bash_arguments,
+    change_directory,
+    describe_exit_code,
+    explain_harmless_code,
+    no_walls,
+    read_final_directory,
+)
 
 TIMEOUT, MOST_TIMEOUT = 120_000, 600_000  # milliseconds
 ABOUT = """\

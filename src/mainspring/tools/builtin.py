@@ -32,7 +32,7 @@ PLACES = {
     "NotebookEdit": ("notebook", "NOTEBOOK_EDIT"),
     "Glob": ("glob", "GLOB"),
     "Grep": ("grep", "GREP"),
-    "Sleep": ("sleep", "SLEEP"),
+    "Sleep": ("background", "SLEEP"),
     "AskUserQuestion": ("question", "ASK_USER_QUESTION"),
 }
 FOR_PEOPLE = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})  # of no use where nobody can be asked
@@ -136,7 +136,7 @@ class BuiltinTools:
 
             return (recall_tool(self._links.past),)
         if name == "Skill":
-            from mainspring.tools.skill import skill_tool
+            from mainspring.tools.agent import skill_tool
 
             return (skill_tool(self._links.load_skill),)
         if name.startswith("Web"):
@@ -167,7 +167,7 @@ class BuiltinTools:
 
     def _of_the_web(self, name: str) -> Tool:
         if name == "WebSearch":
-            from mainspring.tools.web_search import web_search_tool
+            from mainspring.tools.web import web_search_tool
 
             return web_search_tool(self._search())
         from mainspring.secrets.held import list_secrets

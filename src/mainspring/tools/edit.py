@@ -1,31 +1,272 @@
-"""Edit: a text in a file becomes another. Exactly there, exactly that, and only in a file that was read."""
+"""Edit: a text in a file becomes another. Exactly there, exactly that, and only in a file that was read.
 
-from typing import Annotated, Any
+Replacing a text within another, so that every character that is not asked for stays as it is.
+
+The model sees plain line feeds, whatever the file has. So a text is looked for in the plain form and replaced in the
+real one, and line by line what it is replaced by takes over the ends of the lines that were there. A carriage return
+and line feed that the model writes is meant: then nothing is translated.
+
+Why a text was not found in a file, told so that the next try succeeds.
+
+Each fold makes two texts equal that differ in one way only. The first one under which the text is found names the
+difference. If none does, the lines that have most in common with it are shown.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import Resolved
-from mainspring.tools import near_miss, patch
-from mainspring.tools.aside import run_in_thread_to_end
+from mainspring.tools import patch
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
-from mainspring.tools.coding import (
-    decode_text,
-    encode_text,
-    mark_half_characters,
-    normalize_newlines,
-    refuse_half_characters,
-)
 from mainspring.tools.files import (
     WHOLE,
+    decode_text,
     describe_missing_file,
+    encode_text,
     file_changed_error,
     get_read_digest,
+    mark_half_characters,
+    normalize_newlines,
+    number_lines,
     read_whole_file,
+    refuse_half_characters,
+    run_in_thread_to_end,
+    snippet_around,
     translate_write_errors,
 )
-from mainspring.tools.replacing import Replacement, TextSpan, found_in, replace_text
-from mainspring.tools.snippet import snippet_around
+
+
+class TextSpan(NamedTuple):
+    start: int
+    end: int
+
+
+class Replacement(NamedTuple):
+    text: str
+    old: list[TextSpan]  # in the plain form of the old text
+    new: list[TextSpan]  # in the plain form of the new one
+
+
+def find_places(text: str, wanted: str, most: int | None = None) -> list[TextSpan]:
+    """Where it is, from left to right, without overlaps. Not more than `most`, if that is given."""
+    found: list[TextSpan] = []
+    at = text.find(wanted)
+    while at >= 0 and len(found) != most:
+        found.append(TextSpan(at, at + len(wanted)))
+        at = text.find(wanted, at + len(wanted))
+    return found
+
+
+def found_in(text: str, wanted: str, most: int) -> list[TextSpan]:
+    """In the real text."""
+    if "\r\n" in wanted or "\r\n" not in text:
+        return find_places(text, wanted, most)
+    ends = _crlf(text)
+    return [
+        TextSpan(_real(span.start, ends), _real(span.end, ends))
+        for span in find_places(normalize_newlines(text), wanted, most)
+    ]
+
+
+def _crlf(text: str) -> list[int]:
+    """Where, in the plain form, a line feed stands for two characters."""
+    found: list[int] = []
+    at = text.find("\r\n")
+    while at >= 0:
+        found.append(at - len(found))
+        at = text.find("\r\n", at + 2)
+    return found
+
+
+def _real(at: int, ends: list[int]) -> int:
+    from bisect import bisect_left
+
+    return at + bisect_left(ends, at)
+
+
+def replace_text(text: str, wanted: str, spans: list[TextSpan], new: str) -> Replacement:
+    literal = "\r\n" in wanted or "\r\n" in new or "\n" not in new
+    pieces: list[str] = []
+    old_spans: list[TextSpan] = []
+    new_spans: list[TextSpan] = []
+    at = old_plain = new_plain = 0
+    for span in spans:
+        between, was = text[at : span.start], text[span.start : span.end]
+        becomes = new if literal else _with_ends(was, new, _end_near(text, span))
+        pieces += [between, becomes]
+        same = len(normalize_newlines(between))
+        old_spans.append(TextSpan(old_plain + same, old_plain + same + len(normalize_newlines(was))))
+        new_spans.append(TextSpan(new_plain + same, new_plain + same + len(normalize_newlines(becomes))))
+        old_plain, new_plain, at = old_spans[-1].end, new_spans[-1].end, span.end
+    return Replacement("".join([*pieces, text[at:]]), old_spans, new_spans)
+
+
+def _end_near(text: str, span: TextSpan) -> str:
+    """How the line ends in which the span ends; in the last line: how the one before it does."""
+    at = text.find("\n", span.end)
+    if at < 0:
+        at = text.rfind("\n", 0, span.end)
+    return "\r\n" if at > 0 and text[at - 1] == "\r" else "\n"
+
+
+def _with_ends(was: str, new: str, near: str) -> str:
+    """The new text with the line ends of the old one: those of lines that stay first, then one by one."""
+    if "\r\n" not in was and ("\n" in was or near == "\n"):
+        return new
+    lines, old_lines = new.split("\n"), normalize_newlines(was).split("\n")
+    ends = ["\r\n" if line.endswith("\r") else "\n" for line in was.split("\n")[:-1]]
+    head = _same(old_lines[:-1], lines[:-1])
+    tail = min(_same(old_lines[::-1], lines[::-1]), len(ends) - head, len(lines) - 1 - head)
+    changed = ends[head : len(ends) - tail]
+    wanted = len(lines) - 1 - head - tail
+    fill = (changed or ends[:head] or [near])[-1]
+    middle = [*changed, *[fill] * wanted][:wanted]
+    after = [*ends[:head], *middle, *ends[len(ends) - tail :], ""]
+    return "".join([line + end for line, end in zip(lines, after, strict=True)])
+
+
+def _same(left: list[str], right: list[str]) -> int:
+    """How many are the same from the beginning."""
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+LARGEST = 2_000_000  # characters of a file; looking for what is near in a larger one takes seconds
+MOST_LINES = 2_000  # of the text that was looked for
+MOST_COMPARED = 5_000  # lines, one by one
+ALIKE = 0.6
+
+_NUMBER = r"[ \t]*\d+(?:\t|→|: )"
+_SAME = str.maketrans(
+    {
+        "\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"',
+        "\u2013": "-", "\u2014": "-", "\u2212": "-", "\u2026": "...", "\u00a0": " ", "\u202f": " ", "\u200b": "",
+    }
+)  # fmt: skip
+
+
+class TextFold(NamedTuple):
+    what: str  # that differs
+    line: Callable[[str], str]
+
+
+def _unspaced(line: str) -> str:
+    return "".join(line.split())
+
+
+def _straight(line: str) -> str:
+    return line.translate(_SAME).strip()
+
+
+def _lower(line: str) -> str:
+    return line.strip().casefold()
+
+
+def _unescaped(line: str) -> str:
+    return line.replace("\\", "").strip()
+
+
+def _composed(line: str) -> str:
+    from unicodedata import normalize
+
+    return normalize("NFC", line)
+
+
+FOLDS = (
+    TextFold("blanks at the ends of lines", str.rstrip),
+    TextFold("indentation: tabs or blanks at the beginning of lines", str.strip),
+    TextFold("blanks and tabs within lines", _unspaced),
+    TextFold("curly quotes, dashes or other blanks that look alike", _straight),
+    TextFold("accents: composed and decomposed characters look alike", _composed),
+    TextFold("upper and lower case", _lower),
+    TextFold("backslashes: one of the two is escaped", _unescaped),
+)
+
+
+def explain_no_match(text: str, wanted: str, name: str) -> str:
+    """Both with plain line ends."""
+    said = f"'old_string' was not found in '{name}'. Nothing was done. "
+    if "\ufffd" in wanted:
+        return said + "It holds \ufffd, which stands for bytes that are no text: leave those out of it."
+    if len(text) > LARGEST or wanted.count("\n") >= MOST_LINES:
+        return said + "Read the lines in question again, and copy them as they are."
+    stripped = strip_line_numbers(wanted)
+    if stripped != wanted and stripped in text:
+        return said + "It holds line numbers as Read shows them: leave out each number and the tab behind it."
+    lines = text.split("\n")
+    for fold in FOLDS:
+        found = _folded(lines, wanted, fold)
+        if found is not None:
+            return (
+                f"{said}These lines differ from it only in {fold.what}. Copy them as they are:\n{_shown(lines, found)}"
+            )
+    near = _nearest(lines, wanted)
+    if near is None:
+        return said + "No line is like it: read the file again, or look for it with Grep."
+    return f"{said}The nearest lines are:\n{snippet_around(lines, *near)}"
+
+
+def strip_line_numbers(text: str) -> str:
+    """Without line numbers, if each line has one."""
+    lines = text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    if not filled or not all(re.match(_NUMBER, line) for line in filled):
+        return text
+    return "\n".join([re.sub(f"^{_NUMBER}", "", line) for line in lines])
+
+
+def _folded(lines: list[str], wanted: str, fold: TextFold) -> tuple[int, int] | None:
+    """The lines, as a range, where the text is once both are folded."""
+    look_for = "\n".join([fold.line(line) for line in wanted.split("\n")]).strip("\n")
+    if not look_for.strip():
+        return None
+    folded = "\n".join([fold.line(line) for line in lines])
+    at = folded.find(look_for)
+    if at < 0:
+        return None
+    start = folded.count("\n", 0, at)
+    return start, start + look_for.count("\n") + 1
+
+
+def _shown(lines: list[str], found: tuple[int, int]) -> str:
+    start, end = found
+    return snippet_around(lines, start, end) if end - start > 40 else number_lines(lines[start:end], start + 1)
+
+
+def _nearest(lines: list[str], wanted: str) -> tuple[int, int] | None:
+    """Where most lines are the same, blanks aside; if none is, where one is alike."""
+    parts = [part for line in wanted.split("\n") if len(part := line.strip()) > 2]
+    places: dict[str, int] = {part: at for at, part in reversed(list(enumerate(parts)))}
+    votes: dict[int, int] = {}  # for a beginning of the whole text, by each line that is the same
+    for number, line in enumerate(lines):
+        at = places.get(line.strip())
+        if at is not None:
+            votes[number - at] = votes.get(number - at, 0) + 1
+    if votes:
+        start = max(votes, key=lambda place: votes[place])
+        return max(0, start), min(len(lines), max(0, start) + wanted.count("\n") + 1)
+    return _alike(lines, max(parts, key=len)) if parts else None
+
+
+def _alike(lines: list[str], part: str) -> tuple[int, int] | None:
+    from difflib import SequenceMatcher  # only after a failure
+
+    matcher = SequenceMatcher(None, b=part[:200], autojunk=False)
+    best, place = ALIKE, None
+    for number, line in enumerate(lines[:MOST_COMPARED]):
+        matcher.set_seq1(line.strip()[:200])
+        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best and (ratio := matcher.ratio()) > best:
+            best, place = ratio, number
+    return None if place is None else (place, place + 1)
+
 
 MOST_ORIGINAL = 100_000  # characters of a file that programs are handed whole
 MOST_DIFF = 400  # lines of a diff on a screen
@@ -92,7 +333,7 @@ def _spans(given: EditInput, text: str, path: Resolved) -> list[TextSpan]:
     spans = found_in(text, given.old_string, MOST_PLACES + 1)
     if not spans:
         raise ToolError(
-            near_miss.explain_no_match(
+            explain_no_match(
                 mark_half_characters(normalize_newlines(text)), normalize_newlines(given.old_string), path.asked
             )
         )

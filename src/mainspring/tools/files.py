@@ -1,8 +1,28 @@
-"""What the file tools share: from a name to bytes, and an error's words for the model."""
+"""What the file tools share: from a name to bytes, and an error's words for the model.
 
+Bytes of a file and the text in them, so that what is not changed comes back byte for byte.
+
+UTF-8 with or without a byte order mark, UTF-16 with one. In UTF-8, bytes that are none are kept as half characters
+(`surrogateescape`), which no text of a model may hold.
+
+A few numbered lines of a text, for the model to see what a change came to.
+
+Files by the time of their last change.
+
+Work that would keep the event loop waiting goes into a thread.
+
+A thread cannot be cancelled, so the work looks at its `HaltSignal` from time to time; what only a signal can end, such
+as a child process, is ended by what was given to `HaltSignal.also`.
+"""
+
+import asyncio
+import codecs
+import contextlib
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from time import monotonic
+from typing import NamedTuple, TypeVar
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.paths import PathRefused, Resolved
@@ -108,3 +128,189 @@ def _alike(name: str, names: list[str]) -> list[str]:
 def _stem(name: str) -> str:
     """Without case and ending: `App.tsx` and `app.ts` are near."""
     return (name.rpartition(".")[0] or name).lower()
+
+
+HEAD = 8_000  # bytes that are looked at for a NUL, as git does
+
+_UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+class FileEncoding(NamedTuple):
+    name: str = "utf-8"
+    mark: bytes = b""
+
+    @property
+    def wide(self) -> bool:
+        return self.name != "utf-8"
+
+    @property
+    def errors(self) -> str:
+        return "surrogatepass" if self.wide else "surrogateescape"
+
+
+UTF_8 = FileEncoding()
+
+
+def coding_of(head: bytes, name: str) -> FileEncoding:
+    """By the first bytes. What is no text is refused by the name of its file."""
+    if head.startswith(_UTF_32):
+        raise ToolError(f"'{name}' is UTF-32, which is not read here: convert it with iconv, in Bash.")
+    for mark, coding in _MARKS:
+        if head.startswith(mark):
+            return FileEncoding(coding, mark)
+    if b"\0" in head[:HEAD]:
+        raise ToolError(f"'{name}' is a binary file, not text: look at it with a program made for it, in Bash.")
+    return UTF_8
+
+
+def decode_text(data: bytes, name: str) -> tuple[str, FileEncoding]:
+    """The text, without its mark, from which `encode_text` makes the same bytes again."""
+    coding = coding_of(data[:HEAD], name)
+    try:
+        text = data[len(coding.mark) :].decode(coding.name, coding.errors)
+    except UnicodeDecodeError:
+        raise ToolError(f"'{name}' begins as UTF-16 and is none: it cannot be edited as text.") from None
+    return text, coding
+
+
+def encode_text(text: str, coding: FileEncoding) -> bytes:
+    return coding.mark + text.encode(coding.name, coding.errors)
+
+
+def refuse_half_characters(**texts: str) -> None:
+    """What a model sent may be written only if it is Unicode: a half character would become any byte."""
+    for name, text in texts.items():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ToolError(f"'{name}' holds half a character (a lone surrogate). Nothing was done.") from None
+
+
+# --- line ends --------------------------------------------------------------------------------------
+
+
+def normalize_newlines(text: str) -> str:
+    """As the model sees it: every line ends in a single line feed."""
+    return text.replace("\r\n", "\n")
+
+
+def all_crlf(text: str) -> bool:
+    """Whether each line ends as on Windows, and there is one."""
+    count = text.count("\r\n")
+    return count > 0 and count == text.count("\n")
+
+
+def mark_half_characters(text: str) -> str:
+    """With a sign in place of each half character; all else keeps its place."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        import re
+
+        return re.sub("[\ud800-\udfff]", "\ufffd", text)
+    return text
+
+
+AROUND = 4  # lines before and after
+MOST_LINES = 40
+LONGEST = 500  # characters of a line; it is a reminder, not a reading
+
+
+def number_lines(lines: list[str], first: int) -> str:
+    """As Read shows them. `first` is the number of the first one."""
+    return "".join([f"{number}\t{_short(line.rstrip(chr(10)))}\n" for number, line in enumerate(lines, first)])
+
+
+def snippet_around(lines: list[str], start: int, end: int) -> str:
+    """The lines from `start` to `end`, counted from 0, and those around them."""
+    first, last = max(0, start - AROUND), min(len(lines), end + AROUND)
+    if last - first <= MOST_LINES:
+        return number_lines(lines[first:last], first + 1)
+    half = MOST_LINES // 2
+    left_out = last - first - 2 * half
+    head, tail = lines[first : first + half], lines[last - half : last]
+    return f"{number_lines(head, first + 1)}[{left_out:,} lines]\n{number_lines(tail, last - half + 1)}"
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} [... {len(line) - LONGEST:,} more characters]"
+
+
+def newest_first(names: list[str], folder: int) -> list[str]:
+    """Names below a folder, of which a descriptor is held. What is gone by now comes last."""
+    times: list[tuple[int, str]] = []
+    stat = os.stat
+    for name in names:
+        try:
+            times.append((-stat(name, dir_fd=folder, follow_symlinks=False).st_mtime_ns, name))
+        except OSError:
+            times.append((0, name))
+    times.sort()
+    return [name for _, name in times]
+
+
+SMALL = 1 << 20  # bytes; less is read at once: the way to a thread and back takes as long as this does
+
+T = TypeVar("T")
+
+
+class HaltSignal:
+    """Shared by the loop, which sets it, and the work, which obeys."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = seconds
+        self.deadline = None if seconds is None else monotonic() + seconds
+        self.set = False
+        self._also: list[Callable[[], object]] = []
+
+    def also(self, end: Callable[[], object]) -> None:
+        """Called when the work is to end, at once if that is so already."""
+        self._also.append(end)
+        if self.set:
+            end()
+
+    def now(self) -> None:
+        self.set = True
+        for end in self._also:
+            with contextlib.suppress(OSError):
+                end()
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, not below 0; None: as many as it takes."""
+        return None if self.deadline is None else max(0.0, self.deadline - monotonic())
+
+    def check(self) -> None:
+        if self.set:
+            raise ToolError("It was cancelled.")
+        if self.left == 0:
+            raise ToolError(f"It took longer than {self.seconds:g} seconds, and was ended: ask for less at once.")
+
+
+async def run_in_thread(work: Callable[[HaltSignal], T], *, seconds: float | None = None) -> T:
+    """For work that changes nothing: a cancellation does not wait for it."""
+    halt = HaltSignal(seconds)
+    try:
+        return await asyncio.to_thread(work, halt)
+    except asyncio.CancelledError:  # by whoever runs the call
+        halt.now()
+        raise
+
+
+async def run_in_thread_to_end(work: Callable[[], T]) -> T:
+    """For work that changes files: it is done or undone when this returns, also after a cancellation."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:  # by whoever runs the call; a write takes milliseconds, and its end must be known
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # nobody else will ask
+        raise

@@ -10,16 +10,12 @@ from typing import Annotated, NamedTuple
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved, resolve_path
-from mainspring.tools.aside import HaltSignal, run_in_thread
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
-from mainspring.tools.coding import mark_half_characters
+from mainspring.tools.files import HaltSignal, mark_half_characters, newest_first, run_in_thread
 from mainspring.tools.glob_pattern import make_chooser, split_pattern
-from mainspring.tools.newest import newest_first
-from mainspring.tools.search import SECONDS, is_in_doubt, open_search_root, run_search
-from mainspring.tools.search_child import SearchOutput
-from mainspring.tools.search_confirm import is_there
-from mainspring.tools.search_output import parse_names
-from mainspring.tools.search_request import FileSearchRequest
+from mainspring.tools.search import SECONDS, is_in_doubt, is_there, open_search_root, run_search
+from mainspring.tools.search_child import SearchOutput, parse_names
+from mainspring.tools.search_walk import FileSearchRequest
 
 MOST_FILES = 100
 MOST_COUNTED = 2_000  # further files that the rules are asked about, to say how many there are

@@ -1,21 +1,202 @@
-"""Grep: lines that fit an expression, in all files that may be read."""
+"""Grep: lines that fit an expression, in all files that may be read.
+
+What a search came to, for the model. No line of a file that may not be read gets here.
+"""
 
 import os
 from codecs import BOM_UTF8
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, field
 
 from mainspring.core.errors import ToolError
+from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved
-from mainspring.tools import grep_shown
-from mainspring.tools.aside import HaltSignal, run_in_thread
-from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace
+from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
+from mainspring.tools.files import HaltSignal, mark_half_characters, newest_first, run_in_thread
 from mainspring.tools.glob import shown_prefix
-from mainspring.tools.grep_shown import HEAD_LIMIT, GrepPage, ResultNames
-from mainspring.tools.line_ends import DescriptorBytes
+from mainspring.tools.read_lines import DescriptorBytes
 from mainspring.tools.search import SECONDS, open_search_root, search_confirmed
-from mainspring.tools.search_request import LARGEST, FileSearchRequest, Mode
+from mainspring.tools.search_child import FileMatches, SearchLine, SearchOutput, parse_counts, parse_groups, parse_names
+from mainspring.tools.search_walk import LARGEST, FileSearchRequest, Mode
+
+HEAD_LIMIT = 250  # lines or files
+MOST_TEXT = MOST_SHOWN - 2_000  # characters; the rest is for notes
+
+
+class ResultNames(NamedTuple):
+    """From a name as the search tells it to one that the rules know, and to one that is shown."""
+
+    folder: str
+    prefix: str
+    may_read: Callable[[str], bool]
+    only: str = ""  # the one file that was searched, which was handed over without a name
+
+    def allowed(self, name: str) -> bool:
+        return self.may_read(f"{self.folder}/{self.only or name}")
+
+    def shown(self, name: str) -> str:
+        return mark_half_characters(self.prefix + (self.only or name))
+
+
+class GrepPage(NamedTuple):
+    names: ResultNames
+    offset: int
+    limit: int  # 0: all
+    numbered: bool
+    folder: int  # a descriptor
+
+    @property
+    def end(self) -> int | None:
+        return self.offset + self.limit if self.limit else None
+
+
+def _files(output: SearchOutput, page: GrepPage) -> ToolAnswer:
+    data = output.data if not page.names.only else (b"-\0" if output.data else b"")
+    found = [name for name in parse_names(data) if page.names.allowed(name)]
+    if not page.names.only:
+        found = newest_first(found, page.folder)
+    shown, cut = _fitting([page.names.shown(name) for name in found[page.offset : page.end]])
+    notes = _notes(output, page, GrepShare(len(shown), len(found), "files", cut))
+    facts: dict[str, Any] = {"mode": "files_with_matches", "filenames": shown, "numFiles": len(shown)}
+    lines = [f"Found {len(found):,} files", *shown] if found else ["No files found."]
+    return _answered(lines, notes, facts, page, f"Found {len(found):,} files")
+
+
+def _count(output: SearchOutput, page: GrepPage) -> ToolAnswer:
+    found = sorted((name, count) for name, count in _counts(output, page) if page.names.allowed(name))
+    total = sum(count for _, count in found)
+    rows = [f"{page.names.shown(name)}:{count}" for name, count in found[page.offset : page.end]]
+    shown, cut = _fitting(rows)
+    notes = _notes(output, page, GrepShare(len(shown), len(found), "files", cut))
+    facts: dict[str, Any] = {
+        "mode": "count",
+        "content": "\n".join(shown),
+        "numFiles": len(found),
+        "numMatches": total,
+        "filenames": [],
+    }
+    lines = [*shown, f"{total:,} lines in {len(found):,} files"] if found else ["No matches found."]
+    return _answered(lines, notes, facts, page, f"Found {total:,} lines in {len(found):,} files")
+
+
+def _counts(output: SearchOutput, page: GrepPage) -> list[tuple[str, int]]:
+    return (
+        parse_counts(output.data) if not page.names.only else [("", number) for _, number in parse_counts(output.data)]
+    )
+
+
+def _content(output: SearchOutput, page: GrepPage) -> ToolAnswer:
+    allowed = sorted([group for group in parse_groups(output.data) if page.names.allowed(group.name)])
+    sizes = [group.size for group in allowed]
+    total = sum(sizes)
+    lines, shown, cut = _lines(allowed, sizes, page)
+    notes = _notes(output, page, GrepShare(shown, total, "lines", cut))
+    facts: dict[str, Any] = {
+        "mode": "content",
+        "content": "\n".join(lines),
+        "numLines": shown,
+        "numFiles": len(allowed),
+        "filenames": [],
+    }
+    return _answered(lines or ["No matches found."], notes, facts, page, f"Found {total:,} lines")
+
+
+def _lines(found: list[FileMatches], sizes: list[int], page: GrepPage) -> tuple[list[str], int, bool]:
+    """Names and rows as they are shown, how many rows, and whether there was no room for all of them."""
+    lines: list[str] = []
+    shown = 0
+    room = MOST_TEXT
+    at = 0  # rows of the groups before
+    for group, size in zip(found, sizes, strict=True):
+        begins, at = at, at + size
+        if at <= page.offset or (page.end is not None and begins >= page.end):
+            continue
+        rows = _chosen(group, page, begins)
+        head = [*[""][: len(lines)], page.names.shown(group.name)]
+        for row in rows:
+            new = [*head, _row(row, page.numbered)]
+            room -= sum(len(line) + 1 for line in new)
+            if room < 0 and lines:
+                return _without_gap(lines), shown, True
+            lines += new
+            head = []
+            shown += bool(row.number)
+    return _without_gap(lines), shown, False
+
+
+def _chosen(group: FileMatches, page: GrepPage, at: int) -> list[SearchLine]:
+    """The rows of this page; so many were before it."""
+    rows: list[SearchLine] = []
+    for row in group.rows:
+        at += bool(row.number)
+        if at > page.offset and (page.end is None or at <= page.end) and (row.number or rows):
+            rows.append(row)
+    return rows
+
+
+def _without_gap(lines: list[str]) -> list[str]:
+    return lines[:-1] if lines and lines[-1] == "--" else lines
+
+
+def _row(row: SearchLine, numbered: bool) -> str:
+    if not row.number:
+        return "--"
+    return f"{row.number}{':' if row.found else '-'}{row.text}" if numbered else row.text
+
+
+BY_MODE: dict[Mode, Callable[[SearchOutput, GrepPage], ToolAnswer]] = {
+    "files": _files,
+    "count": _count,
+    "content": _content,
+}
+
+
+# --- what they share --------------------------------------------------------------------------------
+
+
+def _fitting(rows: list[str]) -> tuple[list[str], bool]:
+    room = MOST_TEXT
+    for at, row in enumerate(rows):
+        room -= len(row) + 1
+        if room < 0:
+            return rows[:at], True
+    return rows, False
+
+
+class GrepShare(NamedTuple):
+    shown: int
+    total: int
+    what: str
+    cut: bool  # there was no room for more
+
+
+def _notes(output: SearchOutput, page: GrepPage, share: GrepShare) -> list[str]:
+    notes: list[str] = []
+    end = page.offset + share.shown
+    if not share.shown and share.total:
+        notes.append(f"There are only {share.total:,} {share.what}: choose a smaller 'offset'.")
+    elif share.cut or end < share.total:
+        shown = f"{share.what.capitalize()} {page.offset + 1}-{end} of {share.total:,}"
+        notes.append(f"{shown}. Go on with offset={end}, or narrow it.")
+    if output.cut:
+        notes.append("There is more than was looked at: narrow the search.")
+    if output.some_unread:
+        notes.append("Some files or folders could not be read.")
+    if output.late:
+        notes.append(f"The search was ended after {SECONDS} seconds and is not complete: narrow it.")
+    return notes
+
+
+def _answered(lines: list[str], notes: list[str], facts: dict[str, Any], page: GrepPage, summary: str) -> ToolAnswer:
+    if page.limit and notes:
+        facts["appliedLimit"] = page.limit
+    if page.offset:
+        facts["appliedOffset"] = page.offset
+    text = "\n".join([*lines, *[f"[{note}]" for note in notes]]) + "\n"
+    return make_answer(text, facts, Rendering(summary, "\n".join(lines)))
+
 
 Output = Literal["content", "files_with_matches", "count"]
 Lines = Annotated[int, Meta(ge=0, le=1_000)]
@@ -64,7 +245,7 @@ def _grep(given: GrepInput, calling: ToolContext, halt: HaltSignal) -> ToolAnswe
     with open_search_root(path, calling) as where:
         output = search_confirmed(request, where, calling, halt)
         page = GrepPage(_names(path, calling), given.offset, given.head_limit, given.numbers, where.folder)
-        shown = grep_shown.BY_MODE[request.mode](output, page)
+        shown = BY_MODE[request.mode](output, page)
         if where.file is not None and request.mode == "content":
             _look_ahead(where.file, place)
         return shown
@@ -72,7 +253,7 @@ def _grep(given: GrepInput, calling: ToolContext, halt: HaltSignal) -> ToolAnswe
 
 def _look_ahead(fd: int, place: Workspace) -> None:
     """Who was shown lines of a big file reads around them next."""
-    from mainspring.tools.counting import count_ahead  # most searches are in folders
+    from mainspring.tools.read_lines import count_ahead  # most searches are in folders
 
     marked = os.pread(fd, len(BOM_UTF8), 0) == BOM_UTF8
     count_ahead(DescriptorBytes(fd, len(BOM_UTF8) if marked else 0), place)

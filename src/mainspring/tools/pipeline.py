@@ -2,27 +2,272 @@
 talks and for one that starts later.
 
 A step looks at the passage, adds to it, and lets it go on; or it returns an answer, and the call ends there.
+
+One call on its way (F-13): what is known of it so far, and what its steps and its tool may ask.
+
+The steps are in `pipeline.py`; who walks them, and with which tools, in `toolset.py`.
+
+The step of a call that decides whether it may run (F-13): rules first, then who can be asked.
+
+Which rule counts is decided in `permissions/`; here its verdict is acted on.
+
+The input of a call, whoever it comes from: paths made whole, nothing nested too deeply, no key of ours in it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import cached_property
 from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from mainspring.core.errors import DeclinedError, ToolError
-from mainspring.core.messages import Text
+from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
-from mainspring.hooks.events import HookPoint
+from mainspring.core.updates import Update
+from mainspring.core.value import Value
+from mainspring.hooks.events import NOTHING, HookPoint, HookResult
+from mainspring.hooks.payloads import make_subagent_start_payload, permission_wanted, to_permission_updates
+from mainspring.permissions.policy import PermissionDecision, PermissionRequest
+from mainspring.processes.paths import Resolved, look_again
 from mainspring.secrets.held import is_in
-from mainspring.tools.base import CRASHED, INTERRUPTED, ToolAnswer, is_answer
-from mainspring.tools.consent import decide_permission
-from mainspring.tools.fitting import fit_answer, without_nonce
-from mainspring.tools.inputs import KEY_IN_INPUT, MOST_DEEP, accept_input, deeper_than
-from mainspring.tools.passage import InvocationResult, ToolInvocation, make_error_answer
-from mainspring.tools.pipeline_results import output_of, replacement_content, tool_response
+from mainspring.tools.base import CRASHED, DENIED, INTERRUPTED, CallContext, Tool, ToolAnswer, is_answer, parse_approval
+from mainspring.tools.results import fit_answer, output_of, replacement_content, tool_response, without_nonce
+
+if TYPE_CHECKING:
+    from mainspring.tools.toolset import Toolset
+
+
+class InvocationResult(Value):
+    """A call that has come to its end."""
+
+    answer: ToolAnswer
+    denied: bool = False
+    stop: str | None = None  # the run ends, and why
+    context: tuple[str, ...] = ()  # of hooks, for the model
+    steps: tuple[tuple[str, int], ...] = ()  # how long each took, in microseconds
+
+
+class ToolInvocation:
+    """One call on its way. Tools see it as their `ToolContext`."""
+
+    def __init__(self, call: ToolCall, asking: CallContext, hands: Toolset) -> None:
+        self.call = call
+        self.asking = asking
+        self.hands = hands
+        self.place = hands.place
+        self.cwd = hands.place.cwd  # as the call found it: another one may move the session meanwhile
+        self.paths = hands.gate.resolutions()
+        self._tool: Tool | None = None
+        self.input = call.input  # as it is now: paths whole, changed by hooks
+        self.sent = call.input  # as the model meant it, paths whole
+        self.given: Any = None  # the same, typed
+        self.ignored = ""  # about fields of the input that the tool does not have
+        self.opinion = NOTHING  # of the hooks
+        self.answer: ToolAnswer | None = None
+        self.began = False  # the tool itself,
+        self.took = 0  # and how long it ran, in milliseconds
+        self.denied = False
+        self.approved = False  # by somebody who was asked about exactly this call
+        self.stop: str | None = None
+        self.context: tuple[str, ...] = ()
+
+    @property
+    def tool(self) -> Tool:
+        assert self._tool is not None  # the first step has found it
+        return self._tool
+
+    def found(self, tool: Tool) -> None:
+        self._tool = tool
+
+    # --- what a tool may ask ---
+
+    @property
+    def id(self) -> str:
+        return self.call.id
+
+    def resolve(self, path: str) -> Resolved:
+        return look_again(self.paths(path, self.cwd))
+
+    @property
+    def has_read_rules(self) -> bool:
+        return self._rules is not None
+
+    def may_read(self, path: str) -> bool:
+        return self._rules is None or self._rules(path)
+
+    @cached_property
+    def _rules(self) -> Callable[[str], bool] | None:
+        return self.hands.gate.reading_rules(self.place.root, self.asking.policy)
+
+    def progress(self, text: str) -> None:
+        self.asking.progress(text)
+
+    async def ask(self, text: str, about: Any = None) -> str:
+        if not self.hands.attended:
+            raise ToolError("Nobody can be asked here: go on without an answer, and say what you assumed.")
+        return await self.asking.ask(text, about)
+
+    def show(self, update: Update) -> None:
+        self.asking.show(update)
+
+    async def room(self) -> None:
+        await self.asking.room()
+
+    # --- what steps say ---
+
+    def refuse(self, why: str) -> ToolAnswer:
+        self.denied = True
+        return make_error_answer(why)
+
+    def heed(self, opinion: HookResult) -> None:
+        self.context += opinion.context
+        if self.stop is None:
+            self.stop = opinion.stop
+
+    def facts(self, **more: Any) -> dict[str, Any]:
+        agent = self.hands.agent
+        return {
+            **(make_subagent_start_payload(*agent) if agent is not None else {}),
+            "tool_name": self.call.name,
+            "tool_input": self.input,
+            "tool_use_id": self.call.id,
+            "permission_mode": self.asking.policy.mode,
+            **more,
+        }
+
+
+def make_error_answer(text: str, data: Any = None) -> ToolAnswer:
+    return ToolAnswer((Text(text),), data, is_error=True)
+
+
+MOST_DEEP = 64  # how far an input may be nested
+KEY_IN_INPUT = (
+    "Nothing was done: the input holds a key of the program that runs you, and such keys go to nobody. Leave it out; a "
+    "command that needs a key of the user's own finds it in the user's environment or files."
+)
+
+
+def accept_input(passage: ToolInvocation, input: dict[str, Any]) -> dict[str, Any]:
+    """The input from now on, whoever it comes from: with whole paths, and checked."""
+    if deeper_than(input, MOST_DEEP):
+        raise ToolError(f"The changed input of '{passage.call.name}' is nested too deeply. Nothing was done.")
+    if is_in(input):
+        raise ToolError(KEY_IN_INPUT)
+    paths = [field for field in passage.tool.paths if isinstance(input.get(field), str)]
+    whole = {**input, **{field: whole_path(input[field], passage.cwd, passage.place.home) for field in paths}}
+    passage.given, passage.input = passage.tool.parse(whole), whole
+    return whole
+
+
+def whole_path(path: str, cwd: str, home: str) -> str:
+    """Seen from where the call stands. What is in the path stays as it is: links are followed later."""
+    if path.startswith("/") or not path:
+        return path
+    if path.startswith("~/") and home:
+        return home + path[1:]
+    return f"{cwd.rstrip('/')}/{path}"
+
+
+def deeper_than(value: object, most: int) -> bool:
+    """Without recursion: the input may be nested deeper than Python can follow."""
+    level = [value]
+    for _ in range(most):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)  # pyright: ignore[reportUnknownVariableType]
+        ]
+        if not level:
+            return False
+    return True
+
+
+async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
+    """Deny, ask, allow, mode: `permissions/decide.py` puts them in order. What a person has to say comes last."""
+    hands, standing, opinion = passage.hands, passage.asking.policy, passage.opinion
+    asked = PermissionRequest(
+        passage.call.name,
+        passage.input,
+        passage.cwd,
+        before=passage.sent if passage.input is not passage.sent else None,
+        hook=opinion.decision,
+        hook_reason=opinion.reason,
+        reads=passage.tool.is_read_only(passage.given),
+    )
+    verdict = await hands.gate.verdict(asked, standing, passage.paths)
+    await passage.asking.note_decision(verdict.decision, verdict.reason)
+    if verdict.decision == "allow":
+        return None
+    if verdict.decision == "deny":
+        by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: its own words
+        return passage.refuse(opinion.reason if by_hook else f"Not allowed: {verdict.reason}.")
+    offered = hands.gate.suggestions(asked, standing, passage.paths)
+    mode = hands.gate.suggested_mode(asked, standing, passage.paths)
+    about = {
+        **({"agent_id": hands.agent[0]} if hands.agent is not None else {}),
+        "tool_name": passage.call.name,
+        "input": passage.input,
+        "tool_use_id": passage.call.id,
+        "description": passage.tool.line(passage.given),
+        "decision_reason": verdict.reason,
+        "shown": verdict.shown,
+        "suggestions": [{"rule": one.rule, "covers": one.covers} for one in offered],
+        **({"suggested_mode": str(mode)} if mode is not None else {}),
+    }
+    return await ask_permission(passage, verdict, about)
+
+
+def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:
+    rule = next((one["rule"] for one in about["suggestions"]), "")
+    if verdict.person or not rule:
+        return "No rule allows this: leave it to the user, who can do it, or say yes in a conversation."
+    return f"The user can allow it with the rule '{rule}' (allowed tools, or permissions.allow in the settings)."
+
+
+async def ask_permission(
+    passage: ToolInvocation, verdict: PermissionDecision, about: dict[str, Any]
+) -> ToolAnswer | None:
+    """The question itself. A hook may answer it, but not say yes to what only a person may; where nobody can be asked,
+    the answer is no."""
+    hooks, reason = passage.hands.hooks, verdict.reason
+    if hooks.any_at(HookPoint.PERMISSION_REQUEST, passage.call.name):
+        facts = passage.facts(permission_suggestions=to_permission_updates(about))
+        opinion = await hooks.ask(HookPoint.PERMISSION_REQUEST, facts, passage.call.name)
+        passage.heed(opinion)
+        if opinion.decision == "deny" or (opinion.decision == "allow" and not verdict.person):
+            await passage.asking.note_decision(opinion.decision, opinion.reason or "a hook answered the question")
+        if opinion.decision == "deny" or opinion.stop is not None:
+            return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.")
+        if opinion.decision == "allow" and not verdict.person:
+            return await check_changed_input(passage, opinion.input) if opinion.input is not None else None
+    if not passage.hands.attended:
+        await passage.asking.note_decision("deny", "nobody can be asked")
+        return passage.refuse(
+            f"This needs permission, and nobody can be asked here: {reason}. {way_out(verdict, about)}"
+        )
+    permission_wanted(hooks, passage.call.name, passage.hands.agent)
+    said = parse_approval(await passage.asking.ask(f"{passage.call.name}: {reason}", about))
+    await passage.asking.note_decision(said.behavior, said.message or "a person answered")
+    if said.behavior == "deny":
+        passage.stop = passage.stop or (said.message or DENIED if said.interrupt else None)
+        return passage.refuse(said.message or DENIED)
+    passage.approved = True
+    if said.updated_input is not None and said.updated_input != passage.input:
+        return await check_changed_input(passage, said.updated_input)
+    return None
+
+
+async def check_changed_input(passage: ToolInvocation, input: dict[str, Any]) -> ToolAnswer | None:
+    """Whoever answers may change the input, but not past a deny rule."""
+    asked = PermissionRequest(passage.call.name, accept_input(passage, input), passage.cwd)
+    verdict = await passage.hands.gate.verdict(asked, passage.asking.policy, passage.paths)
+    return passage.refuse(f"Not allowed: {verdict.reason}.") if verdict.decision == "deny" else None
+
 
 Step = Callable[[ToolInvocation], Awaitable[ToolAnswer | None]]
 

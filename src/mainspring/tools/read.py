@@ -17,14 +17,22 @@ from mainspring.core.messages import Document, Image, Text
 from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved
 from mainspring.processes.safe_open import read_all
-from mainspring.tools import images, media
-from mainspring.tools.aside import SMALL, HaltSignal, run_in_thread
+from mainspring.tools import media
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
-from mainspring.tools.coding import HEAD, FileEncoding, coding_of
-from mainspring.tools.files import WHOLE, open_for_read
-from mainspring.tools.line_ends import ByteSource, DescriptorBytes, MemoryBytes, native_count
-from mainspring.tools.line_index import FAR, LineIndex, index_of
-from mainspring.tools.read_lines import FileLine, LineRequest, LineWindow, read_line_window
+from mainspring.tools.files import HEAD, SMALL, WHOLE, FileEncoding, HaltSignal, coding_of, open_for_read, run_in_thread
+from mainspring.tools.read_lines import (
+    FAR,
+    ByteSource,
+    DescriptorBytes,
+    FileLine,
+    LineIndex,
+    LineRequest,
+    LineWindow,
+    MemoryBytes,
+    index_of,
+    native_count,
+    read_line_window,
+)
 
 MOST_LINES = 2_000
 LONGEST = 2_000  # characters of a line
@@ -59,17 +67,17 @@ def _read(given: ReadInput, path: Resolved, calling: ToolContext, halt: HaltSign
     with open_for_read(path, calling) as fd:
         size = os.fstat(fd).st_size
         head = os.pread(fd, HEAD, 0)
-        found = images.image_in(head)
+        found = media.image_in(head)
         if given.pages:
             span = _span(given, path, head)
             return _pages(path, media.cut_out(fd, span, path.asked, calling.place, halt))
         if found is not None:
-            images.refuse_if_large(found, size, path.asked)
+            media.refuse_large_image(found, size, path.asked)
         elif media.is_pdf(head):
             media.refuse_if_large(size, path.asked)
         elif size > WHOLE:
             return _big(given, path, _source(fd, coding_of(head, path.asked), path), calling.place, halt)
-        data = read_all(fd, path.real, max(WHOLE, media.MOST_BYTES, images.MOST_BYTES))
+        data = read_all(fd, path.real, max(WHOLE, media.MOST_BYTES, media.MOST_IMAGE_BYTES))
     halt.check()
     calling.place.read.remember(path, data)
     if found is not None:
@@ -85,9 +93,9 @@ def _read(given: ReadInput, path: Resolved, calling: ToolContext, halt: HaltSign
 
 
 def _image(path: Resolved, data: bytes) -> ToolAnswer:
-    found = images.image_in(data)
+    found = media.image_in(data)
     assert found is not None
-    images.refuse_if_large(found, len(data), path.asked)
+    media.refuse_large_image(found, len(data), path.asked)
     size = f", {found.size[0]} x {found.size[1]}" if found.size else ""
     facts = {"type": found.media_type, "originalSize": len(data)}
     summary = f"Read {found.media_type.partition('/')[2].upper()} image ({len(data):,} bytes{size})"
@@ -119,15 +127,15 @@ def _pages(path: Resolved, found: media.PdfPages) -> ToolAnswer:
 
 
 def _notebook(path: Resolved, data: bytes) -> ToolAnswer:
-    from mainspring.tools import cells  # its types take a while to define
+    from mainspring.tools import notebook  # its types take a while to define
 
-    found = cells.cells_in(data, path.asked)
+    found = notebook.cells_in(data, path.asked)
     facts = [
         {"cell_id": cell.id, "cellType": cell.kind, "source": cell.source, "outputs": cell.output} for cell in found
     ]
     kept: Any = {"type": "notebook", "file": {"filePath": path.real, "cells": facts}}
     return ToolAnswer(
-        cells.render_cells(found, MOST_TEXT), kept, shown=Rendering(f"Read {_counted(len(found), 'cell')}")
+        notebook.render_cells(found, MOST_TEXT), kept, shown=Rendering(f"Read {_counted(len(found), 'cell')}")
     )
 
 
@@ -163,7 +171,7 @@ def _big(given: ReadInput, path: Resolved, source: DescriptorBytes, place: Works
         made = _text(given, path, _seen(given, source, index, halt))
     far = given.offset > FAR and native_count() is not None  # who has looked there knows that the rest takes no longer
     if not index.whole and not far:
-        from mainspring.tools.counting import count_ahead  # most files are small
+        from mainspring.tools.read_lines import count_ahead  # most files are small
 
         count_ahead(source, place)  # for the next look
     return made

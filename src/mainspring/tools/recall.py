@@ -14,8 +14,8 @@ from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
-from mainspring.tools.aside import HaltSignal, run_in_thread
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
+from mainspring.tools.files import HaltSignal, run_in_thread
 
 NAME = "Recall"
 LIMIT, MOST = 10, 50

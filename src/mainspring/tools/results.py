@@ -1,15 +1,27 @@
-"""What a server answered to a call, as the model gets it. The answer is somebody else's: nothing in it is believed."""
+"""What a server answered to a call, as the model gets it. The answer is somebody else's: nothing in it is believed.
+
+What hooks see of a result, and what they put in its place (stream-json 10): a tool of ours has a shape of its own,
+one of an MCP server has blocks of content.
+
+What the model cannot be given as it is, before it is an outcome: too much text, for which each tool has a limit of
+its own (security P8), and NUL characters, whoever wrote the tool.
+"""
 
 from __future__ import annotations
 
+import os
 from typing import Any, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.updates import Rendering
+from mainspring.hooks.events import HookResult
+from mainspring.processes.output import SpillFolder, both_ends
 from mainspring.providers.projection import DOCUMENTS, IMAGES, replace_oversized_media
-from mainspring.tools.base import ToolAnswer, without_nul
+from mainspring.secrets.held import mask_secrets
+from mainspring.tools.base import Tool, ToolAnswer, Workspace, without_nul
 
 NOTHING = "(nothing)"
 MOST_PARTS = 200  # of one answer
@@ -128,3 +140,95 @@ def encode_value(value: Any) -> str:
         return clean_mcp_text(msgspec.json.encode(value).decode())
     except (TypeError, ValueError, RecursionError):
         return repr(value)[:MOST_DATA]
+
+
+MCP = "mcp__"  # begins the name of every tool of a server (stream-json 11)
+KINDS: dict[str, type[Image | Document]] = {"image": Image, "document": Document}
+
+
+def tool_response(made: ToolAnswer, name: str) -> Any:
+    if name.startswith(MCP):
+        return [content_to_block(part) for part in made.content]
+    return made.text if made.data is None else made.data
+
+
+def content_to_block(part: Content) -> dict[str, Any]:
+    if isinstance(part, Text):
+        return {"type": "text", "text": part.text}
+    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    return {"type": type(part).__name__.lower(), "source": source}
+
+
+def output_of(opinion: HookResult, name: str) -> Any:
+    """What hooks want the model to see. None: what there is."""
+    if opinion.output is None and name.startswith(MCP):
+        return opinion.mcp_output
+    return opinion.output
+
+
+def replacement_content(output: Any, tool: Tool) -> tuple[Content, ...]:
+    """As the model gets it: text, what the tool itself returns, blocks of a server's tool, or any JSON."""
+    if isinstance(output, str):
+        return (Text(output),)
+    if tool.wording is not None and (words := tool.wording(output)):
+        return (Text(words),)
+    if tool.name.startswith(MCP) and (parts := parse_block_contents(output)):
+        return parts
+    import json
+
+    return (Text(json.dumps(output, ensure_ascii=False)),)
+
+
+def parse_block_contents(output: Any) -> tuple[Content, ...]:
+    """Of blocks, as `tool_response` shows them or as a server sends them; nothing, if it is no list of such."""
+    held: Any = cast("dict[str, Any]", output).get("content") if isinstance(output, dict) else output
+    blocks = as_objects(held)
+    if not blocks or len(blocks) < len(held) or not all(isinstance(one.get("type"), str) for one in blocks):
+        return ()
+    return tuple([part for one in blocks for part in parse_media(one) or parse_mcp_content(one)])
+
+
+def parse_media(given: dict[str, Any]) -> list[Content]:
+    """As the model's service has them, where the data stands in a source. Nothing, if it is something else."""
+    kind, source = KINDS.get(given["type"]), given.get("source")
+    if kind is None or not isinstance(source, dict):
+        return []
+    held = cast("dict[str, Any]", source)
+    return [replace_oversized_media(kind(str(held.get("media_type", "")), str(held.get("data", ""))))]
+
+
+def fit_answer(made: ToolAnswer, most: int, place: Workspace, call_id: str) -> ToolAnswer:
+    """The answer with at most so many characters of text."""
+    texts = [part.text for part in made.content if isinstance(part, Text)]
+    if any("\0" in text for text in texts):
+        made = replace(made, content=tuple([_readable(part) for part in made.content]))
+    if sum(map(len, texts)) <= most:
+        return made
+    whole = made.text
+    name = f"{call_id[:48]}-{os.urandom(4).hex()}"  # ids of calls are the model's, and may come twice
+    stored = SpillFolder(place.spill, mask_secrets).put(name, whole)
+    head = most * 2 // 3  # what a text is about stands at its beginning
+    others = tuple([part for part in made.content if not isinstance(part, Text)])
+    return replace(made, content=(Text(both_ends(whole, most, stored, head=head)), *others))
+
+
+MARKER = "reminder"
+HIDDEN = "........"
+
+
+def without_nonce(made: ToolAnswer, nonce: str) -> ToolAnswer:
+    """A program that the model runs can read the session's file, and so can the model: what they print must not pass
+    for a reminder of ours. Only the nonce in it is altered, and only beside what looks like one (settled 39)."""
+    if not nonce or not any(nonce in part.text for part in made.content if isinstance(part, Text)):
+        return made
+    if MARKER not in made.text.lower():
+        return made
+    content = [
+        replace(part, text=part.text.replace(nonce, HIDDEN)) if isinstance(part, Text) else part
+        for part in made.content
+    ]
+    return replace(made, content=tuple(content))
+
+
+def _readable(part: Content) -> Content:
+    return replace(part, text=without_nul(part.text)) if isinstance(part, Text) else part

@@ -1,29 +1,43 @@
 """One search, whoever does it: what is asked, and the program that answers.
 
 ripgrep if there is one, else a walk in Python, in a process of its own as well: an expression may take for ever, and
-only a process can be ended then. Both answer in the same form (`search_output.py`). What they are asked is data: no
+only a process can be ended then. Both answer in the same form (`search_child.py`). What they are asked is data: no
 shell, one argument each, and nothing after `--` but `./` or descriptors.
 
 ripgrep opens files by name. So Landlock keeps it below the folder that was decided on (`confined.py`); where that is
 not to be had, or a rule closes files in there, what it found is searched again through descriptors of ours
-(`search_confirm.py`). The walk in Python follows no link.
+(`search.py`). The walk in Python follows no link.
+
+What a search found, looked at again through descriptors of ours (security F1).
+
+ripgrep opens files by their names, and a folder may be swapped for a link while it runs: then it tells of one file by
+the name of another. Where Landlock cannot keep it below the folder that was decided on, and where a rule closes some
+files in there, its answer only says where to look. Each file is opened by a walk that follows no link, if the rules let
+that name be read, and ripgrep searches what was opened.
+
+What ripgrep may read beside the folder that it searches: the files outside that say what is left out in there.
 """
 
+from __future__ import annotations
+
+import contextlib
 import os
+import re
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.confined import LIBRARIES, can_be_confined, hold_descriptors
-from mainspring.processes.paths import Resolved
-from mainspring.processes.safe_open import open_folder, open_read
-from mainspring.tools.aside import HaltSignal
+from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
+from mainspring.processes.safe_open import open_below, open_folder, open_read, read_resolved_file
 from mainspring.tools.base import ToolContext, Workspace
-from mainspring.tools.files import describe_missing_file
+from mainspring.tools.files import HaltSignal, describe_missing_file
 from mainspring.tools.search_child import (
     MOST_MEMORY,
     SearchJob,
@@ -32,11 +46,163 @@ from mainspring.tools.search_child import (
     crashed_by_itself,
     find_ripgrep,
     output_of,
+    parse_counts,
+    parse_groups,
+    parse_names,
     search_environment,
 )
-from mainspring.tools.search_confirm import ConfirmFolder, confirm_matches
-from mainspring.tools.search_grants import ignore_files_above, users_ignore_files
-from mainspring.tools.search_request import COLUMNS, LARGEST, NEVER, FileSearchRequest, Mode
+from mainspring.tools.search_walk import COLUMNS, FILES, LARGEST, NEVER, FileSearchRequest, Mode
+
+MOST = 2_000  # files
+AT_ONCE = 100  # descriptors
+DESCRIPTORS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+
+Again = Callable[
+    [dict[str, int]], SearchOutput
+]  # the same search in files that are open, by the names that it then tells
+
+
+def is_there(folder: int, name: str) -> bool:
+    """Whether there is a file of that name below a folder, without a link on the way."""
+    try:
+        os.close(open_below(folder, name))
+    except PermissionError:  # it is there, and closed to us
+        return True
+    except (OSError, PathRefused):
+        return False
+    return True
+
+
+class ConfirmFolder(NamedTuple):
+    """Where files are opened, and which."""
+
+    folder: int  # a descriptor
+    may_read: Callable[[str], bool]  # by a name below it
+
+
+def confirm_matches(output: SearchOutput, mode: Mode, below: ConfirmFolder, again: Again) -> SearchOutput:
+    """The answer with what is true of files below the folder, by the names that they have there."""
+    found = found_in(output, mode)
+    allowed = (name for name in found if below.may_read(name))
+    chosen = list(islice(allowed, MOST))
+    pieces: list[bytes] = []
+    late, cut = output.late, output.cut or len(found) > MOST
+    for at in range(0, len(chosen), AT_ONCE):
+        with open_chosen_files(below.folder, chosen[at : at + AT_ONCE]) as files:
+            if not files:
+                continue
+            told = again({f"{DESCRIPTORS}/{fd}": fd for fd in files})
+        late, cut = late or told.late, cut or told.cut
+        pieces += rename_matches(told, mode, {f"{DESCRIPTORS}/{fd}": name for fd, name in files.items()})
+    between = b"\n" if mode == "content" else b""
+    return output._replace(data=between.join(pieces), late=late, cut=cut)
+
+
+def found_in(output: SearchOutput, mode: Mode) -> list[str]:
+    if mode == "count":
+        return [name for name, _ in parse_counts(output.data)]
+    if mode == "content":
+        return [group.name for group in parse_groups(output.data)]
+    return parse_names(output.data)
+
+
+@contextlib.contextmanager
+def open_chosen_files(folder: int, chosen: Iterable[str]) -> Generator[dict[int, str]]:
+    """Those that can be opened."""
+    files: dict[int, str] = {}
+    try:
+        for name in chosen:
+            with contextlib.suppress(OSError, PathRefused):
+                files[open_below(folder, name)] = name
+        yield files
+    finally:
+        for fd in files:
+            os.close(fd)
+
+
+def rename_matches(output: SearchOutput, mode: Mode, known: dict[str, str]) -> Iterator[bytes]:
+    """Piece by piece, in the form of the first answer."""
+    if mode == "count":
+        for name, count in parse_counts(output.data):
+            yield _head(known[name]) + b"%d\n" % count
+    elif mode == "content":
+        for group in parse_groups(output.data):
+            yield _head(known[group.name]) + group.body
+    else:
+        for name in os.fsdecode(output.data).split("\0")[:-1]:
+            yield _head(known[name])
+
+
+def _head(name: str) -> bytes:
+    return b"./" + os.fsencode(name) + b"\0"
+
+
+GrantedPlace = TypeVar("GrantedPlace")
+
+LARGEST_GIT_CONFIG = 1_000_000  # bytes of git's settings
+_EXCLUDES = re.compile(rb"(?im)^\s*excludesfile\s*=\s*\"?\s*(\S+?)\s*\"?\s*$")  # as ripgrep reads them
+
+
+@contextmanager
+def ignore_files_above(real: str) -> Generator[tuple[int, ...]]:
+    """Descriptors of those above a folder. No link is followed."""
+    parts = real.strip("/").split("/") if real != "/" else []
+    folders = ["/".join(["", *parts[:count]]) for count in range(len(parts))]
+    with _opened([(folder, name) for folder in folders for name in FILES], _open_in) as found:
+        yield found
+
+
+def _open_in(place: tuple[str, str]) -> int:
+    folder = open_folder(place[0])
+    try:
+        return open_below(folder, place[1])
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def users_ignore_files(env: Mapping[str, str], folders: tuple[str, ...]) -> Generator[tuple[tuple[int, ...], str]]:
+    """A descriptor of the user's own, and its name if git's settings name it: ripgrep cannot look there. None to which
+    a working folder is on the way: a command could lead it elsewhere."""
+    home = env.get("HOME", "")
+    settings = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    named = _named(home, settings)
+    path = _outside(named or f"{settings}/git/ignore", folders)
+    with _opened([path] if path is not None else [], open_read) as found:
+        yield found, named if found else ""
+
+
+def _named(home: str, settings: str) -> str:
+    for file in (f"{home}/.gitconfig", f"{settings}/git/config"):
+        with suppress(OSError, PathRefused):
+            if said := _EXCLUDES.search(read_resolved_file(resolve_path(file, "/"), limit=LARGEST_GIT_CONFIG)):
+                name = os.fsdecode(said[1])
+                return f"{home}{name[1:]}" if name.startswith("~/") else name
+    return ""
+
+
+def _outside(file: str, folders: tuple[str, ...]) -> Resolved | None:
+    with suppress(PathRefused):
+        path = resolve_path(file, "/") if file.startswith("/") else None
+        if path is not None and path.kind == "file":
+            inside = any(is_within(name, folder) for name in path.names for folder in folders)
+            return None if inside else path
+    return None
+
+
+@contextmanager
+def _opened(places: Iterable[GrantedPlace], open_one: Callable[[GrantedPlace], int]) -> Generator[tuple[int, ...]]:
+    """Those that can be."""
+    found: list[int] = []
+    try:
+        for place in places:
+            with suppress(OSError, PathRefused):
+                found.append(open_one(place))
+        yield tuple(found)
+    finally:
+        for descriptor in found:
+            os.close(descriptor)
+
 
 SECONDS = 20
 LONGEST = 20_000  # characters of a pattern

@@ -1,16 +1,19 @@
 """The tools of a session, and everything that a call meets on its way. How it goes is in `pipeline.py`, which is loaded
 with the first call.
+
+What tools know of a session that is taken up again, from its history. Loaded only then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from mainspring.core.errors import UsageError
-from mainspring.core.messages import Message, ToolCall
+from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User
 from mainspring.hooks.events import Hooks, NoHooks
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import ToolSpec
@@ -18,7 +21,8 @@ from mainspring.tools.base import CallContext, Tool, ToolHandle, Workspace, make
 
 if TYPE_CHECKING:
     from mainspring.tools.base import ToolMemory
-    from mainspring.tools.passage import InvocationResult
+    from mainspring.tools.pipeline import InvocationResult
+
 
 Late = Callable[[str], Awaitable[str]]
 
@@ -92,8 +96,6 @@ class Toolset:
 
     def remember(self, seen: Iterable[Message]) -> None:
         """A session is taken up again, and this is what the model sees of it: what it knew, it still knows."""
-        from mainspring.tools.past import WITH_TASKS, files_shown, has_tasks, names_shown
-
         seen = tuple(seen)
         self.revealed |= names_shown(seen)
         for name, at in files_shown(seen).items():
@@ -132,8 +134,7 @@ class Toolset:
     async def run(self, call: ToolCall, asking: CallContext) -> InvocationResult:
         if call.name in ALIASES and call.name not in self.offers:
             call = replace(call, name=ALIASES[call.name])
-        from mainspring.tools.passage import ToolInvocation
-        from mainspring.tools.pipeline import run_pipeline
+        from mainspring.tools.pipeline import ToolInvocation, run_pipeline
 
         return await run_pipeline(ToolInvocation(call, asking, self))
 
@@ -170,3 +171,64 @@ def _known(tool: Tool, trait: Callable[[Any], bool], call: ToolCall) -> bool:
         return trait(tool.parse(call.input))
     except Exception:  # noqa: BLE001  # the model wrote this input, and somebody else perhaps the trait
         return False
+
+
+LIST, BEFORE, AFTER = "<functions>", "<function>", "</function>"  # as `tool_search.py` writes them
+
+TASKS_BEGIN, TASKS_END = "<tasks>", "</tasks>"  # around a list that we have put into the conversation
+WITH_TASKS = frozenset({"TaskCreate", "TaskUpdate"})
+
+
+def names_shown(past: Iterable[Message]) -> set[str]:
+    """The deferred tools of which the model has seen the schemas."""
+    return {name for message in past if isinstance(message, ToolResult) for name in _names_in(message.text)}
+
+
+def _names_in(text: str) -> Iterator[str]:
+    if not text.startswith(LIST):
+        return
+    for line in text.splitlines():
+        if line.startswith(BEFORE) and line.endswith(AFTER):
+            name = _name_in(line[len(BEFORE) : -len(AFTER)])
+            if name is not None:
+                yield name
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+def _name_in(schema: str) -> str | None:
+    try:
+        return msgspec.json.decode(schema, type=_Named).name
+    except msgspec.MsgspecError:
+        return None  # some other tool printed it
+
+
+FILE_TOOLS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+MOST_SHOWN = 200  # files, the newest
+
+
+def files_shown(seen: Sequence[Message]) -> dict[str, int]:
+    """The files whose content the model knows, as calls name them, and since when."""
+    calls = {call.id: call for message in seen if isinstance(message, Assistant) for call in message.calls}
+    found: dict[str, int] = {}
+    for message in seen:
+        if isinstance(message, ToolResult) and not message.is_error and message.call_id in calls:
+            call = calls[message.call_id]
+            path = call.input.get(FILE_TOOLS.get(call.name, ""))
+            if isinstance(path, str):
+                found.pop(path, None)
+                found[path] = message.at
+    return dict(list(found.items())[-MOST_SHOWN:])
+
+
+def has_tasks(seen: Sequence[Message]) -> bool:
+    """Whether the conversation tells of tasks at all. Most do not, and then nothing of them is loaded."""
+    return any(_tells_of_tasks(message) for message in seen)
+
+
+def _tells_of_tasks(message: Message) -> bool:
+    if isinstance(message, Assistant):
+        return any(call.name in WITH_TASKS for call in message.calls)
+    return isinstance(message, User) and message.origin is not Origin.PROMPT and TASKS_BEGIN in message.text

@@ -12,21 +12,25 @@ from mainspring.core.updates import Rendering
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools import patch
-from mainspring.tools.aside import run_in_thread_to_end
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
-from mainspring.tools.coding import (
+from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL
+from mainspring.tools.files import (
     UTF_8,
+    WHOLE,
     FileEncoding,
     all_crlf,
     decode_text,
     encode_text,
+    file_changed_error,
+    get_read_digest,
     mark_half_characters,
     normalize_newlines,
+    read_whole_file,
     refuse_half_characters,
+    run_in_thread_to_end,
+    snippet_around,
+    translate_write_errors,
 )
-from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL
-from mainspring.tools.files import WHOLE, file_changed_error, get_read_digest, read_whole_file, translate_write_errors
-from mainspring.tools.snippet import snippet_around
 
 
 class WriteInput(Input, frozen=True):

@@ -20,7 +20,7 @@ from mainspring.cli.slash.table import run_slash_command
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.updates import Result
 from mainspring.core.view import Fold
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 
 
 class Paper:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates
     from mainspring.cli.tui.host import QuestionQueue
     from mainspring.cli.tui.screen import Screen
-    from mainspring.tools.approval import Approval
+    from mainspring.tools.base import Approval
 
 
 class TerminalHost(NoHost):

@@ -20,7 +20,7 @@ from mainspring.cli.tui.live import format_elapsed
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import AgentStarted
 from mainspring.text import plural
-from mainspring.tools.approval import DENIED
+from mainspring.tools.base import DENIED
 
 BULLET = "● "
 LONGEST_TITLE = 400  # columns: more is on no line

@@ -19,12 +19,11 @@ from itertools import chain
 from mainspring.core.errors import ToolError
 from mainspring.processes.safe_open import open_folder
 from mainspring.text import strip_control_characters
-from mainspring.tools.aside import HaltSignal
 from mainspring.tools.base import Workspace
+from mainspring.tools.files import HaltSignal
 from mainspring.tools.search import run_search
-from mainspring.tools.search_child import SearchLocation
-from mainspring.tools.search_output import parse_names
-from mainspring.tools.search_request import FileSearchRequest
+from mainspring.tools.search_child import SearchLocation, parse_names
+from mainspring.tools.search_walk import FileSearchRequest
 
 MOST_FILES = 100_000
 MOST_BYTES = 100 * MOST_FILES  # of their names; a path of a project has about 60

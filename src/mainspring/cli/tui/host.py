@@ -22,7 +22,7 @@ from mainspring.cli.tui.permission import Changes, apply_permission_choice, make
 from mainspring.core.errors import DeclinedError
 from mainspring.core.value import Bundle
 from mainspring.text import plural
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 from mainspring.tools.plan import NOT_APPROVED
 
 T = TypeVar("T")

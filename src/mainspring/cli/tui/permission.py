@@ -18,7 +18,7 @@ from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Mode
 from mainspring.permissions.rules import WRITERS
 from mainspring.text import show_invisible
-from mainspring.tools.approval import Approval
+from mainspring.tools.base import Approval
 
 Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # what a tool's input would change, line by line
 
