@@ -16,9 +16,8 @@ from tools.desk import Desk
 
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.mcp.base import McpTimeouts
-from mainspring.mcp.ground import ServerDirectory
-from mainspring.mcp.host import McpServerDefaults
 from mainspring.mcp.host_transport import Send
+from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
 from mainspring.mcp.servers import McpServers
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment

@@ -15,8 +15,7 @@ from processes.traces import new_nap, with_word
 
 from mainspring.core.errors import UsageError
 from mainspring.mcp.base import McpStatus, McpTimeouts
-from mainspring.mcp.ground import ServerDirectory
-from mainspring.mcp.server_process import McpServerProcess
+from mainspring.mcp.server_process import McpServerProcess, ServerDirectory
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mcp_servers.by_hand import by_hand

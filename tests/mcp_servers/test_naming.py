@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mainspring.agent.mcp import taken_away
 from mainspring.core.errors import UsageError
-from mainspring.mcp.naming import LONGEST, make_tool_name, normalize_server_name
+from mainspring.mcp.base import LONGEST, make_tool_name, normalize_server_name
 from mainspring.permissions.rules import names_tool, parse_rule
 from mainspring.settings.keys import InvalidSetting
 from mainspring.settings.mcp_servers import LONGEST_NAME, check_mcp_entries, check_mcp_entry

@@ -11,8 +11,7 @@ import pytest
 from mainspring.agent.mcp import SessionMcpServers
 from mainspring.core.errors import ToolError
 from mainspring.mcp.base import McpStatus, McpTimeouts
-from mainspring.mcp.prompts import McpPrompt, PromptArgument, fill_prompt_arguments
-from mainspring.mcp.resources import LIST
+from mainspring.mcp.resources import LIST, McpPrompt, PromptArgument, fill_prompt_arguments
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import LIBRARY, PATIENCE, Counter, counter, program, stdio, until
 

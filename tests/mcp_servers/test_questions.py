@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mainspring.agent.mcp import McpConfig, new_servers
 from mainspring.mcp.base import McpTimeouts
 from mainspring.mcp.elicitation import ask_form
-from mainspring.mcp.host import McpServerDefaults
+from mainspring.mcp.server_process import McpServerDefaults
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import BuiltinTools
 from mcp_servers.by_hand import by_hand

@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.mcp.base import McpInvalidReplyError, McpListKind, McpRefusedError, McpStatus, McpTimeouts
 from mainspring.mcp.host_transport import RelayError, open_host_session
-from mainspring.mcp.prompts import build_prompt_content, format_prompt_hint, parse_prompt
-from mainspring.mcp.resources import read_answer
+from mainspring.mcp.resources import build_prompt_content, format_prompt_hint, parse_prompt, read_answer
 from mcp_servers.driver import GOOD, GREETING, TOOL, ByHand, never
 from mcp_servers.stage import PATIENCE, counter, until, within_driver
 

@@ -13,8 +13,7 @@ import pytest
 
 from mainspring.core.messages import Image, Text, ToolCall
 from mainspring.mcp.base import McpStatus, McpTimeouts
-from mainspring.mcp.named import FORBIDDEN, MOST_TEXT, read_mentioned_resources
-from mainspring.mcp.resources import LIST, READ, resource_tools
+from mainspring.mcp.resources import FORBIDDEN, LIST, MOST_TEXT, READ, read_mentioned_resources, resource_tools
 from mainspring.mcp.servers import CHARS_PER_TOKEN, size_of
 from mcp_servers.by_hand import by_hand
 from mcp_servers.driver import GREETING, ByHand

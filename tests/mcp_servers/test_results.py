@@ -8,11 +8,8 @@ import pytest
 
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Content, Document, Image, Text
-from mainspring.mcp.base import ListedTool
-from mainspring.mcp.naming import make_tool_name, normalize_server_name
-from mainspring.mcp.schemas import compile_input_schema
-from mainspring.mcp.tools import most_shown
-from mainspring.mcp.words import clip_instructions
+from mainspring.mcp.base import ListedTool, clip_instructions, make_tool_name, normalize_server_name
+from mainspring.mcp.tools import compile_input_schema, most_shown
 from mainspring.tools.results import build_mcp_answer
 
 

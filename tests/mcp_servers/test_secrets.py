@@ -19,7 +19,7 @@ from cli.conftest import serve  # noqa: F401  # a fixture
 from cli.nursery import begun
 from cli.stage import Serve
 
-from mainspring.mcp.words import redact_urls
+from mainspring.mcp.base import redact_urls
 from mainspring.simulator.replies import Say
 from mcp_servers.by_hand import by_hand
 

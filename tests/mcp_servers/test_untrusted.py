@@ -15,7 +15,7 @@ from cli.nursery import begun
 from cli.stage import Serve
 
 from mainspring.core.errors import UsageError
-from mainspring.mcp.ground import ServerDirectory
+from mainspring.mcp.server_process import ServerDirectory
 from mainspring.simulator.replies import Say
 from mcp_servers.by_hand import by_hand
 

@@ -21,9 +21,8 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin as By
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
-from mainspring.mcp.base import DYNAMIC, McpStatus
-from mainspring.mcp.naming import START
-from mainspring.mcp.prompts import fill_prompt_arguments, format_prompt_hint
+from mainspring.mcp.base import DYNAMIC, START, McpStatus
+from mainspring.mcp.resources import fill_prompt_arguments, format_prompt_hint
 from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.redaction import secrets_in
 from mainspring.settings.keys import InvalidSetting, check_table
@@ -46,7 +45,7 @@ from mainspring.settings.values import McpEntry, McpServer, McpSettings, Setting
 if TYPE_CHECKING:
     from mainspring.context.slash import SlashEntry
     from mainspring.mcp.host_transport import Send
-    from mainspring.mcp.named import May
+    from mainspring.mcp.resources import May
     from mainspring.mcp.servers import McpServers
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
@@ -257,8 +256,7 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     """They are started by `McpServers.start`, where an event loop runs. `relay` reaches those within the program that
     drives us; None: nobody does."""
     from mainspring.mcp.base import McpTimeouts
-    from mainspring.mcp.ground import ServerDirectory
-    from mainspring.mcp.host import McpServerDefaults
+    from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
     from mainspring.mcp.servers import McpServers
 
     if relay is None:
@@ -349,12 +347,12 @@ class SessionMcpServers:
         if "@" not in said or ":" not in said:
             return prompt
         from mainspring.context.includes import find_mentions
-        from mainspring.mcp.named import read_mentioned_resources
+        from mainspring.mcp.resources import read_mentioned_resources
 
         return (*prompt, *await read_mentioned_resources(find_mentions(said), self.servers, may))
 
     async def _prompted(self, said: str) -> tuple[User, ...]:
-        from mainspring.mcp.prompts import build_prompt_content
+        from mainspring.mcp.resources import build_prompt_content
 
         word, words = (*said[1:].split(None, 1), "")[:2]
         speaker = self.servers.speaker(word)

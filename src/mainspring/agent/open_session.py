@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from mainspring.context.sources import ContextSources
     from mainspring.core.messages import User
     from mainspring.mcp.host_transport import Send
-    from mainspring.mcp.named import May
+    from mainspring.mcp.resources import May
     from mainspring.processes.child import SandboxAccess
     from mainspring.processes.children import Children
     from mainspring.sessions.decoder import LoadedSession

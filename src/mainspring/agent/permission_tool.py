@@ -12,7 +12,7 @@ import msgspec
 
 from mainspring.core.errors import ToolError
 from mainspring.engine.deps import CallQuestion
-from mainspring.mcp.naming import START, make_tool_name
+from mainspring.mcp.base import START, make_tool_name
 from mainspring.tools.base import Approval, approval_to_text
 
 if TYPE_CHECKING:

@@ -1,11 +1,29 @@
-"""What is known of a server and its tools, and what can go wrong with them. Nothing here needs the official client."""
+"""What is known of a server and its tools, and what can go wrong with them. Nothing here needs the official client.
+
+The names that servers and their tools have for the model and in rules: `mcp__server__tool`.
+
+A rule `mcp__server` covers all tools of a server. So no name of a server may hold two `_` in a row, nor begin or end
+with one: the tools of a server 'a__b' would pass for those of 'a', and have the rights of that one. Nor may it be so
+long that a name which is cut loses the second `__`: no rule for the server would cover that tool.
+
+The words of a server, cut to what they may take; and our own words for what goes wrong with one.
+
+A list of a server, page by page, and how much of it is taken.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
+from mainspring.secrets.redaction import redact
+from mainspring.settings.mcp_servers import LONGEST_NAME
+from mainspring.tools.results import clean_mcp_text, text_or_empty
 
 
 class McpStatus(StrEnum):
@@ -121,3 +139,144 @@ class McpTimeoutError(Exception):
 
 class McpInvalidReplyError(Exception):
     """The server answered what is none."""
+
+
+START = "mcp__"
+LONGEST = 64  # characters of a tool's name that all providers take
+
+
+def replace_forbidden(name: str) -> str:
+    """Without the characters that no name of a tool can have."""
+    return "".join([c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name])
+
+
+def normalize_server_name(name: str) -> str:
+    """Raises `UsageError` for a name that could be mistaken for another's."""
+    found = replace_forbidden(name)
+    if len(found) > LONGEST_NAME:
+        raise UsageError(
+            f"the MCP server '{name}' cannot be used: its name has {len(found)} characters; {LONGEST_NAME} is the most"
+        )
+    if not found.strip("_") or "__" in found or found.startswith("_") or found.endswith("_"):
+        raise UsageError(
+            f"the MCP server '{name}' would be called '{found}', which could be mistaken for another: give it a name "
+            "of letters, digits and '-'"
+        )
+    return found
+
+
+def make_tool_name(server: str, tool: str) -> str:
+    """One that is too long is cut behind the server's name, and told from its like by the sum of the whole."""
+    whole = f"{START}{server}__{replace_forbidden(tool)}"
+    if len(whole) <= LONGEST:
+        return whole
+    from hashlib import sha256
+
+    return f"{whole[: LONGEST - 9]}_{sha256(tool.encode(errors='surrogatepass')).hexdigest()[:8]}"
+
+
+LONGEST_INSTRUCTIONS = 2_000  # characters
+LONGEST_ABOUT = 4_000  # characters of a tool's description
+MOST_TOLD = 1_000  # characters of an error
+
+
+def parse_listed_tool(tool: dict[str, Any]) -> ListedTool:
+    """The words of a server have no end by themselves."""
+
+    def inner(key: str) -> dict[str, Any]:
+        value = tool.get(key)
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+    about = clean_mcp_text(tool.get("description")) or clean_mcp_text(tool.get("title"))
+    return ListedTool(
+        text_or_empty(tool.get("name")),
+        about[:LONGEST_ABOUT],
+        inner("inputSchema"),
+        inner("annotations"),
+        inner("_meta"),
+    )
+
+
+def clip_instructions(said: str) -> str:
+    said = clean_mcp_text(said).strip()
+    return said if len(said) <= LONGEST_INSTRUCTIONS else f"{said[:LONGEST_INSTRUCTIONS]}\n[the rest was left out]"
+
+
+def explain_missing_list(error: Exception, seconds: float) -> str:
+    """Why there is no list."""
+    match error:
+        case McpRefusedError():
+            return f"refuses to tell them ({clean_mcp_text(str(error))[:MOST_TOLD]})"
+        case TimeoutError():
+            return f"did not tell them within {seconds:g} s"
+        case _:
+            return f"told what is no list ({clean_mcp_text(str(error))[:MOST_TOLD]})"
+
+
+def describe_call_failure(
+    error: McpRefusedError | McpInvalidReplyError | McpTimeoutError, seconds: float, setting: str
+) -> str:
+    said = redact(clean_mcp_text(str(error)))[:MOST_TOLD]
+    match error:
+        case McpRefusedError():
+            return f"refused the call: {said}"
+        case McpInvalidReplyError():
+            return f"answered what is no answer: {said}. What it did, nobody knows."
+        case McpTimeoutError():
+            return (
+                f"did not answer within {seconds:g} s, and was told to leave it. What it did until then, nobody knows. "
+                f"{setting}, in milliseconds, sets another limit."
+            )
+
+
+_ADDRESS = re.compile(r"(https?://)([^\s'\"<>]*)", re.IGNORECASE)
+
+
+def redact_urls(said: str) -> str:
+    """Addresses without what is often secret in them: a name and password, the query."""
+
+    def one(found: re.Match[str]) -> str:
+        host, slash, path = re.split(r"[?#]", found[2], maxsplit=1)[0].partition("/")
+        return f"{found[1]}{host.rpartition('@')[2]}{slash}{path}"
+
+    return _ADDRESS.sub(one, said)
+
+
+def describe_end_reason(error: BaseException | None, limits: McpTimeouts) -> str:
+    """In words; empty if there is nothing to say beyond that it ended."""
+    while isinstance(error, BaseExceptionGroup):  # of the client's tasks; the first one is why the others ended
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    match error:
+        case None | McpConnectionLostError() | asyncio.CancelledError():
+            return ""
+        case TimeoutError():
+            return f"it did not answer within {limits.start:g} s (MCP_TIMEOUT, in milliseconds, sets another limit)"
+        case UsageError():
+            return str(error)
+        case McpRefusedError():
+            return f"it refused: {redact_urls(clean_mcp_text(str(error)))}"
+        case McpInvalidReplyError():
+            return f"it answered what is no answer: {redact_urls(clean_mcp_text(str(error)))}"
+        case _:
+            said = f"{type(error).__name__}: {redact_urls(clean_mcp_text(str(error)))}".removesuffix(": ")
+            return f"it cannot be reached: {said}" if type(error).__module__.startswith("httpx") else said
+
+
+Page = tuple[list[dict[str, Any]], str | None]  # entries as JSON, and where the next page begins
+
+
+async def fetch_all_pages(
+    page: Callable[[str | None], Awaitable[Page]], most: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """All of them; and whether there are more than we take."""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        more, following = await page(cursor)
+        found += more
+        if not following or following == cursor:
+            return found[:most], len(found) > most
+        if len(found) >= most:
+            break
+        cursor = following
+    return found[:most], True

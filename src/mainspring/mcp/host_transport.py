@@ -19,8 +19,9 @@ from mainspring.mcp.base import (
     McpListKind,
     McpProgress,
     McpRefusedError,
+    Page,
+    fetch_all_pages,
 )
-from mainspring.mcp.pages import Page, fetch_all_pages
 from mainspring.tools.results import one_line_name, text_or_empty
 from mainspring.version import __version__
 

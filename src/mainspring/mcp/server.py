@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.mcp.base import (
+    MOST_TOLD,
     UNAUTHORIZED,
     ListedTool,
     McpConnectionLostError,
@@ -27,18 +28,14 @@ from mainspring.mcp.base import (
     McpSessionGoneError,
     McpStatus,
     McpTimeoutError,
-)
-from mainspring.mcp.host import McpServerDefaults
-from mainspring.mcp.prompts import McpPrompt, parse_prompt
-from mainspring.mcp.waiting import CallClock
-from mainspring.mcp.words import (
-    MOST_TOLD,
     clip_instructions,
     describe_call_failure,
     describe_end_reason,
     explain_missing_list,
     parse_listed_tool,
 )
+from mainspring.mcp.resources import McpPrompt, parse_prompt
+from mainspring.mcp.server_process import CallClock, McpServerDefaults
 from mainspring.secrets.redaction import redact
 from mainspring.settings.mcp_servers import NO_DRIVER, SDK
 from mainspring.settings.values import McpServer
@@ -46,8 +43,8 @@ from mainspring.tools.base import ToolContext
 from mainspring.tools.results import clean_mcp_text, one_line_name
 
 if TYPE_CHECKING:
+    from mainspring.mcp.client import LastHttpStatus, StrayOutput, Streams
     from mainspring.mcp.server_process import McpServerProcess
-    from mainspring.mcp.ways import LastHttpStatus, StrayOutput, Streams
 
 BACKOFF = 0.5  # seconds before a lost server is started again
 ENDING = 4.0  # seconds for a connection to close; a program has its own grace in them
@@ -173,7 +170,7 @@ class McpServerConnection:
         return await stack.enter_async_context(open_client_session(streams, self, ways.heard))
 
     def _way(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[Streams]:
-        from mainspring.mcp.ways import LastHttpStatus, StrayOutput, connect_over_http, connect_over_pipes
+        from mainspring.mcp.client import LastHttpStatus, StrayOutput, connect_over_http, connect_over_pipes
 
         if ways.program is not None:
             ways.strays = StrayOutput()

@@ -1,20 +1,138 @@
-"""A server that is a program of ours: its two pipes, what it says on standard error, and its end."""
+"""A server that is a program of ours: its two pipes, what it says on standard error, and its end.
+
+Where servers that are programs start, and which programs are none of theirs (security T1).
+
+The user has chosen a server, and not what a repository has put in its place: many a program runs what it finds in the
+folder that it is started in (`python -m`, `npx`). So where the working folder is not trusted, servers start in a folder
+of ours, and no program and no library is looked for in the working folders. What the user names in `args` is passed as
+it stands: whoever gives the whole path of a project's script there has chosen the script, and a relative one counts
+from where the server starts.
+
+What all servers of a session share: where they run, how long they may take, and the client that talks to them.
+
+A call that waits for its server. Its clock stands still while somebody is asked on the server's behalf: a person may
+take their time (settled 12). What is asked for a call is withdrawn when the call is over.
+"""
+
+# ruff: noqa: PTH103, PTH111  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import ExitStack, asynccontextmanager, suppress
+from itertools import count
+from typing import TYPE_CHECKING
 
-from mainspring.core.errors import UsageError
-from mainspring.mcp.ground import ServerDirectory
+from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.value import Bundle
+from mainspring.mcp.base import McpTimeouts
 from mainspring.processes.child import Child, ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children
 from mainspring.processes.output import OutputSizes
+from mainspring.processes.paths import is_within
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
+from mainspring.tools.base import ToolContext
+
+if TYPE_CHECKING:
+    from mainspring.mcp.host_transport import Send
+
+
+NAME = "mcp"  # of the folder, in our home
+NOWHERE = "/"  # where nobody but the administrator writes
+WAY_OUT = "this folder is not trusted; 'mainspring trust' trusts it"
+
+# Variables whose folders bring programs and libraries. A relative folder is the project's own, too.
+BRINGS_CODE = (
+    "PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "NODE_PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PERL5LIB",
+    "RUBYLIB", "GEM_HOME", "GEM_PATH", "CLASSPATH",
+)  # fmt: skip
+
+
+class ServerDirectory(Bundle):
+    project: str  # the working folder
+    trusted: bool = False  # by the user
+    home: str | None = None  # our folder in the user's home
+    folders: tuple[str, ...] = ()  # other working folders
+
+    def folder(self) -> str:
+        """Where to start; ours is made where it is missing. Raises `UsageError` if it is not ours alone."""
+        if self.trusted:
+            return self.project
+        if self.home is None:
+            return NOWHERE
+        place = f"{self.home}/{NAME}"
+        try:
+            os.makedirs(place, 0o700, exist_ok=True)
+            found = os.lstat(place)
+        except FileExistsError:
+            raise UsageError(f"'{place}' is no folder of ours: remove it") from None
+        except OSError:  # nothing can be written there, so nobody has put anything there either
+            return NOWHERE
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise UsageError(f"'{place}' is no folder of ours: remove it")
+        if stat.S_IMODE(found.st_mode) & 0o022:
+            raise UsageError(f"'{place}' can be written by others: look into it, then 'chmod 700 {place}'")
+        return place
+
+    def is_theirs(self, place: str) -> bool:
+        """Whether an absolute path, or what it leads to, lies in a working folder that is not trusted."""
+        if self.trusted:
+            return False
+        names = (os.path.normpath(place), os.path.realpath(place))
+        folders = [name for one in (self.project, *self.folders) for name in (one, os.path.realpath(one))]
+        return any(is_within(name, folder) for name in names for folder in folders if folder.strip("/"))
+
+    def relative(self, args: Iterable[str]) -> str:
+        """The first of these words that names something as seen from the project, but is looked for elsewhere; else
+        nothing."""
+        if self.trusted:
+            return ""
+        named = [word for word in args if word and not word.startswith(("/", "-", "~"))]
+        return next((word for word in named if os.path.lexists(os.path.join(self.project, word))), "")  # noqa: PTH118
+
+    def safe(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What a server finds in its environment."""
+        if self.trusted:
+            return dict(env)
+        found = {name: self._outside(value) if name in BRINGS_CODE else value for name, value in env.items()}
+        return {name: value for name, value in found.items() if value or name not in BRINGS_CODE}
+
+    def _outside(self, value: str) -> str:
+        return ":".join([one for one in value.split(":") if one.startswith("/") and not self.is_theirs(one)])
+
+    def find(self, name: str, path: str) -> str:
+        """The program itself: a name is looked for along `path`, anything else is a path. Raises `UsageError`."""
+        return self._by_path(name) if "/" in name else self._along(name, path)
+
+    def _by_path(self, name: str) -> str:
+        named = os.path.expanduser(name)
+        place = os.path.join(self.project, named)  # noqa: PTH118
+        if not self.trusted and not named.startswith("/"):  # also '../x': who stands elsewhere means another one
+            raise UsageError(f"'{name}' is a relative path, and {WAY_OUT}. Or give its whole path as 'command'")
+        if self.is_theirs(place):
+            raise UsageError(f"'{place}' lies in the working folder, and {WAY_OUT}")
+        if os.access(place, os.X_OK):
+            return place
+        raise UsageError(f"there is no program '{place}': mend 'command'")
+
+    def _along(self, name: str, path: str) -> str:
+        passed_over = ""
+        for folder in path.split(":"):
+            place = f"{folder}/{name}"
+            if not folder.startswith("/") or not os.access(place, os.X_OK) or os.path.isdir(place):  # noqa: PTH112
+                continue
+            if not self.is_theirs(place):
+                return place
+            passed_over = passed_over or place
+        if passed_over:
+            raise UsageError(f"'{name}' is on PATH in the working folder only ('{passed_over}'), and {WAY_OUT}")
+        raise UsageError(f"there is no program '{name}' on PATH: install it, or give its whole path as 'command'")
+
 
 KEEPER = f"{os.path.dirname(__file__)}/supervisor.py"  # noqa: PTH120  # a name, not a file that is looked at
 SAID = OutputSizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
@@ -115,3 +233,95 @@ def explain_other_folder(cwd: str, missed: str) -> str:
 
 def open_descriptor(fd: int, mode: str) -> object:
     return os.fdopen(fd, mode, buffering=0)
+
+
+USUAL = McpTimeouts()
+
+
+class McpServerDefaults:
+    """What all servers of a session share."""
+
+    def __init__(  # noqa: PLR0913  # keywords, the last ones
+        self,
+        children: Callable[[], Children],
+        env: Callable[[], Mapping[str, str]],
+        ground: ServerDirectory,
+        relay: Send | None = None,
+        *,
+        limits: McpTimeouts = USUAL,
+        folders: Callable[[], tuple[str, ...]] | None = None,
+    ) -> None:
+        """`relay` reaches the servers within the program that drives us; None: nobody does. `folders`: that are worked
+        in, as it is now; None: those of `ground`."""
+        self.children, self.env, self.ground, self.relay = children, env, ground, relay
+        self.limits = limits
+        self.folders = folders or (lambda: (ground.project, *ground.folders))
+        self.asks = relay is None  # whether a server may ask the person: a pipe has no words for it
+        self.one = asyncio.Lock()  # question at a time, of all servers: there is one person
+        self.ids = count(1)  # of messages by `relay`, over all lives of a server: it may keep one that was given up
+        self._loading: asyncio.Task[None] | None = None
+
+    def load(self) -> asyncio.Task[None]:
+        """The official client, once, in a thread: it takes half a second."""
+        if self._loading is None:
+            self._loading = asyncio.create_task(asyncio.to_thread(load_link))
+            self._loading.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # all may be gone by then
+        return self._loading
+
+
+def load_link() -> None:
+    """Afterwards, to import it takes no time."""
+    from importlib import import_module
+
+    try:
+        import_module("mainspring.mcp.client")
+        import_module("mainspring.mcp.client")
+    except ImportError as error:
+        raise UsageError(f"MCP servers need the package 'mcp' ({error}): pip install 'mainspring[mcp]'") from None
+
+
+class CallClock:
+    def __init__(self, calling: ToolContext, clock: asyncio.Timeout) -> None:
+        """`clock` is entered by whoever waits."""
+        self._calling, self._clock = calling, clock
+        self._asking: set[asyncio.Future[str]] = set()
+        self._pauses = 0
+        self._left = 0.0  # seconds, while the clock stands still
+        self._over = False
+
+    def end(self) -> None:
+        """The call is over, however."""
+        self._over = True
+        for one in self._asking:
+            one.cancel()
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncGenerator[None, None]:
+        loop = asyncio.get_running_loop()
+        if not self._pauses and not self._over and not self._clock.expired():
+            self._left = (self._clock.when() or loop.time()) - loop.time()
+            self._clock.reschedule(None)
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses and not self._over and not self._clock.expired():
+                self._clock.reschedule(loop.time() + self._left)
+
+    async def ask(self, text: str) -> str:
+        """Raises `ToolError` if nobody can be asked, or the call is over before the answer."""
+        if self._over:
+            raise ToolError("The call is over.")
+        asking = asyncio.ensure_future(self._calling.ask(text))
+        self._asking.add(asking)
+        try:
+            await asyncio.wait([asking])
+        finally:
+            asking.cancel()
+            self._asking.discard(asking)
+        if asking.cancelled():
+            raise ToolError("The call is over.")
+        return asking.result()
