@@ -15,9 +15,9 @@ from time import perf_counter_ns
 
 from msgspec.structs import replace
 
+from mainspring.context.attachments import PreparedContext
 from mainspring.context.compactor import Compactor
 from mainspring.context.layers import LayerLimits
-from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Stop, Text, ToolCall, ToolResult, User

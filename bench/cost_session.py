@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from mainspring.context.asking import SideCall, SideCallReply
 from mainspring.context.compactor import Compactor
 from mainspring.context.layers import LayerLimits
+from mainspring.context.tokens import SideCall, SideCallReply
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, Request, RunTools
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import process_time_ns
 from typing import Any
 
-from mainspring.context.values import PreparedContext
+from mainspring.context.attachments import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
 from mainspring.core.messages import Stop, Text, ToolCall, User, result

@@ -20,7 +20,7 @@ from time import perf_counter, perf_counter_ns
 
 from msgspec.structs import replace
 
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, Request, RunTools
 from mainspring.core.events import Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone

@@ -14,9 +14,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring.context.asking import SideCall, SideCallReply
 from mainspring.context.compactor import Compactor
-from mainspring.context.tokens import total_bytes
+from mainspring.context.tokens import SideCall, SideCallReply, total_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import CallModel, Compact, Effect, Finish, PrepareContext, RunTools
 from mainspring.core.events import CallFailed, Compacted, ContextReady, Event, HooksDone, Replied, Submitted, ToolsDone

@@ -10,11 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.context.agent_types import find_agent_types
-from mainspring.context.custom_commands import DEEPEST, CustomCommand, CustomCommands, fill_arguments
-from mainspring.context.folders import ConfigFolders
-from mainspring.context.shelf import LARGEST, MOST
-from mainspring.context.skills import Skills
-from mainspring.context.slash import LONGEST_ABOUT, SlashCatalog, SlashEntry
+from mainspring.context.custom_commands import (
+    DEEPEST,
+    LONGEST_ABOUT,
+    CustomCommand,
+    CustomCommands,
+    SlashCatalog,
+    SlashEntry,
+    fill_arguments,
+)
+from mainspring.context.project_files import ConfigFolders
+from mainspring.context.skills import LARGEST, MOST, Skills
 from mainspring.core.errors import ToolError
 
 

@@ -14,11 +14,10 @@ from providers.histories import disorderly, edits_of, orderly
 from tiers import long
 
 from context.layer_stage import BIG, FREE, GOOD, Stage, always, many, output, reads, runs, text_of, true_tokens
-from mainspring.context.asking import SideCall, SideCallReply
 from mainspring.context.compactor import Compactor
 from mainspring.context.groups import TurnGroups
 from mainspring.context.layers import LayerLimits
-from mainspring.context.tokens import TokenMeter
+from mainspring.context.tokens import SideCall, SideCallReply, TokenMeter
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.history import History

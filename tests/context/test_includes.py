@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.includes import MOST, find_absent_mentions, find_mentions
+from mainspring.context.memory import MOST, find_absent_mentions, find_mentions
 
 
 @pytest.mark.parametrize(

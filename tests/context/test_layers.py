@@ -25,9 +25,8 @@ from context.layer_stage import (
     says,
     text_of,
 )
-from mainspring.context.asking import SideCallReply
-from mainspring.context.clearing import CLEARED
-from mainspring.context.layers import LayerLimits, limits_for_window
+from mainspring.context.layers import CLEARED, LayerLimits, limits_for_window
+from mainspring.context.tokens import SideCallReply
 from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.events import Shrunk

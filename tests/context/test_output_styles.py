@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.context.folders import ConfigFolders
 from mainspring.context.output_styles import BUILT_IN, SORT, OutputStyles
+from mainspring.context.project_files import ConfigFolders
 from mainspring.context.prompt import PromptStyle, system_prompt
 from mainspring.core.errors import UsageError
 

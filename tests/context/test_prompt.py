@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from mainspring.context.environment import (
+from mainspring.context.attachments import (
     describe_workspace,
     format_today,
     make_date_attachment,

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from providers.histories import disorderly, edits_of, orderly
 
 from context.layer_stage import BIG, FIXED, Stage, always, reads, runs, says, state_of, true_tokens
-from mainspring.context.asking import SideCall, SideCallReply
 from mainspring.context.attachments import Attachment, AttachmentKind, render_attachment
 from mainspring.context.layers import LayerLimits
 from mainspring.context.report import (
@@ -21,7 +20,7 @@ from mainspring.context.report import (
     ReportEvent,
     build_context_report,
 )
-from mainspring.context.tokens import BYTES_PER_TOKEN, LEAST, MOST, message_bytes
+from mainspring.context.tokens import BYTES_PER_TOKEN, LEAST, MOST, SideCall, SideCallReply, message_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Effect
 from mainspring.core.events import Compacted, ContextReady, Event, Replied, Shrunk

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind, render_attachment
-from mainspring.context.custom_commands import CustomCommands
-from mainspring.context.folders import ConfigFolders
+from mainspring.context.custom_commands import CustomCommands, SlashCatalog
 from mainspring.context.frontmatter import LARGEST, split_frontmatter
+from mainspring.context.project_files import ConfigFolders
 from mainspring.context.skills import Skill, Skills, format_skill_list
-from mainspring.context.slash import SlashCatalog
 from mainspring.core.errors import ToolError, UsageError
 
 PLAIN = "---\nname: {name}\ndescription: {about}\n---\n{body}"

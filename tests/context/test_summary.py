@@ -26,16 +26,12 @@ from context.layer_stage import (
     text_of,
     true_tokens,
 )
-from mainspring.context.asking import SideCall, SideCallReply
+from mainspring.context.attachments import Summary
 from mainspring.context.compactor import Compactor
-from mainspring.context.cutting import cut_to_budget
-from mainspring.context.groups import TurnGroups
-from mainspring.context.layers import LayerLimits
-from mainspring.context.media import STRIPPED
-from mainspring.context.summary import FILE, MAX_OUTPUT, MOST, NOT_SAID, PREFACE, arrange_sections
-from mainspring.context.tokens import TokenMeter, total_bytes
-from mainspring.context.values import Summary
-from mainspring.context.words import SAID, select_user_quotes
+from mainspring.context.groups import SAID, TurnGroups, select_user_quotes
+from mainspring.context.layers import STRIPPED, LayerLimits
+from mainspring.context.summary import FILE, MAX_OUTPUT, MOST, NOT_SAID, PREFACE, arrange_sections, cut_to_budget
+from mainspring.context.tokens import SideCall, SideCallReply, TokenMeter, total_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.errors import ProviderError

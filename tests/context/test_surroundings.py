@@ -11,9 +11,9 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
+from mainspring.context.attachments import PreparedContext
 from mainspring.context.memory import MemoryLocations
 from mainspring.context.sources import ContextSourceOptions, ContextSources
-from mainspring.context.values import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
 from mainspring.core.history import History

@@ -8,7 +8,7 @@ import pytest
 
 from mainspring.context.agent_types import LEFT_OUT, find_agent_types, parse_agent_types
 from mainspring.context.custom_commands import CustomCommands
-from mainspring.context.folders import ConfigFolders
+from mainspring.context.project_files import ConfigFolders
 from mainspring.context.skills import Skills
 from mainspring.core.errors import UsageError
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.asking import SideCall, SideCallReply
 from mainspring.context.attachments import MARKER, render_attachment
 from mainspring.context.notes import MemoryNotes
+from mainspring.context.tokens import SideCall, SideCallReply
 from mainspring.core.config import Config
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, Stop, Text, ToolCall, ToolResult, User, user

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.context.asking import SideCall
-from mainspring.context.tokens import LEAST, total_bytes
+from mainspring.context.tokens import LEAST, SideCall, total_bytes
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.history import History

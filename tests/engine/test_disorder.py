@@ -11,7 +11,7 @@ from core.play import line
 from msgspec.structs import replace
 
 from engine.stage import CONFIG, Stage, assert_clean, assert_in_order
-from mainspring.context.values import PreparedContext
+from mainspring.context.attachments import PreparedContext
 from mainspring.core.config import Siblings
 from mainspring.core.errors import MainspringError
 from mainspring.core.events import ContextReady, HooksDone, Replied, StopDecision, Submitted, ToolsDone

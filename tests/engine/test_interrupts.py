@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.stage import CONFIG, WITH_FALLBACK, assert_clean, assert_in_order
-from mainspring.context.values import PreparedContext
+from mainspring.context.attachments import PreparedContext
 from mainspring.core.effects import Finish
 from mainspring.core.events import StopDecision
 from mainspring.core.pairing import find_unpaired_ids, open_calls

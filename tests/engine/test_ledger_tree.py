@@ -18,10 +18,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.context.asking import SideCall as SideQuestion
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.context.summary import MAX_OUTPUT
 from mainspring.context.tokens import LEAST, total_bytes
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.tokens import SideCall as SideQuestion
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind, Request
 from mainspring.core.errors import ProviderError

@@ -14,7 +14,7 @@ import pytest
 
 import mainspring
 from engine.stage import CONFIG, assert_clean
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import ToolError, UsageError

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.stage import CONFIG, WITH_FALLBACK, Stage, assert_in_order
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Siblings, StopHooks
 from mainspring.core.events import StopDecision
 from mainspring.core.ladder import GO_ON

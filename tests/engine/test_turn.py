@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
 from mainspring.core.messages import Origin, User, user

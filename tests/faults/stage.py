@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from mainspring.context.values import Summary
+from mainspring.context.attachments import Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact
 from mainspring.core.ladder import most_model_calls

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mainspring.context.values import PreparedContext
+from mainspring.context.attachments import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Priority
 from mainspring.core.messages import Thinking

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from mainspring.context.values import Summary
+from mainspring.context.attachments import Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request
 from mainspring.core.messages import Assistant, Origin, Text, ToolResult, User, user

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.effects import Compact
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Image, Origin, Text, ToolCall, User, result, user

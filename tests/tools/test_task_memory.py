@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from mainspring.context.attachments import Attachment, AttachmentKind, render_attachment
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import Attachment, AttachmentKind, PreparedContext, Summary, render_attachment
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
 from mainspring.core.state import State

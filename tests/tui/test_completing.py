@@ -21,8 +21,8 @@ from mainspring.cli.tui.completion import (
     rank_matches,
 )
 from mainspring.cli.tui.files_index import build_path_index, is_typable
-from mainspring.context.includes import find_mentions
-from mainspring.context.slash import SlashEntry
+from mainspring.context.custom_commands import SlashEntry
+from mainspring.context.memory import find_mentions
 
 WORDS = (
     SlashCommand("compact", "Sum up", "[instructions]"),

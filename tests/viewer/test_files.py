@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessions.stage import CheckedWorld, consume, stored, take_up
 from tiers import examples
 
-from mainspring.context.values import PreparedContext
+from mainspring.context.attachments import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.messages import ToolCall, result
 from mainspring.engine.deps import EngineCallContext, ToolOutcome

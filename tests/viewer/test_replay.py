@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sessions.stage import CheckedWorld
 from tiers import examples
 
-from mainspring.context.values import PreparedContext
+from mainspring.context.attachments import PreparedContext
 from mainspring.core.updates import RequestStarted, Result, Update
 from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import EngineSession

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.events import Shrunk, StopDecision
 from mainspring.core.models import DEFAULT_MODEL

@@ -27,7 +27,7 @@ OURS = {
     "resume run_loop sandbox session session_parts settings slash_commands subagents updates "
     "usage wishes",
     "mainspring.cli": "collector flags main print_mode signals stdin stdio stdout telling",
-    "mainspring.context": "attachments environment folders memory project_files prompt sources values",
+    "mainspring.context": "attachments memory project_files prompt sources",
     "mainspring.core": "config effects errors events history ladder limits messages models money moves pairing "
     "reasons schedule state step updates value view",
     "mainspring.engine": "background deps driver endings equipped executor ledger model_context run sampler "

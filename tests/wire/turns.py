@@ -304,9 +304,9 @@ ROUNDS = 10  # of the layers count as a turn: so many that something is collapse
 
 async def context_layers(url: str, folder: str, size: int, turns: int) -> None:  # asks no server
     """The layers by themselves, with collapses ready for all that is old."""
-    from mainspring.context.asking import SideCall, SideCallReply
     from mainspring.context.compactor import Compactor
     from mainspring.context.layers import LayerLimits
+    from mainspring.context.tokens import SideCall, SideCallReply
 
     async def ask(_: SideCall) -> SideCallReply:
         return SideCallReply("All parts were fine.", stop=Stop.END_TURN)

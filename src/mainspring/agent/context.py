@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.model import Environment
-from mainspring.context import environment as surroundings_of
+from mainspring.context import attachments as surroundings_of
 from mainspring.context.memory import MemoryLocations
 from mainspring.context.prompt import IDENTITY, PromptStyle, system_prompt
 from mainspring.context.sources import ContextSourceOptions, ContextSources
@@ -42,7 +42,7 @@ SMALL = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
 def make_excluder(patterns: tuple[str, ...], home: str) -> Callable[[str], bool] | None:
     if not patterns:
         return None
-    from mainspring.context.excludes import make_excluder
+    from mainspring.context.memory import make_excluder
 
     return make_excluder(patterns, home)
 
@@ -200,7 +200,7 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
         return LayerLimits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
 
     def files() -> Iterable[tuple[str, str]]:
-        from mainspring.context.recent import iter_recent_files
+        from mainspring.context.file_changes import iter_recent_files
 
         return iter_recent_files(hands.place.read)
 
@@ -225,7 +225,7 @@ def make_side_call(mind: Callable[[], ModelContext]) -> Ask:
     """The small model, for tools."""
 
     async def ask(text: str) -> str:
-        from mainspring.context.asking import SideCall
+        from mainspring.context.tokens import SideCall
 
         side_questions = mind().ask
         assert side_questions is not None

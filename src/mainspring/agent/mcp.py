@@ -43,7 +43,7 @@ from mainspring.settings.restrictions import explain_server_refusal
 from mainspring.settings.values import McpEntry, McpServer, McpSettings, SettingOrigin, Settings, SettingsSource
 
 if TYPE_CHECKING:
-    from mainspring.context.slash import SlashEntry
+    from mainspring.context.custom_commands import SlashEntry
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.resources import May
     from mainspring.mcp.servers import McpServers
@@ -325,7 +325,7 @@ class SessionMcpServers:
 
     def words(self) -> tuple[SlashEntry, ...]:
         """Prompts of servers, as words with a slash."""
-        from mainspring.context.slash import SlashEntry
+        from mainspring.context.custom_commands import SlashEntry
 
         found = self.servers.prompts().items()
         return tuple([SlashEntry(name, prompt.about, format_prompt_hint(prompt)) for name, (_, prompt) in found])
@@ -346,7 +346,7 @@ class SessionMcpServers:
         prompt = await self._prompted(said) if said.startswith(f"/{START}") else ()
         if "@" not in said or ":" not in said:
             return prompt
-        from mainspring.context.includes import find_mentions
+        from mainspring.context.memory import find_mentions
         from mainspring.mcp.resources import read_mentioned_resources
 
         return (*prompt, *await read_mentioned_resources(find_mentions(said), self.servers, may))

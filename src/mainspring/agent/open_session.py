@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.permission_tool import PermissionTool
     from mainspring.context.agent_types import AgentType
-    from mainspring.context.slash import SlashEntry
+    from mainspring.context.custom_commands import SlashEntry
     from mainspring.context.sources import ContextSources
     from mainspring.core.messages import User
     from mainspring.mcp.host_transport import Send

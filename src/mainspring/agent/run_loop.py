@@ -341,7 +341,7 @@ class RunLoop:
         attached = heard.attached if isinstance(heard, ExpandedPrompt) else ()
         missing: tuple[str, ...] = ()
         if "@" in text:
-            from mainspring.context.includes import find_absent_mentions
+            from mainspring.context.memory import find_absent_mentions
 
             missing = find_absent_mentions(text, self._world.about.cwd)
         if attached or missing:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mainspring.agent.open_session import NoMcpServers
     from mainspring.agent.prompt_expansion import Attach
     from mainspring.agent.session_parts import SessionParts
+    from mainspring.context.custom_commands import SlashCatalog, SlashEntry
     from mainspring.context.mentions import MentionMedia, Verdict
-    from mainspring.context.slash import SlashCatalog, SlashEntry
     from mainspring.context.sources import ContextSources
     from mainspring.engine.session import EngineSession
     from mainspring.permissions.checker import PermissionChecker

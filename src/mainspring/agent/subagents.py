@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.context.folders import ConfigFolders
+from mainspring.context.project_files import ConfigFolders
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin
@@ -227,12 +227,12 @@ def new_agents(household: SubagentInputs) -> SubagentRegistry:
 
 
 def system_of(kind: AgentType, hands: Toolset, household: SubagentInputs) -> tuple[str, ...]:
-    from mainspring.context import environment
+    from mainspring.context import attachments
     from mainspring.context.prompt import insert_nonce
 
     found = household.found
     place = (
-        () if found.tells_place else (environment.describe_workspace(hands.place.cwd, git=found.memory.project.git),)
+        () if found.tells_place else (attachments.describe_workspace(hands.place.cwd, git=found.memory.project.git),)
     )
     return insert_nonce((kind.prompt, *place), found.nonce)
 

@@ -18,7 +18,7 @@ from mainspring.text import strip_control_characters, truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
-    from mainspring.context.folders import ConfigFolders
+    from mainspring.context.project_files import ConfigFolders
     from mainspring.context.sources import ContextSources
     from mainspring.settings.values import Settings
 

@@ -14,9 +14,8 @@ from typing import Any, cast
 
 import msgspec
 
-from mainspring.context.folders import ConfigFolders
 from mainspring.context.frontmatter import split_frontmatter
-from mainspring.context.project_files import read_text
+from mainspring.context.project_files import ConfigFolders, read_text
 from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value

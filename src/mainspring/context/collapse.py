@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mainspring.context.asking import Ask, SideCall, SideCallReply, wrong_with
-from mainspring.context.folding import fold_from_front
-from mainspring.context.groups import GroupKind, TurnGroup, TurnGroups
-from mainspring.context.layers import LayerGoal, LayerLimits
-from mainspring.context.rent import count_behind_front
-from mainspring.context.snip import select_older_groups
-from mainspring.context.tokens import message_bytes
-from mainspring.context.words import select_user_quotes, words_in
+from mainspring.context.groups import GroupKind, TurnGroup, TurnGroups, select_user_quotes, words_in
+from mainspring.context.layers import LayerGoal, LayerLimits, count_behind_front, fold_from_front, select_older_groups
+from mainspring.context.tokens import Ask, SideCall, SideCallReply, message_bytes, wrong_with
 from mainspring.core.messages import Assistant, Origin, Text, ToolCall, User
 from mainspring.core.value import as_json
 from mainspring.core.view import Edit, Fold

@@ -11,19 +11,22 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from mainspring.context import summary, trim
-from mainspring.context.asking import Ask, SideCallReply, wrong_with
-from mainspring.context.clearing import ClearLayer
+from mainspring.context import layers, summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.context.collapse import CollapseLayer
-from mainspring.context.groups import GroupKind, TurnGroups
-from mainspring.context.layers import Layer, LayerGoal, LayerLimits, limits_for_window
-from mainspring.context.marks import choose_cache_marks
-from mainspring.context.media import strip_media
-from mainspring.context.rent import CacheCost
-from mainspring.context.results import ResultBudgetLayer
-from mainspring.context.snip import snip_turns
-from mainspring.context.tokens import TokenMeter, TokenScale, message_bytes, total_bytes
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.groups import GroupKind, TurnGroups, choose_cache_marks
+from mainspring.context.layers import (
+    CacheCost,
+    ClearLayer,
+    Layer,
+    LayerGoal,
+    LayerLimits,
+    ResultBudgetLayer,
+    limits_for_window,
+    snip_turns,
+    strip_media,
+)
+from mainspring.context.tokens import Ask, SideCallReply, TokenMeter, TokenScale, message_bytes, total_bytes, wrong_with
 from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Compact, CompactionKind
 from mainspring.core.errors import ProviderError
@@ -168,7 +171,7 @@ class Compactor:
                 edits = strip_media(self._scene, limits, self._new_id)
                 return self._made(state.model, edits, "there is no media in view")
             case CompactionKind.TRIM:
-                edits = trim.trim_view(self._scene, self._trimmed(state.model), limits, self._new_id)
+                edits = layers.trim_view(self._scene, self._trimmed(state.model), limits, self._new_id)
                 return self._made(state.model, edits, "there is nothing between the front and the last turn")
             case CompactionKind.SUMMARY:
                 return await self._sum_up(state, effect, instructions)

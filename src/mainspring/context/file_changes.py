@@ -2,11 +2,13 @@
 
 What the model read or wrote itself is known by content (`ReadSet`). A copy of small files is kept, so that the model is
 shown what changed and need not read the file again to see it. To write it, it must.
+
+Files that were read last, as they are now: a compaction sends them again, so that nobody need read them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mainspring.context.attachments import Attachment, AttachmentKind
 from mainspring.context.project_files import FileStamp, settle_stamp, stat_file
@@ -128,3 +130,21 @@ def _size(seen: FileSnapshot) -> int:
 def _plain(real: str) -> Resolved:
     """No link is followed when it is opened: if one is there now, that fails."""
     return Resolved(real, real, kind="file")
+
+
+LOOKED_AT = 30  # files, at most: most of them are too large, or gone
+LARGEST_RECENT = 20_000  # bytes
+
+
+def iter_recent_files(known: ReadSet) -> Iterator[tuple[str, str]]:
+    """Path and text, what was read last first. What is no text, or too large, is left out."""
+    for real in known.newest()[:LOOKED_AT]:
+        try:
+            data = read_resolved_file(
+                Resolved(real, real, kind="file"), limit=LARGEST_RECENT
+            )  # a link that is there now is not followed
+            text = data.decode()
+        except (OSError, PathRefused, UnicodeDecodeError):
+            continue
+        if "\0" not in text:
+            yield real, text

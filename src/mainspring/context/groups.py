@@ -4,6 +4,18 @@ A reply and the results of its calls are one group; every message of a user is o
 state from turn to turn and looks only at what is new; it is made anew when the edits are not those that it knows.
 
 Most groups of a long talk are one message. Those are kept as that message, and take eight bytes (`GroupList`).
+
+Where the cached part of a request may end (settled 24). At most three: the system text has the fourth.
+
+- At its last message, so that the next request finds it.
+- Where the last request ended: the cache looks back over 20 blocks only, and a reply with a dozen calls makes more. If
+  the prefix was broken since, this is of no use; then the mark stands where it was broken.
+- Before the first result that is not cleared: there the next clearing will break the prefix, and what stands before it
+  is found only if it was kept alive until then.
+
+The user's own words, verbatim: they outlive every summary, until their own budget is spent.
+
+Each prompt is a part of its own in the summary's message, so that the next summary finds them again there.
 """
 
 from __future__ import annotations
@@ -16,11 +28,12 @@ from typing import assert_never, overload
 
 from msgspec.structs import replace
 
-from mainspring.context.tokens import TokenMeter, message_bytes
+from mainspring.context.tokens import TokenMeter, message_bytes, text_bytes
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Document, Image, Message, Origin, ToolCall, ToolResult, User
+from mainspring.core.messages import Assistant, Document, Image, Message, Origin, Text, ToolCall, ToolResult, User
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace, view
+from mainspring.processes.output import both_ends
 
 AT_LEAST = 2  # results stay, however large they are
 WORTH_CLEARING = 600  # bytes; a shorter result is hardly longer than the words in its place
@@ -451,3 +464,56 @@ def media_in(message: Message) -> int:
     if isinstance(message, Assistant):
         return 0
     return sum([isinstance(part, Image | Document) for part in message.content])
+
+
+def choose_cache_marks(scene: TurnGroups, broken: str = "") -> tuple[str, ...]:
+    """`broken`: the message behind which this request differs from the last."""
+    found: list[str] = []
+    replied = False
+    for item in scene.newest_first():
+        if isinstance(item.message, Assistant):
+            replied = True
+        elif not found or replied:
+            found.append(item.message.id)
+            if replied:
+                break
+    if broken:
+        found[1:] = [broken]
+    return tuple(dict.fromkeys([*found, scene.border] if scene.border else found))
+
+
+SAID = "[The user's own words]\n"
+LEFT_OUT_MARK = "[Left out: "
+LEFT_OUT = LEFT_OUT_MARK + "{count} more messages of the user are not repeated here]"
+LONGEST = 3  # one message may have a third of the budget: a pasted log must not push the rest out
+
+
+def words_in(groups: Iterable[TurnGroup]) -> list[str]:
+    """In order, those that earlier summaries carried among them."""
+    messages = [group.items[0].message for group in groups]
+    return [text for message in messages if isinstance(message, User) for text in words_of(message)]
+
+
+def words_of(message: User) -> list[str]:
+    if message.origin is Origin.PROMPT:
+        return [message.text] if message.text.strip() else []
+    if message.origin is not Origin.SUMMARY:
+        return []
+    texts = [part.text for part in message.content if isinstance(part, Text)]
+    return [text.removeprefix(SAID) for text in texts if text.startswith(SAID)]
+
+
+def select_user_quotes(words: list[str], budget: int) -> tuple[Text, ...]:
+    """The first of them, which says what it is all about, then as many of the newest as fit; in their order."""
+    most = budget // LONGEST
+    short = [text if len(text) <= most else both_ends(text, most) for text in words]
+    chosen: set[int] = set()
+    for at in (0, *range(len(short) - 1, 0, -1)) if short else ():
+        budget -= text_bytes(short[at])
+        if chosen and budget < 0:
+            break
+        chosen.add(at)
+    parts = [Text(SAID + short[at]) for at in sorted(chosen)]
+    if len(chosen) < len(short):
+        parts.insert(1, Text(LEFT_OUT.format(count=len(short) - len(chosen))))
+    return tuple(parts)

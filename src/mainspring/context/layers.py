@@ -4,6 +4,42 @@
 
 A layer looks at the scene and says what should leave. It never calls a model and never waits; what was written in the
 background beforehand it may use. Cheap ones come first, and each may make the next unnecessary (D-01, D-02).
+
+Layer 0: no single result, and no reply's results together, may take more than their share (D-03 to D-05).
+
+It acts on results that no request has held yet, so it breaks no cached prefix. What it decided stands in the edits:
+later requests replace alike.
+
+Layer 1: old turns that say nothing any more leave whole, oldest first (D-06 to D-09, Z-04).
+
+Such a turn is a reply of a few words whose results have all been cleared: reads, searches and logs of long ago. The
+first prompt, everything that a user said, the newest turns and all turns that changed something stay, since what a
+change came to is short and never cleared. Notes that we put in ourselves, such as a nudge of long ago, leave with them.
+Where clearing is switched off, what it would clear counts as cleared.
+
+Layer 2: old tool results lose their content; the call, the pair and all thinking stay (D-10 to D-15).
+
+It acts when the prompt must become smaller, or when the old results have by now cost as much to read, turn after turn,
+as it costs to write the rest of the prompt anew without them (`layers.py`). Then all of them go at once: the price is
+for breaking the prefix, whatever the number.
+
+The way down that needs no model: turns leave from the middle, the front and the end stay (D-20, D-21, Z-01).
+
+In their place stand a few words: how much is gone, which files it was about, and what the user said there.
+
+The rung that takes images and documents out of the view, when the API will not have them (Z-06).
+
+A fold right behind earlier summaries takes them in, word for word: there is one summary at the front, and it grows.
+
+It could stand beside them, were it not for histories that have forgotten: there, a fold that begins with the first
+message still here means everything before it, too (`core/view.py`), and would swallow the earlier summaries.
+
+When it pays to clear: old results cost rent, being rid of them costs a price (settled 25).
+
+Rent is what reading them from the cache costs, every turn. The price is for what stands behind them: it must be written
+to the cache anew instead of being read. Whoever moves out when the rent paid so far reaches the price never pays more
+than twice what the best choice in hindsight would have cost; and where sessions go on evenly, it is the best choice
+(docs/decisions/0015). A model that costs nothing to read has no rent, and nothing is cleared before it must be.
 """
 
 from __future__ import annotations
@@ -12,9 +48,24 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from mainspring.context.groups import TurnGroups
+from mainspring.context.groups import (
+    LEFT_OUT_MARK,
+    SAID,
+    GroupKind,
+    TurnGroup,
+    TurnGroups,
+    ViewItem,
+    media_in,
+    select_user_quotes,
+    words_in,
+    words_of,
+)
+from mainspring.context.tokens import TokenScale
+from mainspring.core.messages import Assistant, Content, Document, Image, Message, Origin, Text, ToolResult, User
+from mainspring.core.money import Price
 from mainspring.core.value import Bundle
-from mainspring.core.view import Edit
+from mainspring.core.view import Drop, Edit, Fold, Replace
+from mainspring.processes.output import SpillFolder, both_ends
 
 # Chosen by `bench/cost.py`; docs/decisions/0015 has the figures.
 KEEP_RESULTS, KEEP_SIZE = 8, 60_000  # newest results, and bytes of them, that are never cleared
@@ -63,3 +114,249 @@ def limits_for_window(limits: LayerLimits, window: int) -> LayerLimits:
 
 
 Layer = Callable[[TurnGroups, LayerGoal], tuple[Edit, ...]]
+
+
+class ResultBudgetLayer:
+    """The layer, with the folder that it stores in."""
+
+    def __init__(self, shelf: SpillFolder) -> None:
+        self._shelf = shelf
+
+    def __call__(self, scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
+        limits = aim.limits
+        sizes = {item.message.id: item.size for item in scene.fresh}
+        total = sum(sizes.values())
+        if total <= min(limits.per_result, limits.per_message):
+            return ()
+        edits: list[Edit] = []
+        for item in sorted(scene.fresh, key=lambda item: -item.size):
+            alone = item.size > limits.per_result
+            together = total > limits.per_message and item.size > limits.shown
+            if item.tool in limits.exempt or not (alone or together) or len(item.message.text) <= limits.shown:
+                continue  # the size of a short text is in its images
+            content = self._cut(item, limits)
+            total -= item.size - sum([len(part.text) for part in content if isinstance(part, Text)])
+            edits.append(Replace(item.message.id, content))
+        return tuple(edits)
+
+    def _cut(self, item: ViewItem, limits: LayerLimits) -> tuple[Content, ...]:
+        assert isinstance(item.message, ToolResult)
+        text = item.message.text
+        path = self._shelf.put(item.message.id, text)
+        others = tuple([part for part in item.message.content if not isinstance(part, Text)])
+        return (Text(both_ends(text, limits.shown, path)), *others)
+
+
+FEW_WORDS = 300  # characters
+STALE = frozenset({Origin.RECOVERY, Origin.BUDGET, Origin.ADVICE, Origin.HOOK})  # said for one turn, long past
+
+
+def snip_turns(scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
+    if not aim.limits.snip or not (aim.excess or aim.old_rent):
+        return ()
+    ids: list[str] = []
+    left = aim.excess
+    old: set[int] = set() if aim.limits.clear else set(map(id, scene.old))
+    for group in select_older_groups(scene, aim.limits.recent_turns, aim.staged):
+        if aim.excess and not aim.old_rent and left <= 0:
+            break
+        if is_spent(group, old):
+            ids += [message.id for message in group.messages]
+            left -= group.size
+    return (Drop(tuple(ids)),) if ids else ()
+
+
+def select_older_groups(scene: TurnGroups, turns: int, start: int = 0) -> list[TurnGroup]:
+    """The groups from this one on, and behind the front, up to the newest turns."""
+    for at in range(len(scene.groups) - 1, -1, -1):
+        turns -= scene.groups.kind(at) is GroupKind.TURN
+        if turns < 0:
+            return scene.groups[max(scene.head(), start) : at + 1]
+    return []
+
+
+def is_spent(group: TurnGroup, old: set[int]) -> bool:
+    if group.kind is GroupKind.NOTE:
+        return is_stale(group.items[0].message)
+    if group.kind is not GroupKind.TURN:
+        return False
+    reply = group.reply
+    results = group.results
+    return (
+        reply is not None
+        and bool(results)
+        and few_words(reply)
+        and all(item.cleared or id(item) in old for item in results)
+    )
+
+
+def is_stale(message: Message) -> bool:
+    return isinstance(message, User) and message.origin in STALE
+
+
+def few_words(reply: Assistant) -> bool:
+    return sum([len(block.text) for block in reply.blocks if isinstance(block, Text)]) <= FEW_WORDS
+
+
+CLEARED = "[Old tool result cleared]"  # D-11
+
+
+class ClearLayer:
+    def __init__(self, shelf: SpillFolder) -> None:
+        self._shelf = shelf
+
+    def __call__(self, scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
+        if not aim.limits.clear or not (aim.excess or aim.rent):
+            return ()
+        return tuple([self._cleared(item, aim.limits) for item in scene.old])
+
+    def _cleared(self, item: ViewItem, limits: LayerLimits) -> Replace:
+        """With the place of the original, unless the same call would bring it back (D-13)."""
+        assert isinstance(item.message, ToolResult)
+        path = "" if item.tool in limits.exempt else self._shelf.put(item.message.id, item.message.text)
+        return Replace(item.message.id, (Text(f"{CLEARED} It is in '{path}'." if path else CLEARED),))
+
+
+def fold_from_front(scene: TurnGroups, folds: list[Fold], words: int) -> Fold:
+    """The folds, which follow each other, as one, with the summaries that stand before them."""
+    span = scene.span(folds[0].first, folds[0].last)
+    before = scene.groups[: span[0]] if span else []
+    if not all(group.kind is GroupKind.SUMMARY for group in before):
+        before = []
+    earlier = [message for group in before for message in group.messages if isinstance(message, User)]
+    if not earlier and len(folds) == 1:
+        return folds[0]
+    told = [*earlier, *[fold.summary for fold in folds]]
+    first = before[0].first if before else folds[0].first
+    summary = replace(folds[-1].summary, content=merge_summaries(told, words), origin=Origin.SUMMARY)
+    return Fold(first, folds[-1].last, summary)
+
+
+def merge_summaries(messages: list[User], words: int) -> tuple[Content, ...]:
+    """What was summed up, in order, then the user's own words."""
+    parts = [part for message in messages if message.origin is Origin.SUMMARY for part in message.content]
+    told = [part for part in parts if not isinstance(part, Text) or not part.text.startswith((SAID, LEFT_OUT_MARK))]
+    return (*told, *select_user_quotes([text for message in messages for text in words_of(message)], words))
+
+
+GONE = "[{count} messages were removed here to make room; nothing of them is summed up.]"
+ABOUT = "\nFiles that they were about: {files}"
+MOST_FILES = 50
+SHORT = 2_000  # characters that are left of a result, where turns alone were not enough
+
+
+def trim_view(scene: TurnGroups, size: int, limits: LayerLimits, new_id: Callable[[], str]) -> tuple[Edit, ...]:
+    """Edits that bring the view down to so many bytes, or as near as can be."""
+    edits: list[Edit] = []
+    excess = scene.meter.size - size
+    start = scene.head()
+    end = start
+    last = scene.tail(0)
+    while end < last and excess > 0:
+        excess -= scene.groups[end].size
+        end += 1
+    if end > start:
+        groups = scene.groups[start:end]
+        fold = Fold(groups[0].first, groups[-1].last, make_trim_notice(groups, limits, new_id()))
+        edits.append(fold_from_front(scene, [fold], limits.words))
+    for group in scene.groups[end:]:
+        for item in group.results:
+            message = item.message
+            assert isinstance(message, ToolResult)
+            if excess > 0 and len(message.text) > 2 * SHORT:
+                short = replace(message, content=(Text(both_ends(message.text, SHORT)),))
+                edits.append(Replace(message.id, short.content))
+                excess -= len(message.text) - len(short.text)
+    return tuple(edits)
+
+
+def make_trim_notice(groups: list[TurnGroup], limits: LayerLimits, id: str) -> User:
+    text = GONE.format(count=sum([len(group.items) for group in groups]))
+    if files := paths_in(groups):
+        text += ABOUT.format(files=", ".join(files))
+    return User((Text(text), *select_user_quotes(words_in(groups), limits.words)), Origin.SUMMARY, id=id)
+
+
+def paths_in(groups: list[TurnGroup]) -> list[str]:
+    """From the calls' own inputs, the newest last."""
+    found: dict[str, None] = {}
+    for group in groups:
+        for call in group.reply.calls if group.reply is not None else ():
+            path = call.input.get("file_path")
+            if isinstance(path, str):
+                found.pop(path, None)
+                found[path] = None
+    return list(found)[-MOST_FILES:]
+
+
+STRIPPED = Text("[An image or document stood here. It was removed because the model's service would not take it.]")
+
+
+def strip_media(scene: TurnGroups, limits: LayerLimits, new_id: Callable[[], str]) -> tuple[Edit, ...]:
+    """Results are replaced. A message of a user cannot be: another one stands in its place, with all of its words."""
+    edits: list[Edit] = []
+    for group in scene.groups:
+        for message in group.messages:
+            if not media_in(message):
+                continue
+            if isinstance(message, ToolResult):
+                edits.append(Replace(message.id, strip_media_content(message.content)))
+            elif isinstance(message, User):
+                words = replace(message, content=strip_media_content(message.content), id=new_id())
+                edits.append(fold_from_front(scene, [Fold(group.first, group.last, words)], limits.words))
+    return tuple(edits)
+
+
+def strip_media_content(content: tuple[Content, ...]) -> tuple[Content, ...]:
+    return tuple([STRIPPED if isinstance(part, Image | Document) else part for part in content])
+
+
+def without_media(message: Message) -> Message:
+    if isinstance(message, Assistant) or not media_in(message):
+        return message
+    return replace(message, content=strip_media_content(message.content))
+
+
+class CacheCost:
+    """In nano-dollars."""
+
+    def __init__(self) -> None:
+        self.results = 0  # paid so far for results that could be cleared,
+        self.turns = 0  # and for turns that hold nothing else
+
+    def pay(self, scene: TurnGroups, price: Price, scale: TokenScale) -> None:
+        """For each reply since the last look."""
+        per_token = price.cache_read * scene.replies
+        self.results += scale.low(scene.old_size) * per_token
+        self.turns += scale.low(count_behind_front(scene)) * per_token
+        scene.replies = 0
+
+    def is_due(self, scene: TurnGroups, price: Price, scale: TokenScale) -> bool:
+        return bool(self.results) and self.results >= scale.high(count_rewritten_bytes(scene)) * cache_write_surcharge(
+            price
+        )
+
+    def turns_are_due(self, scene: TurnGroups, price: Price, scale: TokenScale) -> bool:
+        """Asked only when the prefix is broken anyway: then the price is for what stands before that place."""
+        return bool(self.turns) and self.turns >= scale.high(count_behind_front(scene)) * cache_write_surcharge(price)
+
+
+def cache_write_surcharge(price: Price) -> int:
+    return max(0, price.cache_write - price.cache_read)
+
+
+def count_rewritten_bytes(scene: TurnGroups) -> int:
+    """Bytes behind the first result that would be cleared, without those that would be, and without what is new: that
+    must be written in any case."""
+    return max(0, scene.meter.sent - scene.old[0].before - scene.old_size) if scene.old else 0
+
+
+def find_clear_border(scene: TurnGroups) -> int:
+    """Bytes before the first result that is not cleared."""
+    waiting = scene.old or scene.newest
+    return waiting[0].before if waiting else scene.meter.size
+
+
+def count_behind_front(scene: TurnGroups) -> int:
+    front = scene.groups[0].size if scene.head() else 0
+    return max(0, find_clear_border(scene) - scene.meter.fixed - front)

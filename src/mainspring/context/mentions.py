@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from mainspring.context.attachments import Attachment, AttachmentKind
-from mainspring.context.includes import find_mentions
+from mainspring.context.memory import find_mentions
 from mainspring.core.messages import Content, Text
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic_write import ReadSet

@@ -8,7 +8,7 @@ system prompt. A project's styles follow the rules for its skills (security T1).
 from __future__ import annotations
 
 from mainspring.context.frontmatter import split_frontmatter
-from mainspring.context.shelf import MarkdownLibrary, describe_entry, list_folder, shorten_body
+from mainspring.context.skills import MarkdownLibrary, describe_entry, list_folder, shorten_body
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 

@@ -1,14 +1,20 @@
-"""Reading a text file that somebody else may have put there: bounded, no link followed, nothing that blocks."""
+"""Reading a text file that somebody else may have put there: bounded, no link followed, nothing that blocks.
+
+Which folders belong to a project, from its root down to the working folder; where skills, commands, agents lie.
+"""
+
+# ruff: noqa: PTH112, PTH116, PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from mainspring.core.value import Bundle
-from mainspring.processes.paths import PathRefused, Resolved
+from mainspring.processes.paths import PathRefused, Resolved, is_within
 
 LARGEST = 256 * 1024  # bytes that are read of a file, whatever its size
 TICK = 100_000_000  # nanoseconds; file systems keep times in steps, of 4 ms or more
@@ -85,3 +91,75 @@ def _whole(data: bytes) -> int:
             width = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
             return len(data) if width <= back else len(data) - back
     return len(data)
+
+
+DEEPEST = 40  # folders that are looked at above the working folder
+
+
+class Project(Bundle):
+    """All paths are real ones."""
+
+    root: str  # of the repository; without one, the working folder
+    folders: tuple[str, ...]  # the outermost first, the working folder last
+    git: bool
+
+
+def project_of(cwd: str, user: str) -> Project:
+    """Up to the root of the repository; without one, up to the user's home folder, which is not among them."""
+    upwards = _upwards(cwd)
+    for count, folder in enumerate(upwards, 1):
+        if is_repository(folder, cwd):
+            return Project(folder, tuple(upwards[:count][::-1]), git=True)
+    below_home = [folder for folder in upwards if user.strip("/") and folder != user and is_within(folder, user)]
+    return Project(cwd, tuple((below_home or [cwd])[::-1]), git=False)
+
+
+def is_repository(folder: str, cwd: str) -> bool:
+    """Not if a stranger put it above us: in `/tmp`, anybody can make a `.git`."""
+    try:
+        owner = os.lstat(f"{folder}/.git").st_uid
+        return folder == cwd or owner in (os.geteuid(), 0, os.stat(cwd).st_uid)
+    except OSError:
+        return False
+
+
+def _upwards(cwd: str) -> list[str]:
+    found = [cwd]
+    while found[-1] != "/" and len(found) < DEEPEST:
+        found.append(os.path.dirname(found[-1]))
+    return found
+
+
+class ConfigFolders(Bundle):
+    """Where the user and the project keep files of one sort, such as skills."""
+
+    user: str = ""  # the user's home folder
+    home: str | None = None  # our own in it
+    project: tuple[str, ...] = ()  # the working folder first, then the root of its repository
+    trusted: bool = False  # those of the project are read
+    sources: tuple[str, ...] | None = None
+    sort: str = "skills"
+    bounds: str = ""  # out of which the project's cannot lead by a link; empty: they may lead anywhere
+    may_read: Callable[[str], bool] | None = None  # the rules, for links: deny holds here, too
+
+    def are_there(self) -> bool:
+        return any(os.path.isdir(folder) for folder, _ in self.folders())
+
+    def folders(self) -> Iterator[tuple[str, bool]]:
+        """All of them, and whether each is the project's. Of two things with one name, the first one counts."""
+        if self.sources is None or "user" in self.sources:
+            if self.home:
+                yield f"{self.home}/{self.sort}", False
+            if self.user and self.home != f"{self.user}/.claude":
+                yield f"{self.user}/.claude/{self.sort}", False
+        if self.trusted and (self.sources is None or "project" in self.sources):
+            for folder in dict.fromkeys(self.project):
+                yield f"{folder}/.mainspring/{self.sort}", True
+                yield f"{folder}/.claude/{self.sort}", True
+
+    def check(self, path: Resolved, *, project: bool) -> None:
+        """Raises `PathRefused` for what leads where it should not (security T1)."""
+        if project and self.bounds and not is_within(path.real, self.bounds):
+            raise PathRefused(f"it leads to '{path.real}': 'mainspring trust' lets this folder lead out of itself")
+        if path.via and self.may_read is not None and not all(self.may_read(name) for name in path.names):
+            raise PathRefused(f"a rule denies to read '{path.real}'")

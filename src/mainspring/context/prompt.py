@@ -3,7 +3,7 @@
 The first block is the same for every session with the same tools, the second for every session in one folder, so that
 the cache of one serves the next. Behind them, and behind an empty block where the shared part ends, comes what only
 this session has: the nonce of its reminders. Nothing that changes within a session is in it: no date, no state of a
-repository (`environment.py` has those). Lines about a tool are there only with the tool. What a tool does, its own
+repository (`attachments.py` has those). Lines about a tool are there only with the tool. What a tool does, its own
 description says; here is what no single tool can say.
 """
 

@@ -3,29 +3,203 @@
 A project's skills are not there before the project is trusted, or a program drives us that has chosen it (security T1).
 Commands in a skill's text are text: none is ever run here. A skill of the user cannot be replaced by one of the project
 that has the same name.
+
+What the user and the project keep in files of one sort, by name: skills, commands. Each sort says how it is read.
+
+Files that did not change are not read again. What cannot be read is left out and named in `problems`, for the user.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from typing import Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind
-from mainspring.context.folders import ConfigFolders
+from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind, cut_with_note
 from mainspring.context.frontmatter import split_frontmatter
-from mainspring.context.shelf import (
-    MarkdownLibrary,
-    checked_name,
-    describe_entry,
-    insert_arguments,
-    list_folder,
-    named_tools,
-    shorten_body,
-)
-from mainspring.core.errors import ToolError
+from mainspring.context.project_files import ConfigFolders, FileStamp, read_text, settle_stamp, stat_file
+from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
+from mainspring.processes.paths import PathRefused, resolve_path
+
+MOST = 200  # of a sort
+MOST_ENTRIES = 1_000  # of a folder that are looked at
+LARGEST = 60_000  # characters of a text that is loaded
+ARGUMENTS = "$ARGUMENTS"
+
+_SPELLING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
+
+
+class LibraryEntry(Protocol):
+    """What is known of a file before its text is wanted."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def project(self) -> bool:
+        """It comes with the project, not from the user."""
+        ...
+
+
+Kept = TypeVar("Kept", bound=LibraryEntry)
+
+
+PASSED_OVER = frozenset({"license", "version", "author", "metadata", "compatibility", "color", "tags"})
+
+
+class MarkdownLibrary(Generic[Kept]):
+    noun: str
+    fields: frozenset[str]  # of a head, that we know
+    without_effect: frozenset[str] = frozenset()  # of a head, that others heed
+
+    def __init__(self, places: ConfigFolders) -> None:
+        self.places = places
+        self._read: dict[str, tuple[FileStamp, Kept | None]] = {}
+        self.by_name: dict[str, Kept] = {}
+        self._left_out: dict[str, str] = {}  # why, by path
+        self._second: dict[str, str] = {}  # the same, for those whose name another one has
+        self._odd: dict[str, list[str]] = {}  # fields of a head that do nothing, by path
+        self._told: set[str] = set()
+        self.refresh()
+
+    @property
+    def problems(self) -> list[str]:
+        left_out = {**self._left_out, **self._second}
+        odd = [f"the {self.noun} '{path}': {self._about(field)}" for path in self._odd for field in self._odd[path]]
+        return [*[f"the {self.noun} '{path}' is left out: {why}" for path, why in left_out.items()], *odd]
+
+    def news(self) -> tuple[str, ...]:
+        """Problems that nobody was told of yet."""
+        new = [one for one in self.problems if one not in self._told]
+        self._told.update(new)
+        return tuple(new)
+
+    def _about(self, field: str) -> str:
+        """A field of a head that does nothing."""
+        if field in self.without_effect:
+            return f"'{field}' has no effect here yet"
+        from mainspring.text import did_you_mean  # loaded only after a mistake
+
+        return f"nobody knows '{field}'{did_you_mean(field, sorted(self.fields))}"
+
+    def files(self, folder: str, *, project: bool) -> list[str]:
+        """Which there may be; that one is missing is no problem."""
+        raise NotImplementedError
+
+    def describe(self, path: str, folder: str, text: str, *, project: bool) -> Kept:
+        """Raises `UsageError`."""
+        raise NotImplementedError
+
+    def counts(self, one: Kept) -> bool:  # noqa: ARG002  # for those that leave some out
+        return True
+
+    def refresh(self) -> bool:
+        """Look again; whether the list is another one now."""
+        found: dict[str, Kept] = {}
+        self._second.clear()
+        for folder, project in self.places.folders():
+            for path in self.files(folder, project=project):
+                one = self._kept(path, folder, project)
+                if one is None or not self.counts(one):
+                    continue
+                if why := self._no_room(one, found):
+                    self._second[path] = why
+                else:
+                    found.setdefault(one.name, one)
+        changed = found != self.by_name
+        self.by_name = found
+        return changed
+
+    def _no_room(self, one: Kept, found: dict[str, Kept]) -> str:
+        """Why it is not taken; empty: it is, or it is the same file by another way."""
+        before = found.get(one.name)
+        if before is not None:
+            same = os.path.realpath(before.path) == os.path.realpath(one.path)
+            return "" if same else f"'{before.path}' has the name '{one.name}', too"
+        return f"{MOST} of them are the most" if len(found) >= MOST else ""
+
+    def body(self, one: Kept) -> str:
+        """Its text without the head, as it is now. Raises `ToolError`, in words for the model."""
+        try:
+            return split_frontmatter(self._text(one.path, one.project)).body.strip()
+        except (PathRefused, UsageError) as error:
+            raise ToolError(f"The {self.noun} '{one.name}' cannot be read: {error}.") from None
+        except OSError as error:
+            raise ToolError(f"The {self.noun} '{one.name}' cannot be read: {error.strerror}.") from None
+
+    def _text(self, path: str, project: bool) -> str:
+        found = resolve_path(path, "/")
+        self.places.check(found, project=project)
+        return read_text(found).text
+
+    def _kept(self, path: str, folder: str, project: bool) -> Kept | None:
+        mark = stat_file(path)
+        known = self._read.get(path)
+        if mark is None:
+            self._odd.pop(path, None)
+            return None  # as with many folders
+        if known is not None and known[0] == mark:
+            return known[1]
+        self._left_out.pop(path, None)  # a file written just now is read more than once
+        self._odd.pop(path, None)
+        one: Kept | None = None
+        try:
+            text = self._text(path, project)
+            one = self.describe(path, folder, text, project=project)
+            if odd := sorted(split_frontmatter(text).fields.keys() - self.fields - PASSED_OVER):
+                self._odd[path] = odd
+        except (PathRefused, UsageError, OSError) as error:
+            self._left_out[path] = (error.strerror or "") if isinstance(error, OSError) else str(error)
+        self._read[path] = (settle_stamp(mark), one)
+        return one
+
+
+def list_folder(folder: str) -> list[str]:
+    """The names in it, sorted."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted([entry.name for entry, _ in zip(found, range(MOST_ENTRIES), strict=False)])
+    except OSError:  # as with most of them
+        return []
+
+
+def checked_name(name: str) -> str:
+    if not _SPELLING.fullmatch(name):
+        raise UsageError(f"its name '{name[:80]}' is not made of letters, digits, '-', '_', '.' and ':', 64 at most")
+    return name
+
+
+def named_tools(fields: dict[str, str]) -> tuple[str, ...]:
+    """What a head would like to be allowed. No right comes of it."""
+    return tuple([tool.strip() for tool in fields.get("allowed-tools", "").split(",") if tool.strip()])
+
+
+def describe_entry(fields: dict[str, str], body: str) -> str:
+    """On one line: its description, or how its text begins."""
+    return " ".join((fields.get("description") or _first_lines(body)).split())
+
+
+def shorten_body(body: str, path: str) -> str:
+    return cut_with_note(body, LARGEST, path)
+
+
+def insert_arguments(body: str, arguments: str) -> str:
+    if ARGUMENTS in body:
+        return body.replace(ARGUMENTS, arguments)
+    return f"{body}\n\nArguments: {arguments}" if arguments else body
+
+
+def _first_lines(body: str) -> str:
+    paragraphs = [part for part in body[:4_000].split("\n\n") if part.strip() and not part.lstrip().startswith("#")]
+    return paragraphs[0] if paragraphs else ""
+
 
 NAME = "SKILL.md"
 LONGEST_ABOUT = 300  # characters of a description in the list

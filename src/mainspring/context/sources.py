@@ -11,8 +11,15 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
-from mainspring.context.attachments import Attachment, render_attachment, select_missing_attachments
-from mainspring.context.environment import format_today, make_date_attachment, make_repository_attachment, place_apart
+from mainspring.context.attachments import (
+    Attachment,
+    format_today,
+    make_date_attachment,
+    make_repository_attachment,
+    place_apart,
+    render_attachment,
+    select_missing_attachments,
+)
 from mainspring.context.memory import MemoryFiles, MemoryLocations
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
@@ -22,12 +29,11 @@ from mainspring.core.view import Edit, replaced_since, view
 from mainspring.processes.paths import PathRefused, resolve_path
 
 if TYPE_CHECKING:
-    from mainspring.context.custom_commands import CustomCommands
+    from mainspring.context.custom_commands import CustomCommands, SlashCatalog
     from mainspring.context.file_changes import FileChanges
     from mainspring.context.mentions import MentionAttachment, MentionMedia, Verdict
     from mainspring.context.notes import MemoryNotes
     from mainspring.context.skills import Skills
-    from mainspring.context.slash import SlashCatalog
     from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.children import Children
 
@@ -115,8 +121,7 @@ class ContextSources:
     def slash(self) -> SlashCatalog:
         """What words with a slash stand for, as it is now."""
         if self._slash is None or self._commands is None:
-            from mainspring.context.custom_commands import CustomCommands
-            from mainspring.context.slash import SlashCatalog
+            from mainspring.context.custom_commands import CustomCommands, SlashCatalog
 
             self._commands = CustomCommands(self.memory.places("commands"))
             self._slash = SlashCatalog(self.skills, self._commands)

@@ -1,22 +1,68 @@
 """Layer 4: the conversation but for its end becomes one message: a summary, the user's own words, the files last read.
 
 The model that writes it is asked with the conversation itself, so that what is cached of it is read and not paid for
-anew; only where that would not fit is the conversation cut first (`cutting.py`).
+anew; only where that would not fit is the conversation cut first (`summary.py`).
+
+A conversation under a budget, whatever it holds: for the model that is to sum it up.
+
+First results lose their middle, then their content, oldest first; then whole turns leave; then what people said is cut.
+Nothing of this reaches the conversation itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from mainspring.context.asking import SideCall
-from mainspring.context.cutting import cut_to_budget
-from mainspring.context.groups import GroupKind, TurnGroup, TurnGroups
-from mainspring.context.layers import LayerLimits
-from mainspring.context.tokens import text_bytes
-from mainspring.context.words import select_user_quotes, words_in
-from mainspring.core.messages import Origin, Text, User
+from msgspec.structs import replace
+
+from mainspring.context.groups import GroupKind, TurnGroup, TurnGroups, select_user_quotes, words_in
+from mainspring.context.layers import LayerLimits, without_media
+from mainspring.context.tokens import SideCall, message_bytes, text_bytes
+from mainspring.core.messages import Message, Origin, Text, ToolResult, User
 from mainspring.core.moves import SUMMARY_OUTPUT
 from mainspring.core.value import Bundle
+from mainspring.processes.output import both_ends
+
+SHORT = 2_000  # characters of a result that has lost its middle
+GONE = "[left out]"
+LEAST = 200  # characters that remain of anything that a person said
+
+
+def cut_to_budget(groups: Sequence[TurnGroup], budget: int) -> tuple[Message, ...]:
+    rows = [[without_media(message) for message in group.messages] for group in groups]
+    size = sum(map(message_bytes, [message for row in rows for message in row]))
+    for most in (SHORT, 0):
+        for row in rows:
+            if size <= budget:
+                return tuple([message for each in rows for message in each])
+            size -= shorten_results(row, most)
+    turns = [at for at, group in enumerate(groups) if group.kind is GroupKind.TURN]
+    for at in turns:
+        if size > budget:
+            size -= sum(map(message_bytes, rows[at]))
+            rows[at] = []
+    left = [message for row in rows for message in row]
+    return tuple(left if size <= budget else [shorten_message(message, budget // len(left)) for message in left])
+
+
+def shorten_results(row: list[Message], most: int) -> int:
+    """Bytes freed."""
+    freed = 0
+    for at, message in enumerate(row):
+        if isinstance(message, ToolResult) and len(message.text) > most + len(GONE):
+            text = both_ends(message.text, most) if most else GONE
+            row[at] = replace(message, content=(Text(text),))
+            freed += message_bytes(message) - message_bytes(row[at])
+    return freed
+
+
+def shorten_message(message: Message, most: int) -> Message:
+    """A quarter of the bytes as characters: no character takes more than four."""
+    most = max(LEAST, most // 4)
+    if not isinstance(message, User) or len(message.text) <= most:
+        return message
+    return replace(message, content=(Text(both_ends(message.text, most)),))
+
 
 SECTIONS = ("Task", "Decisions", "Files", "Open items", "Last action")
 MAX_OUTPUT = SUMMARY_OUTPUT

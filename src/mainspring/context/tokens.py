@@ -3,11 +3,13 @@
 Sizes are bytes of UTF-8; a scale per model turns them into tokens. It learns from the API's own counts: between two
 requests of which the second only adds, the bytes and the tokens that were added belong together. What is added counts
 a little more than that, what was removed a little less, so that the whole errs high.
+
+What the context asks of a model, and what comes back. Whoever drives the session makes the call and pays for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import assert_never
 
 from mainspring.core.messages import (
@@ -26,7 +28,8 @@ from mainspring.core.messages import (
     ToolResult,
     User,
 )
-from mainspring.core.value import as_json
+from mainspring.core.money import Usage
+from mainspring.core.value import Bundle, as_json
 
 BYTES_PER_TOKEN = 3.0  # before anything is known: English has four and more, code about three and a half
 LEAST, MOST = 2.0, 5.0  # a scale outside of these was learned from something odd
@@ -183,3 +186,34 @@ class TokenMeter:
         # A report that we only read of may be older than the last summary. Then both figures are too high, if anything.
         least = scale.low(self.size) // 2 if self._floor else 0
         return max(least, counted if self._sure else min(counted, whole))
+
+
+class SideCall(Bundle):
+    messages: tuple[Message, ...]  # the last one is the question itself
+    max_output: int
+    small: bool = False  # for the small model, without tools and system text; else as the conversation itself is asked
+    marks: tuple[str, ...] = ()  # where the prompt was cached when the conversation was last asked
+
+
+class SideCallReply(Bundle):
+    text: str
+    usage: Usage = Usage()
+    cost: int = 0  # nano-dollars
+    stop: Stop = Stop.END_TURN
+    failed: str = ""  # why there is no answer; what was spent all the same is above
+
+
+Ask = Callable[[SideCall], Awaitable[SideCallReply]]
+
+
+def wrong_with(answer: SideCallReply, most: int) -> str:
+    """Why this cannot stand for what was said; empty if it can."""
+    if answer.failed:
+        return answer.failed
+    if answer.stop is Stop.REFUSAL:
+        return "the model refused to sum up"
+    if not answer.text.strip():
+        return "the summary is empty"
+    if answer.stop is Stop.MAX_TOKENS or len(answer.text) > most:
+        return f"the summary is too long: more than {most:,} characters"
+    return ""

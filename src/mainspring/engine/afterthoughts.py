@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from mainspring.context.asking import Ask, SideCall, wrong_with
 from mainspring.context.attachments import MARKER
+from mainspring.context.tokens import Ask, SideCall, wrong_with
 from mainspring.core.messages import Assistant, Message, Origin, User, user
 from mainspring.core.state import State
 from mainspring.core.value import as_json

@@ -13,7 +13,7 @@ from mainspring.tools import base
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from mainspring.context.values import PreparedContext, Summary
+    from mainspring.context.attachments import PreparedContext, Summary
     from mainspring.core.effects import Compact, Request, RunStopHooks
     from mainspring.core.events import StopDecision
     from mainspring.core.messages import Text, ToolCall, ToolResult, User

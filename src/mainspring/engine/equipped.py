@@ -15,7 +15,7 @@ from mainspring.engine.session_deps import BasicDeps, estimate_tokens
 from mainspring.hooks.events import HookPoint, HookResult
 
 if TYPE_CHECKING:
-    from mainspring.context.values import PreparedContext, Summary
+    from mainspring.context.attachments import PreparedContext, Summary
     from mainspring.core.effects import Compact, RunStopHooks
     from mainspring.core.state import State
     from mainspring.engine.model_context import ModelContext

@@ -16,8 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring.context.asking import SideCall, SideCallReply
-from mainspring.context.tokens import LEAST, total_bytes
+from mainspring.context.tokens import LEAST, SideCall, SideCallReply, total_bytes
 from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError, ToolError

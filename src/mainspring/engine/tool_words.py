@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from mainspring.context.attachments import Attachment, AttachmentKind, select_missing_attachments
-from mainspring.context.values import Summary
+from mainspring.context.attachments import Attachment, AttachmentKind, Summary, select_missing_attachments
 from mainspring.core.messages import Text, User
 from mainspring.core.state import State
 from mainspring.core.view import Edit, Fold, view

@@ -16,7 +16,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config, StopHooks
 from mainspring.core.effects import Compact, Priority, RunStopHooks
 from mainspring.core.events import StopDecision

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from itertools import count
 from typing import Any
 
-from mainspring.context.values import PreparedContext, Summary
+from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import ToolCall, ToolResult, User, result

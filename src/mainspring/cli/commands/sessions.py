@@ -16,7 +16,7 @@ from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
 from mainspring.agent.settings import settings_of
 from mainspring.cli.subcommands import Namespace
-from mainspring.context.environment import describe_workspace as place_in
+from mainspring.context.attachments import describe_workspace as place_in
 from mainspring.context.memory import MemoryFiles, MemoryLocations
 from mainspring.context.output_styles import DEFAULT, SORT, OutputStyles
 from mainspring.context.prompt import PromptStyle, insert_nonce, system_prompt

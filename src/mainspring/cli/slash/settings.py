@@ -17,8 +17,8 @@ from mainspring.text import plural
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
-    from mainspring.context.folders import ConfigFolders
     from mainspring.context.memory import MemoryFiles
+    from mainspring.context.project_files import ConfigFolders
     from mainspring.context.sources import ContextSources
 
 COLUMN = 23

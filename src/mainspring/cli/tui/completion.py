@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from mainspring.cli.tui.files_index import PathIndex, is_typable
-from mainspring.context.includes import find_mentions
+from mainspring.context.memory import find_mentions
 from mainspring.core.value import Bundle
 from mainspring.settings.load import expand_tilde
 from mainspring.text import strip_control_characters
@@ -30,9 +30,7 @@ MOST_LISTED = 10_000  # entries of a folder that are looked at
 LONGEST = 4_096  # characters before the cursor that a path may have, as on Linux
 LONGEST_SHOWN = 300  # characters; whoever draws it cuts it to its columns
 
-_MENTION = re.compile(
-    r'(?:(?<=[\s(])|\A)@(?:"([^"\n]*)|(?!")((?:\\ |[^\s`\\])*))\Z'
-)  # as `context/includes.py` reads it
+_MENTION = re.compile(r'(?:(?<=[\s(])|\A)@(?:"([^"\n]*)|(?!")((?:\\ |[^\s`\\])*))\Z')  # as `context/memory.py` reads it
 _SHELL_WORD = re.compile(r"""(?:(?<=\s)|\A)((?:\\.|[^\s\\'"`$|&;<>()*?!])*)\Z""")
 _SHELL_ODD = re.compile(r"[^\w./~+,:@%=-]", re.ASCII)
 _ARGUMENT = re.compile(r"/(\S+)\s+(.*)\Z", re.DOTALL)
@@ -207,7 +205,7 @@ def _absolute(path: str, known: CompletionSources) -> str:
 
 
 def format_mention(path: str) -> str:
-    """How a prompt names a path, as `context/includes.py` reads it; empty if it cannot. A folder is spelled so that one
+    """How a prompt names a path, as `context/memory.py` reads it; empty if it cannot. A folder is spelled so that one
     can type on behind it, and a blank ends a file."""
     spellings = (f"@{path}", "@" + path.replace(" ", "\\ ") if path.endswith("/") else f'@"{path}"', f'@"{path}"')
     if "`" in path or "\n" in path:  # code begins there
