@@ -21,9 +21,8 @@ from typing import Any
 
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
-from mainspring.engine.session_deps import new_id
+from mainspring.engine.session_deps import AgentDeps, new_id
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded

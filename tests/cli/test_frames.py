@@ -20,8 +20,8 @@ from mainspring.core.models import MODELS
 from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Boundary, Result
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import EngineSession
+from mainspring.engine.shared_state import Ledger
 from mainspring.providers.base import Retry
 from mainspring.stream_json.frames import PROTOCOL, FrameEncoder
 from mainspring.stream_json.lines import MOST, encode_line

@@ -1,9 +1,9 @@
 """Two threads that load modules at the same time never wait for each other.
 
-While the model writes the input of a call, a thread loads what the call will need (`engine/warming.py`), and the loop
-may load the same. A package that loads its own modules holds its lock until they are there, and they ask for it: begun
-from both ends, each thread waits for the other. Python sees that, and gives one of them half a module. The first call
-of a session failed so, once in a hundred under load.
+While the model writes the input of a call, a thread loads what the call will need (`engine/session_deps.py`), and the
+loop may load the same. A package that loads its own modules holds its lock until they are there, and they ask for it:
+begun from both ends, each thread waits for the other. Python sees that, and gives one of them half a module. The first
+call of a session failed so, once in a hundred under load.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TWO_AT_ONCE = """
 import sys, threading, time
 from importlib.machinery import PathFinder
 import mainspring.cli.print_mode
-from mainspring.engine.warming import preload_tool
+from mainspring.engine.session_deps import preload_tool
 
 class Late:
     '''The package is found; before its first line is run, the other thread comes as far as it can.'''

@@ -20,9 +20,9 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, ToolCall, User, result, user
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold
-from mainspring.engine.background import SideJobs
 from mainspring.engine.session import EngineSession as RealSession
 from mainspring.engine.session_deps import BasicDeps
+from mainspring.engine.tasks import SideJobs
 from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.paths import resolve_path
 from mainspring.providers.base import Batch, Conversation, Provider

@@ -19,11 +19,10 @@ from mainspring.core.models import MODELS, Model
 from mainspring.core.money import Price
 from mainspring.core.reasons import Cause, Terminal, Transition
 from mainspring.core.updates import Failed, RequestStarted, Update
-from mainspring.engine.equipped import AgentDeps
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.model_context import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.session import EngineSession
-from mainspring.engine.session_deps import new_id
+from mainspring.engine.session_deps import AgentDeps, new_id
+from mainspring.engine.shared_state import Ledger
 from mainspring.engine.side_calls import SideCalls
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic.provider import Anthropic

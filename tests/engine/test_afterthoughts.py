@@ -21,14 +21,12 @@ from mainspring.core.models import MODELS
 from mainspring.core.reasons import Terminal
 from mainspring.core.state import State
 from mainspring.core.updates import Result
-from mainspring.engine.afterthoughts import GRACE, LONGEST_NAME, LONGEST_NOTE, MOST_NOTES, MOST_SAID, SHORT
-from mainspring.engine.afterthoughts import PostTurnCalls as Thoughts
-from mainspring.engine.equipped import AgentDeps
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.model_context import ModelContext, ModelContextConfig
 from mainspring.engine.session import EngineSession
-from mainspring.engine.session_deps import new_id
-from mainspring.engine.side_calls import SideCalls
+from mainspring.engine.session_deps import AgentDeps, new_id
+from mainspring.engine.shared_state import Ledger
+from mainspring.engine.side_calls import GRACE, LONGEST_NAME, LONGEST_NOTE, MOST_NOTES, MOST_SAID, SHORT, SideCalls
+from mainspring.engine.side_calls import PostTurnCalls as Thoughts
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import AllowAll

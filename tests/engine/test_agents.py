@@ -14,15 +14,13 @@ from mainspring.core.money import NANOS_PER_USD, Account, Usage, cost
 from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallDone, Result, Update
-from mainspring.engine.agents import SubagentRegistry
 from mainspring.engine.deps import CallQuestion
-from mainspring.engine.equipped import AgentDeps
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.model_context import ModelContext, ModelContextConfig
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.session_deps import new_id
-from mainspring.engine.subagents import SubagentEnvironment, SubagentJournal
+from mainspring.engine.session_deps import AgentDeps, new_id
+from mainspring.engine.shared_state import Ledger
+from mainspring.engine.subagents import SubagentEnvironment, SubagentJournal, SubagentRegistry
 from mainspring.permissions.checker import AllowAll, PermissionChecker
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, ScriptedReply

@@ -19,13 +19,12 @@ from mainspring.core.money import Usage, cost, grant
 from mainspring.core.reasons import Terminal, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import Delta, RequestStarted, Result, Retrying
-from mainspring.engine.equipped import AgentDeps
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.model_context import ModelContext, ModelContextConfig
 from mainspring.engine.run import Run
 from mainspring.engine.sampler import SideCallInterrupted
 from mainspring.engine.session import EngineSession
-from mainspring.engine.session_deps import new_id
+from mainspring.engine.session_deps import AgentDeps, new_id
+from mainspring.engine.shared_state import Ledger
 from mainspring.engine.side_calls import SideCalls
 from mainspring.hooks.events import HookPoint, HookResult, NoHooks
 from mainspring.permissions.checker import AllowAll

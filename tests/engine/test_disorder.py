@@ -48,9 +48,8 @@ from mainspring.core.updates import (
 )
 from mainspring.engine.deps import ToolOutcome
 from mainspring.engine.driver import Driver
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared_state import EnginePolicy, SharedState
+from mainspring.engine.shared_state import EnginePolicy, Ledger, SharedState
 from mainspring.engine.tasks import Channel
 from mainspring.providers.base import Batch, BlockDelta, BlockFinished, Retry, StreamEnded, StreamStarted
 from mainspring.sessions.records import (

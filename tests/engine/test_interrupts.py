@@ -257,7 +257,7 @@ def test_abort_while_streaming_keeps_shown_text_and_finished_early_results() -> 
 def test_a_budget_end_uses_the_result_of_a_tool_that_ran() -> None:
     """Known wrong in the sketch (d)."""
     from mainspring.core.money import Usage
-    from mainspring.engine.ledger import Ledger
+    from mainspring.engine.shared_state import Ledger
 
     async def main() -> None:
         reply = says(call("Read", "r", ms=5), Pause(50), call("Edit", "e"), usage=Usage(input=100, output=2_000))

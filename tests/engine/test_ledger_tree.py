@@ -32,13 +32,12 @@ from mainspring.core.reasons import AbortReason, Cause, Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import BlockKind, Result, Update
 from mainspring.core.value import Bundle
-from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared_state import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy, Ledger
 from mainspring.engine.side_calls import SideCalls
+from mainspring.engine.tasks import SideJobs
 from mainspring.providers.base import (
     Batch,
     BlockDelta,

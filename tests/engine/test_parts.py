@@ -25,16 +25,13 @@ from mainspring.core.models import Model
 from mainspring.core.reasons import Terminal, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import CallDone, CallStarted, Delta, Result, Update
-from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import CallQuestion, Deps, EngineCallContext, ToolOutcome
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.executor import Executor
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.model_context import ModelContext, ModelContextConfig
 from mainspring.engine.session import EngineSession
-from mainspring.engine.session_deps import BasicDeps
-from mainspring.engine.shared_state import EnginePolicy, SharedState
-from mainspring.engine.tasks import Channel
+from mainspring.engine.session_deps import AgentDeps, BasicDeps
+from mainspring.engine.shared_state import EnginePolicy, Ledger, SharedState
+from mainspring.engine.tasks import Channel, SideJobs
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.base import Batch, Conversation, Provider
 from mainspring.providers.scripted import ScriptedReply

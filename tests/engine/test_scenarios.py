@@ -286,8 +286,8 @@ def test_input_deltas_are_shown_but_nothing_runs_before_its_block_is_finished() 
 @pytest.mark.covers("H-09")
 def test_money_is_reserved_before_a_call_and_settled_after_it() -> None:
     world = World([says(call("Read", "r"), usage=Usage(input=100, output=1_000)), says("never asked")])
-    from mainspring.engine.ledger import Ledger
     from mainspring.engine.session import EngineSession
+    from mainspring.engine.shared_state import Ledger
     from mainspring.testing import virtually
 
     async def main() -> None:

@@ -12,8 +12,8 @@ from mainspring.core.models import MODELS
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Terminal
 from mainspring.core.updates import BlockDone, Boundary, PrefixBroken, ReplyDone, ReplyStarted, Result, Update
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import AgentDeps
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic.provider import Anthropic, ServerSideClearing
 from mainspring.providers.http.client import Transport

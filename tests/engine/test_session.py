@@ -17,10 +17,9 @@ from mainspring.core.messages import Origin, result, user
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import CallStarted, Delta, Injected, Result, ToolSummary, Update
 from mainspring.engine.deps import ToolOutcome
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared_state import EnginePolicy, InboxPrompt
+from mainspring.engine.shared_state import EnginePolicy, InboxPrompt, Ledger
 from mainspring.sessions.records import CheckpointRecord, EventRecord, MemoryJournal, PolicyRecord, Record
 from mainspring.testing import LeftOver, Pause, Stuck, World, call, says, virtually
 
@@ -383,7 +382,7 @@ def test_a_side_job_that_fails_is_silent() -> None:
 
 def test_side_jobs_are_bounded_and_end_with_the_run() -> None:
     async def main() -> None:
-        from mainspring.engine.background import BackgroundJobs, result_if_done
+        from mainspring.engine.tasks import BackgroundJobs, result_if_done
 
         jobs = BackgroundJobs(most=2)
         started = [jobs.start(asyncio.sleep(9, "slow")) for _ in range(3)]

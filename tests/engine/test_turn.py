@@ -15,8 +15,8 @@ from mainspring.core.messages import Origin, User, user
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.view import Fold
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import AgentDeps
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Retry

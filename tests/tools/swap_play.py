@@ -30,8 +30,8 @@ from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import ToolCall
 from mainspring.core.updates import Update
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import AgentDeps
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.child import SandboxAccess

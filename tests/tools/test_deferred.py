@@ -11,10 +11,9 @@ from mainspring.core.history import History
 from mainspring.core.messages import ToolCall, result
 from mainspring.core.state import State
 from mainspring.core.updates import CallDone, PrefixBroken
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import AgentDeps, ToolReminders
 from mainspring.engine.shared_state import EnginePolicy
-from mainspring.engine.tool_words import ToolReminders
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation

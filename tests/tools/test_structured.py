@@ -13,8 +13,8 @@ from tiers import examples
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.reasons import Subtype
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import AgentDeps
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.providers.scripted import Scripted, call, says
 from mainspring.testing.calling import FakeToolContext

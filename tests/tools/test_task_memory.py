@@ -14,8 +14,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User, result, user
 from mainspring.core.state import State
 from mainspring.core.view import Drop, Fold, view
-from mainspring.engine.equipped import AgentDeps
-from mainspring.engine.tool_words import ToolReminders
+from mainspring.engine.session_deps import AgentDeps, ToolReminders
 from mainspring.permissions.checker import AllowAll
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.base import Workspace

@@ -6,7 +6,7 @@ import pytest
 
 from mainspring.core.messages import Origin, ToolCall, user
 from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, CallStarted, Injected
-from mainspring.engine.agents import REPORT
+from mainspring.engine.subagents import REPORT
 from tui.seeing import Watching
 from tui.test_shown import ENDED
 

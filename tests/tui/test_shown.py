@@ -37,7 +37,7 @@ from mainspring.core.updates import (
     Tombstone,
     Update,
 )
-from mainspring.engine.agents import REPORT
+from mainspring.engine.subagents import REPORT
 from tui.seeing import Watching
 
 ENDED = Result(

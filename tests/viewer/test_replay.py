@@ -14,8 +14,8 @@ from tiers import examples
 
 from mainspring.context.attachments import PreparedContext
 from mainspring.core.updates import RequestStarted, Result, Update
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import EngineSession
+from mainspring.engine.shared_state import Ledger
 from mainspring.sessions.journal import FileJournal
 from mainspring.testing import call, says, virtually
 from mainspring.testing.play import Consumer, RandomWorld, random_config

@@ -30,8 +30,7 @@ OURS = {
     "mainspring.context": "attachments memory project_files prompt sources",
     "mainspring.core": "config effects errors events history ladder limits messages models money moves pairing "
     "reasons schedule state step updates value view",
-    "mainspring.engine": "background deps driver endings equipped executor ledger model_context run sampler "
-    "session session_deps shared_state tasks",
+    "mainspring.engine": "deps driver executor model_context run sampler session session_deps shared_state tasks",
     "mainspring.hooks": "events",
     "mainspring.permissions": "checker",
     "mainspring.processes": "own_process paths",

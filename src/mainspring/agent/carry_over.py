@@ -13,8 +13,7 @@ from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.session_parts import SessionParts
 from mainspring.core.value import Bundle
-from mainspring.engine.ledger import Ledger
-from mainspring.engine.shared_state import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy, Ledger
 from mainspring.tools.base import Workspace
 
 

@@ -16,10 +16,9 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Block, user
 from mainspring.core.models import MODELS, Model, model_named
 from mainspring.core.value import Bundle
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.model_context import ModelContext, ModelContextConfig, size_of
 from mainspring.engine.session_deps import new_id
-from mainspring.engine.shared_state import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy, Ledger
 from mainspring.providers.base import Provider, ToolSpec
 from mainspring.sessions.paths import folder_of
 from mainspring.settings.load import TRUSTED, home_folder

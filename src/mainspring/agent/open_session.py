@@ -48,10 +48,9 @@ from mainspring.core.models import Model, same_model
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.value import Bundle
 from mainspring.core.view import view
-from mainspring.engine.equipped import AgentDeps, Answerer
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared_state import EnginePolicy
+from mainspring.engine.session_deps import AgentDeps, Answerer
+from mainspring.engine.shared_state import EnginePolicy, Ledger
 from mainspring.hooks.events import Hooks
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import used_by

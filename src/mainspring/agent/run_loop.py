@@ -32,8 +32,8 @@ from mainspring.agent.wishes import parse_token_budget
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import Origin, Text, User
 from mainspring.core.value import Bundle
-from mainspring.engine.endings import end_all
 from mainspring.engine.run import Run
+from mainspring.engine.tasks import end_all
 from mainspring.hooks.events import HookPoint
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from mainspring.agent.updates import (
 from mainspring.agent.usage import OBSERVED, UsageMeter
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result
-from mainspring.engine.endings import await_uncancellable
+from mainspring.engine.tasks import await_uncancellable
 
 if TYPE_CHECKING:
     from mainspring.agent.approvals import HostQuestions
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates
     from mainspring.agent.resume import OpenedSession
     from mainspring.core.models import Model
-    from mainspring.engine.ledger import Ledger
+    from mainspring.engine.shared_state import Ledger
     from mainspring.mcp.servers import McpServers
     from mainspring.tools.background import BackgroundCommand
 

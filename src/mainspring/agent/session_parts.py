@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mainspring.context.sources import ContextSources
     from mainspring.core.models import Model
     from mainspring.core.money import Usage
-    from mainspring.engine.equipped import Answerer
     from mainspring.engine.model_context import ModelContext
     from mainspring.engine.run import Run
     from mainspring.engine.session import EngineSession
+    from mainspring.engine.session_deps import Answerer
     from mainspring.hooks.runner import Hook
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.servers import McpServers

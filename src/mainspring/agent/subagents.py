@@ -28,12 +28,11 @@ if TYPE_CHECKING:
     from mainspring.context.sources import ContextSources
     from mainspring.core.config import Config
     from mainspring.core.models import Model
-    from mainspring.engine.agents import SubagentRegistry
-    from mainspring.engine.equipped import Answerer
-    from mainspring.engine.ledger import Ledger
     from mainspring.engine.model_context import ModelContext
     from mainspring.engine.session import EngineSession
-    from mainspring.engine.subagents import SubagentJournal, SubagentStatus
+    from mainspring.engine.session_deps import Answerer
+    from mainspring.engine.shared_state import Ledger
+    from mainspring.engine.subagents import SubagentJournal, SubagentRegistry, SubagentStatus
     from mainspring.providers.base import Provider
     from mainspring.providers.router import ProviderRouter
     from mainspring.sessions.decoder import LoadedSession
@@ -198,8 +197,7 @@ def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
 
 def new_agents(household: SubagentInputs) -> SubagentRegistry:
     from mainspring.context import agent_types
-    from mainspring.engine.agents import SubagentRegistry
-    from mainspring.engine.subagents import SubagentEnvironment
+    from mainspring.engine.subagents import SubagentEnvironment, SubagentRegistry
 
     config, session, ways = household.config, household.session, ModelRouter(household.config)
     home = SubagentEnvironment(

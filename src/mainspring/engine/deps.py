@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from mainspring.core.messages import Text, ToolCall, ToolResult, User
     from mainspring.core.state import State
     from mainspring.core.updates import Rendering
-    from mainspring.engine.ledger import Ledger
-    from mainspring.engine.shared_state import EnginePolicy
+    from mainspring.engine.shared_state import EnginePolicy, Ledger
     from mainspring.providers.base import Batch
     from mainspring.sessions.records import Journal
 

@@ -43,13 +43,21 @@ from mainspring.core.step import step
 from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, Tombstone, ToolSummary, Update
 from mainspring.core.value import Stamp
 from mainspring.core.view import from_the_front, out_of_view
-from mainspring.engine.background import NO_SIDE_JOBS, BackgroundJobs, SideJobs, result_if_done
 from mainspring.engine.deps import Deps
-from mainspring.engine.endings import GRACE, end_all, retrieve_exception, run_to_completion
 from mainspring.engine.executor import Executor
 from mainspring.engine.sampler import Sampler, SideCallInterrupted
 from mainspring.engine.shared_state import InboxPrompt, SharedState
-from mainspring.engine.tasks import Channel
+from mainspring.engine.tasks import (
+    GRACE,
+    NO_SIDE_JOBS,
+    BackgroundJobs,
+    Channel,
+    SideJobs,
+    end_all,
+    result_if_done,
+    retrieve_exception,
+    run_to_completion,
+)
 from mainspring.sessions.records import (
     CheckpointRecord,
     CommandState,
@@ -62,8 +70,8 @@ from mainspring.sessions.records import (
 )
 
 if TYPE_CHECKING:
-    from mainspring.engine.background import SummarizeTools
     from mainspring.engine.executor import Describe
+    from mainspring.engine.tasks import SummarizeTools
 
 CHECKPOINT_TURNS = 50  # settled 6
 

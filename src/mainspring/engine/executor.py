@@ -18,9 +18,8 @@ from mainspring.core.messages import ToolCall, ToolResult, result
 from mainspring.core.schedule import CallStatus, Slot, startable, taken_along
 from mainspring.core.updates import CallDone, CallProgress, CallStarted, QuestionAnswered, QuestionAsked, Update
 from mainspring.engine.deps import CallQuestion, Deps, ToolOutcome
-from mainspring.engine.endings import GRACE, retrieve_exception
-from mainspring.engine.ledger import Ledger
-from mainspring.engine.shared_state import EnginePolicy, SharedState
+from mainspring.engine.shared_state import EnginePolicy, Ledger, SharedState
+from mainspring.engine.tasks import GRACE, retrieve_exception
 from mainspring.sessions.records import (
     AnsweredRecord,
     AskedRecord,

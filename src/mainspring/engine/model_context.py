@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from mainspring.context.compactor import Compactor
     from mainspring.context.layers import LayerLimits
     from mainspring.context.sources import ContextSources
-    from mainspring.engine.afterthoughts import PostTurnCalls
-    from mainspring.engine.side_calls import SideCalls
+    from mainspring.engine.side_calls import PostTurnCalls, SideCalls
     from mainspring.hooks.payloads import Trigger
 
 
@@ -152,7 +151,7 @@ class ModelContext:
     async def recall(self, state: State) -> tuple[User, ...]:
         await asyncio.sleep(HEAD_START)
         if self._context is None and self._is_near:
-            from mainspring.engine.warming import warm_context
+            from mainspring.engine.session_deps import warm_context
 
             warm_context()
         return await self._around.recall(state) if self._around is not None else ()
@@ -168,7 +167,7 @@ class ModelContext:
         """Begins what is thought of a turn when it is over. Nobody waits for it."""
         sight = self._sight
         if self._thoughts is None and (sight.notes or sight.suggest) and (ask := self.ask) is not None:
-            from mainspring.engine.afterthoughts import PostTurnCalls
+            from mainspring.engine.side_calls import PostTurnCalls
 
             self._thoughts = PostTurnCalls(ask, sight.notes, sight.suggest)
         if self._thoughts is not None:

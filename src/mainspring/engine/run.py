@@ -12,8 +12,7 @@ from mainspring.core.events import Submitted
 from mainspring.core.reasons import AbortReason
 from mainspring.core.updates import Result, Update
 from mainspring.engine.driver import Driver
-from mainspring.engine.endings import wait_and_propagate
-from mainspring.engine.tasks import Channel
+from mainspring.engine.tasks import Channel, wait_and_propagate
 
 
 class Run:

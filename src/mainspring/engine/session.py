@@ -20,13 +20,11 @@ from mainspring.core.messages import Assistant, Origin, ToolCall, ToolResult, Us
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import State
 from mainspring.core.updates import Update
-from mainspring.engine.background import NO_SIDE_JOBS, SideJobs
 from mainspring.engine.deps import Deps
 from mainspring.engine.driver import Driver
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
-from mainspring.engine.shared_state import EnginePolicy, InboxPrompt, SessionPolicy, SharedState
-from mainspring.engine.tasks import Channel
+from mainspring.engine.shared_state import EnginePolicy, InboxPrompt, Ledger, SessionPolicy, SharedState
+from mainspring.engine.tasks import NO_SIDE_JOBS, Channel, SideJobs
 from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:

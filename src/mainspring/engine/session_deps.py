@@ -1,36 +1,63 @@
 """The plainest world that is real: a provider, tools of the caller, the system's clock and ids.
 
-No journal but the caller's own. No context layers, no permissions, no hooks: those come with `equipped.py`. A long
+No journal but the caller's own. No context layers, no permissions, no hooks: those come with `session_deps.py`. A long
 conversation is not compacted here; it runs into the model's window and says so.
+
+The world of an agent: a provider, and hands with rules, hooks and somebody to ask.
+
+From what the hands made of a call to what the loop wants to know of it.
+
+What the model has to be told of its tools in the conversation itself: of tools that came late, and what tools keep
+for the session when the messages that told of it have left. Loaded only where there is something of the kind.
+
+Loads what a call will need while the model still writes its input, which takes far longer.
+
+In a thread: whoever reads the stream is not held up. Nothing depends on it: what is not loaded by then is loaded where
+it is used.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mainspring.context.attachments import PreparedContext, Summary
+from msgspec.structs import replace
+
+from mainspring.context.attachments import (
+    Attachment,
+    AttachmentKind,
+    PreparedContext,
+    Summary,
+    select_missing_attachments,
+)
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import UsageError
 from mainspring.core.events import StopDecision
 from mainspring.core.history import History
-from mainspring.core.messages import Assistant, Message, ToolCall, ToolResult, User
+from mainspring.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User
 from mainspring.core.state import State
-from mainspring.core.view import Edit, view
+from mainspring.core.view import Edit, Fold, view
 from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
-from mainspring.engine.shared_state import EnginePolicy
+from mainspring.engine.shared_state import EnginePolicy, Ledger
+from mainspring.engine.tasks import SideJobs
+from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.providers.base import Batch, Conversation, Provider, RequestCache, ToolSpec
 from mainspring.sessions.records import Journal, NoJournal
+from mainspring.tools.toolset import Toolset
 
 if TYPE_CHECKING:
+    from mainspring.engine.model_context import ModelContext
     from mainspring.tools.base import Tool
-    from mainspring.tools.toolset import Toolset
+    from mainspring.tools.pipeline import InvocationResult
+
 
 CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
 
@@ -92,8 +119,6 @@ class BasicDeps:
         return Summary(failed="there are no context layers in this run")
 
     async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
-        from mainspring.engine.outcomes import outcome_of  # with the first call
-
         return outcome_of(await self.hands.run(call, asking), call)
 
     def is_concurrent(self, call: ToolCall) -> bool:
@@ -133,7 +158,6 @@ def own_hands(tools: tuple[Tool, ...]) -> Toolset:
     """The caller's own tools: nobody need be asked about them."""
     from mainspring.permissions.checker import AllowAll
     from mainspring.tools.base import Workspace
-    from mainspring.tools.toolset import Toolset
 
     return Toolset(tools, place=Workspace(os.getcwd()), gate=AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load
 
@@ -212,3 +236,190 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     deps = BasicDeps(provider, tools, journal=journal)
     session = EngineSession(deps, chosen, ledger=ledger, describe=deps.describe)
     return session.run(prompt, deltas=deltas)
+
+
+Answerer = Callable[[CallQuestion], Awaitable[str]]
+
+
+class AgentDeps(BasicDeps):
+    """`Deps` from a provider and hands."""
+
+    def __init__(  # noqa: PLR0913  # keywords, most of them
+        self,
+        provider: Provider,
+        hands: Toolset,
+        *,
+        journal: Journal | None = None,
+        system: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
+        answer: Answerer | None = None,
+        mind: ModelContext | None = None,
+        before_turn: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Without a `mind`, nothing is ever taken out of the conversation, and nothing put into it. `before_turn`:
+        tools that come later may come now."""
+        super().__init__(provider, journal=journal, system=system)
+        self._hands = hands
+        self._mind = mind
+        self._answer = answer
+        self._before_turn = before_turn
+        self._expected: set[str] = set()
+        self._tool_words: ToolReminders | None = None
+
+    def marks(self, state: State) -> tuple[str, ...]:
+        return self._mind.marks(state) if self._mind is not None else super().marks(state)
+
+    async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
+        if self._before_turn is not None:
+            await self._before_turn()
+        words = self._words
+        late = words.late(state) if words is not None else ()
+        made = await self._shrunk(state, (*late, *queued))
+        kept = words.kept(state, made.edits) if words is not None else ()
+        if not late and not kept:
+            return made
+        return replace(made, tokens=made.tokens + estimate_tokens(kept), attachments=(*made.attachments, *late, *kept))
+
+    async def _shrunk(self, state: State, new: tuple[User, ...]) -> PreparedContext:
+        if self._mind is None:
+            return await super().shrink(state, new)
+        return await self._mind.shrink(state, new, self.now())
+
+    @property
+    def _words(self) -> ToolReminders | None:
+        """None: most sessions have nothing of the kind."""
+        if self._tool_words is None and (self.hands.untold or self.hands.keeps):
+            self._tool_words = ToolReminders(self.hands, self._mind.nonce if self._mind is not None else "")
+        return self._tool_words
+
+    async def summarize(self, state: State, effect: Compact) -> Summary:
+        if self._mind is None:
+            return await super().summarize(state, effect)
+        made, words = await self._mind.summarize(state, effect), self._words
+        return words.in_summary(made, state) if made.edits and words is not None else made
+
+    @property
+    def side_jobs(self) -> SideJobs:
+        """For `EngineSession(side_jobs=...)`: loading tools while the model writes a call, and what the mind does
+        beside."""
+        if self._mind is None:
+            return SideJobs(self._expect_tool)
+        return SideJobs(self._expect_tool, self._mind.recall, self._mind.stage)
+
+    def _expect_tool(self, tool: str) -> None:
+        if tool not in self._expected:
+            self._expected.add(tool)
+            preload_tool(tool)
+
+    async def ask(self, question: CallQuestion) -> str:
+        return await (self._answer(question) if self._answer is not None else super().ask(question))
+
+    async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
+        if self._mind is not None:
+            self._mind.afterwards(state)  # before the hooks, which may take their time (I-06)
+        hooks = self.hands.hooks
+        if not hooks.any_at(HookPoint.STOP):
+            return StopDecision()
+        from mainspring.hooks.payloads import make_stop_payload  # with the first hook
+
+        return make_stop_decision(
+            await hooks.ask(HookPoint.STOP, make_stop_payload(active=effect.active, last=last_said(state)))
+        )
+
+
+def last_said(state: State) -> str:
+    """By the model."""
+    return next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
+
+
+def make_stop_decision(opinion: HookResult) -> StopDecision:
+    """What hooks say about an end: of a session, or of an agent."""
+    if opinion.stop is not None:
+        return StopDecision(prevent=opinion.stop)
+    return StopDecision((opinion.reason or "A hook wants you to go on.",)) if opinion.block else StopDecision()
+
+
+def outcome_of(done: InvocationResult, call: ToolCall) -> ToolOutcome:
+    made = done.answer
+    return ToolOutcome(
+        ToolResult(call.id, made.content, made.is_error),
+        failed=made.failed,
+        stop=done.stop,
+        data=made.data,
+        rendering=made.shown,
+        denied=done.denied,
+        steps=done.steps,
+        added=tuple([Text(f"\n\n[From a hook: {text}]") for text in done.context]),
+    )
+
+
+class ToolReminders:
+    """Looks at the conversation only when something has changed: at its edits, and at the tools that came."""
+
+    def __init__(self, hands: Toolset, nonce: str = "") -> None:
+        self._hands, self._nonce = hands, nonce
+        self._edits: tuple[Edit, ...] = ()  # those under which all that tools keep is told,
+        self._told: object = None  # and those under which all late tools are
+
+    def late(self, state: State) -> tuple[User, ...]:
+        """Tools known by name only that came after the model was told of such: at the end, where nothing moves."""
+        now = (self._hands.untold, state.edits)
+        if now == self._told:
+            return ()
+        words = "More tools are known by name only. Get their schemas with ToolSearch before you call them"
+        told = [Attachment(AttachmentKind.ENVIRONMENT, "tools", f"{words}: {', '.join(names)}.") for names in now[0]]
+        late = select_missing_attachments(told, view(state.history, state.edits), self._nonce)
+        if not late:
+            self._told = now
+        return late
+
+    def kept(self, state: State, edits: tuple[Edit, ...]) -> tuple[User, ...]:
+        """What tools keep for the session, such as tasks, if edits took it out of the conversation; `edits` are new."""
+        if not edits and state.edits is self._edits:
+            return ()
+        seen = view(state.history, (*state.edits, *edits))
+        words = self._hands.unsaid(seen)
+        kept = (
+            select_missing_attachments([Attachment(AttachmentKind.KEPT, "", words)], seen, self._nonce) if words else ()
+        )
+        if not kept and not edits:
+            self._edits = state.edits
+        return kept
+
+    def in_summary(self, made: Summary, state: State) -> Summary:
+        """The same in the summary itself: the process may end before there is another request to put it into."""
+        *others, last = made.edits
+        if not isinstance(last, Fold):
+            return made
+        words = self._hands.unsaid(view(state.history, (*state.edits, *made.edits)))
+        if not words:
+            return made
+        told = replace(last.summary, content=(*last.summary.content, Text(f"\n\n{words}")))
+        edits = (*others, replace(last, summary=told))
+        return replace(made, edits=edits, after=made.after + len(words) // CHARS_PER_TOKEN)
+
+
+ALWAYS = ("mainspring.engine.session_deps", "mainspring.permissions.decide", "mainspring.tools.pipeline")
+BY_TOOL = {
+    "Bash": ("mainspring.permissions.bash", "mainspring.processes.children", "mainspring.tools.bash"),
+    "Read": ("mainspring.tools.read", "mainspring.processes.atomic_write"),
+    "Edit": ("mainspring.tools.edit", "mainspring.processes.atomic_write"),
+    "Write": ("mainspring.tools.write", "mainspring.processes.atomic_write"),
+    "Grep": ("mainspring.tools.grep",),
+    "Glob": ("mainspring.tools.glob",),
+}
+
+
+def preload_tool(tool: str) -> None:
+    names = (*ALWAYS, *BY_TOOL.get(tool, ()))
+    threading.Thread(target=_load, args=(names,), name="warming", daemon=True).start()
+
+
+def warm_context() -> None:
+    """The layers that the second request needs."""
+    threading.Thread(target=_load, args=(("mainspring.context.compactor",),), name="warming", daemon=True).start()
+
+
+def _load(names: tuple[str, ...]) -> None:
+    for name in names:
+        with suppress(Exception):  # whoever needs it will say what is wrong
+            import_module(name)

@@ -1,10 +1,23 @@
-"""A bounded way from a run, and the agents below it, to one consumer; closable from both ends."""
+"""A bounded way from a run, and the agents below it, to one consumer; closable from both ends.
+
+Side jobs of a run: bounded, owned by the run, ended with it. A job that fails is silent: it was only a kindness.
+
+Ending tasks: everything that a run starts ends with it, or is given up after a while and looked after.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Generic, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from mainspring.core.messages import ToolCall, ToolResult, User
+    from mainspring.core.state import State
+
+    SummarizeTools = Callable[[tuple[ToolCall, ...], tuple[ToolResult, ...]], Coroutine[Any, Any, str | None]]
+
 
 T = TypeVar("T")
 
@@ -89,3 +102,110 @@ class Channel(Generic[T]):
 def _wake(waiter: asyncio.Future[None] | None) -> None:
     if waiter is not None and not waiter.done():
         waiter.set_result(None)
+
+
+GRACE = 2.0  # seconds that something cancelled has to end (security X2)
+
+
+async def end_all(tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE) -> None:
+    """Cancel and wait. What does not end within the grace is left behind, but not forgotten."""
+    pending = {task for task in tasks if not task.done()}
+    for task in pending:
+        task.add_done_callback(retrieve_exception)
+        task.cancel()
+    if pending:
+        await asyncio.wait(pending, timeout=grace)
+
+
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """An exception that nobody waits for any more: looked at, so that asyncio does not complain."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
+    """Bring this to its end, however often we are cancelled meanwhile; the cancellation goes on afterwards."""
+    await await_uncancellable(asyncio.get_running_loop().create_task(work))
+
+
+async def await_uncancellable(task: asyncio.Task[None]) -> None:
+    """The same, with a task that others may wait for, too."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        retrieve_exception(task)
+        raise cancelled
+    task.result()
+
+
+async def wait_and_propagate(task: asyncio.Task[None]) -> None:
+    """Wait until a task is over. Our own cancellation is passed on to it, waited for, and then goes on."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+            task.cancel()
+    retrieve_exception(task)
+    if cancelled is not None:
+        raise cancelled
+
+
+MOST = 8  # more than this and new jobs are refused: they are never worth slowing the run for
+
+
+class SideJobs:
+    """What a run does beside its turns. You can leave out any of them: the run only gets slower, or tells less.
+
+    The run owns them: it never waits for one, ends all of them with itself, and ignores their failures.
+    """
+
+    def __init__(
+        self,
+        expect_tool: Callable[[str], None] | None = None,
+        recall: Callable[[State], Coroutine[Any, Any, tuple[User, ...]]] | None = None,
+        stage: Callable[[State], Coroutine[Any, Any, None]] | None = None,
+        summarize_tools: SummarizeTools | None = None,
+    ) -> None:
+        self.expect_tool = expect_tool  # the model has begun to write a call of this tool; must return at once
+        self.recall = recall  # finds memory while the model talks; used only if it is there in time (B-30)
+        self.stage = stage  # prepares, once a turn and while tools run, what will make the conversation smaller (D-18)
+        self.summarize_tools = summarize_tools  # in a few words, while the next reply streams (B-31)
+
+
+NO_SIDE_JOBS = SideJobs()
+
+
+class BackgroundJobs:
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, job: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
+        if len(self._tasks) >= self._most:
+            job.close()
+            return None
+        task = asyncio.get_running_loop().create_task(job)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        retrieve_exception(task)
+
+    async def end(self) -> None:
+        tasks, self._tasks = self._tasks, set()
+        await end_all(tasks)
+
+
+def result_if_done(task: asyncio.Task[T] | None) -> T | None:
+    """A job's result if it is there already; nobody waits for it (B-30)."""
+    if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+        return None
+    return task.result()

@@ -18,7 +18,7 @@ from typing import Any
 
 from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
-from mainspring.engine.endings import await_uncancellable, end_all
+from mainspring.engine.tasks import await_uncancellable, end_all
 from mainspring.sdk.checks import check_options
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
 from mainspring.sdk.from_frames import message_of

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from mainspring.agent.host import JsonObject
-from mainspring.engine.endings import end_all, retrieve_exception
 from mainspring.engine.session_deps import new_id
+from mainspring.engine.tasks import end_all, retrieve_exception
 from mainspring.sdk import hooks, permissions
 from mainspring.sdk.complaints import log_callback_failure
 from mainspring.sdk.servers import SdkMcpServers

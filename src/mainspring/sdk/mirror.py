@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.engine.endings import end_all, run_to_completion
+from mainspring.engine.tasks import end_all, run_to_completion
 from mainspring.sdk.options import Options
 
 Frame = dict[str, Any]

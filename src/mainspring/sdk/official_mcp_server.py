@@ -11,7 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 from pydantic import TypeAdapter
 
-from mainspring.engine.endings import end_all
+from mainspring.engine.tasks import end_all
 from mainspring.sdk.mcp_server import Object, unknown_method_error
 
 READ: TypeAdapter[Any] = TypeAdapter(JSONRPCMessage)  # one class in version 1 of the package, several in 2

@@ -19,8 +19,7 @@ from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import STDIO
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.core.errors import MainspringError
-from mainspring.engine.endings import end_all, retrieve_exception, run_to_completion
-from mainspring.engine.tasks import Channel
+from mainspring.engine.tasks import Channel, end_all, retrieve_exception, run_to_completion
 from mainspring.sdk import hooks
 from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
 from mainspring.sdk.host import ProgramHost, own_copy

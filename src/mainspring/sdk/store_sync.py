@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from mainspring.agent.options import is_uuid
 from mainspring.core.errors import UsageError
-from mainspring.engine.endings import run_to_completion
+from mainspring.engine.tasks import run_to_completion
 from mainspring.mcp.host_transport import as_object_or_none
 from mainspring.sdk.complaints import is_cancelled
 from mainspring.sdk.errors import ClaudeSDKError

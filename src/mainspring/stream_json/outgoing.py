@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from mainspring.engine.endings import retrieve_exception
+from mainspring.engine.tasks import retrieve_exception
 from mainspring.stream_json.lines import encode_line
 
 Write = Callable[[bytes], Awaitable[None]]

@@ -23,8 +23,8 @@ from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import STDIO
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.core.value import Bundle
-from mainspring.engine.endings import end_all, run_to_completion
 from mainspring.engine.session_deps import new_id
+from mainspring.engine.tasks import end_all, run_to_completion
 from mainspring.stream_json.asides import never_begun
 from mainspring.stream_json.control import answer_control_request
 from mainspring.stream_json.host import StreamJsonHost, read_hooks

@@ -31,9 +31,9 @@ from mainspring.core.state import State
 from mainspring.core.step import step
 from mainspring.core.updates import Appended, BlockDone, CallDone, CallStarted, Delta, Injected, Result, Update
 from mainspring.engine.deps import CallQuestion
-from mainspring.engine.ledger import Ledger
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
+from mainspring.engine.shared_state import Ledger
 from mainspring.providers.scripted import Break, Part, Pause, ScriptedReply, call, says
 from mainspring.sessions.records import (
     BlockRecord,

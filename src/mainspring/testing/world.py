@@ -19,9 +19,9 @@ from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import ToolCall, ToolResult, User, result
 from mainspring.core.state import State
-from mainspring.engine.background import SideJobs
 from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
 from mainspring.engine.shared_state import EnginePolicy
+from mainspring.engine.tasks import SideJobs
 from mainspring.providers.base import Batch, Conversation
 from mainspring.providers.scripted import Scripted, ScriptedReply
 from mainspring.sessions.records import Journal, MemoryJournal

@@ -1,7 +1,7 @@
 """`Agent`: has another agent do a part of the work, in a conversation of its own (N-17).
 
 Only what it reports at its end comes back. Who makes the session knows which kinds there are and how one is sent out
-(`engine/agents.py`); this is what the model sees of it.
+(`engine/subagents.py`); this is what the model sees of it.
 
 `Skill`: the text of a skill, when the model asks for it (N-22). Whoever makes the session knows where skills are.
 """

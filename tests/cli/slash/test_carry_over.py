@@ -12,7 +12,7 @@ from cli.slash.sitting import Sitting, here, sat
 from cli.stage import Serve
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.engine.ledger import Ledger
+from mainspring.engine.shared_state import Ledger
 from mainspring.sessions.resume import load_session
 from mainspring.simulator.replies import Say
 

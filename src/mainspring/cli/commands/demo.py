@@ -19,8 +19,8 @@ from mainspring.cli.commands.interrupts import CtrlC
 from mainspring.cli.output import TerminalOutput, is_terminal, wants_colour
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.reasons import Terminal
-from mainspring.engine.equipped import AgentDeps
 from mainspring.engine.session import EngineSession
+from mainspring.engine.session_deps import AgentDeps
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.providers.scripted import Scripted
 from mainspring.tools.builtin import BuiltinTools

@@ -14,7 +14,7 @@ from mainspring.cli.tui.laid import WidthAware, indent_with_branch, one_line
 from mainspring.cli.tui.layout import clip_text
 from mainspring.core.messages import Origin, User
 
-# `engine/agents.py` writes them: what the model must know of it, a blank line, and the agent's own words.
+# `engine/subagents.py` writes them: what the model must know of it, a blank line, and the agent's own words.
 REPORT = re.compile(r'<task-notification agent="([^"]*)" status="([^"]*)">.*?\n\n(.*?)</task-notification>', re.DOTALL)
 LONGEST = 200  # columns of it
 

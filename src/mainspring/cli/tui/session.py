@@ -39,7 +39,7 @@ from mainspring.cli.tui.waiting import PromptQueue
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, Text
 from mainspring.core.updates import Injected, QuestionAsked, Result, Update
-from mainspring.engine.endings import end_all
+from mainspring.engine.tasks import end_all
 from mainspring.hooks.payloads import waiting_for_person
 from mainspring.text import strip_control_characters
 
