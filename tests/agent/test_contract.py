@@ -12,7 +12,7 @@ import pytest
 from agent.stage import ScriptedHost, Stage, play, read_until_idle
 from mainspring.agent.host import ApprovalRequest
 from mainspring.agent.options import StartError
-from mainspring.agent.prompts import Prompt
+from mainspring.agent.prompt_expansion import Prompt
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, Idle, PromptReturned, RunStarted, SessionReset, StateChanged
 from mainspring.core.errors import UsageError

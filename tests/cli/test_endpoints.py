@@ -18,10 +18,10 @@ from mainspring.agent.endpoints import (
     endpoint_of,
     find_configured_endpoints,
     named_by,
+    ways_out,
 )
 from mainspring.agent.model import chosen_model
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.routes import ways_out
 from mainspring.core.money import Price
 from mainspring.settings.values import ModelEntry, Settings
 from mainspring.simulator.replies import Say

@@ -11,7 +11,7 @@ import pytest
 
 from cli.stage import Serve, Stage, frames
 from cli.terminal import SitAt, Terminal, sit_at, without_notes
-from mainspring.agent.own_words import ONCE, PIPE, TERMINAL, WORDS, names_at
+from mainspring.agent.slash_commands import ONCE, PIPE, TERMINAL, WORDS, names_at
 from mainspring.cli.slash.table import DOES, load_slash_command
 from mainspring.simulator.replies import Say
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.wishes import parse_compact_command, parse_token_budget
+from mainspring.agent.prompt_expansion import parse_compact_command, parse_token_budget
 
 
 @pytest.mark.covers("H-01")

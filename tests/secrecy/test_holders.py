@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.routes import build_router
+from mainspring.agent.endpoints import build_router
 from mainspring.providers.http.client import Transport
 from mainspring.secrets import held
 from mainspring.secrets.held import SecretIndex, SecretScope

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from mainspring.agent.own_words import SlashCommand
+from mainspring.agent.slash_commands import SlashCommand
 from mainspring.cli.tui.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.tui.completion import CompletionSources
 from mainspring.cli.tui.files_index import PathIndex, build_path_index

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.agent.own_words import SlashCommand
+from mainspring.agent.slash_commands import SlashCommand
 from mainspring.cli.tui.completion import (
     MOST,
     Candidate,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.granting import READ
+from mainspring.agent.permission_updates import READ
 from mainspring.cli.tui.asked_texts import PlanAnswer, make_plan_dialog
 from mainspring.cli.tui.choosing import make_trust_dialog
 from mainspring.cli.tui.dialog import BURST, PageDialog

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from mainspring.agent.granting import READ
+from mainspring.agent.permission_updates import READ
 from mainspring.cli.tui.dialog import BURST, OF_A_RUN, PageDialog, render_key_hints, share_height
 from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing
 from mainspring.cli.tui.menu import FreeTextChoice, Menu, MenuHeights, MenuItem, MenuSelection

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.agent.granting import ApprovalScopes
-from mainspring.agent.permission_updates import PermissionUpdates
+from mainspring.agent.permission_updates import ApprovalScopes, PermissionUpdates
 from mainspring.cli.tui.dialog import BURST
 from mainspring.cli.tui.permission import (
     ApprovalScope,

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mainspring.agent.approvals import HostQuestions
-from mainspring.agent.granting import ApprovalScopes, deny_approval
 from mainspring.agent.host import NoHost
-from mainspring.agent.permission_updates import PermissionUpdates
+from mainspring.agent.permission_updates import ApprovalScopes, PermissionUpdates, deny_approval
 from mainspring.cli.tui.asked_texts import make_text_dialog
 from mainspring.cli.tui.dialog import Dialog
 from mainspring.cli.tui.forms import QuestionForm, answer_for_choice

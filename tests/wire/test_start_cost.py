@@ -23,9 +23,8 @@ NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
     "mainspring": "messages_api text version",
-    "mainspring.agent": "config context model open_session options permissions prompt_expansion prompts results "
-    "resume run_loop sandbox session session_parts settings slash_commands subagents updates "
-    "usage wishes",
+    "mainspring.agent": "config context model open_session options permissions prompt_expansion results resume "
+    "run_loop sandbox session session_parts slash_commands subagents updates usage",
     "mainspring.cli": "collector flags main print_mode signals stdin stdio stdout telling",
     "mainspring.context": "attachments memory project_files prompt sources",
     "mainspring.core": "config effects errors events history ladder limits messages models money moves pairing "

@@ -1,9 +1,12 @@
-"""From the options, the settings and the environment to all that a session is made of: checked, and nothing touched."""
+"""From the options, the settings and the environment to all that a session is made of: checked, and nothing touched.
+
+Settings for a run: read once, what is wrong with them told once.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -13,7 +16,6 @@ from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.model import Environment, ModelAccess, new_config, new_provider, takes_tools
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import SandboxConfig, SessionSandbox
-from mainspring.agent.settings import report_settings_problems, settings_of
 from mainspring.context.prompt import IDENTITY
 from mainspring.core.config import COMPATIBLE, Config
 from mainspring.core.errors import UsageError
@@ -23,13 +25,73 @@ from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Provider
 from mainspring.secrets.held import SecretScope
 from mainspring.secrets.sources import FILE_NAME
-from mainspring.settings.load import home_folder, users_folder
-from mainspring.settings.values import SettingEntry, Settings
+from mainspring.settings.load import SettingsRequest, home_folder, load_settings, users_folder
+from mainspring.settings.values import (
+    ProblemKind,
+    SettingEntry,
+    Settings,
+    SettingsError,
+    SettingsProblem,
+    WrongOptionError,
+)
 from mainspring.tools.base import Tool, ToolHandle, make_handle
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import McpConfig
+
+
+MOST_TOLD = 10  # problems; 'mainspring config' has them all
+WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
+
+
+def settings_of(
+    options: SessionOptions, cwd: str, environment: Mapping[str, str], *, shows_refused: bool = False
+) -> Settings:
+    """`shows_refused`: for showing them; with such settings nothing may be started."""
+    asked = asked_by(options, consented=options.driven, shows_refused=shows_refused)
+    try:
+        return load_settings(cwd, environment, asked)
+    except WrongOptionError as error:
+        raise options.error(error.option, error.reason) from None
+    except SettingsError as error:
+        raise StartError(str(error)) from None
+
+
+def asked_by(options: SessionOptions, *, consented: bool = False, shows_refused: bool = False) -> SettingsRequest:
+    return SettingsRequest(
+        options.settings,
+        options.setting_sources,
+        consented=consented,
+        shows_refused=shows_refused,
+        spell=options.spell,
+    )
+
+
+def list_broken_rules(settings: Settings) -> list[SettingsProblem]:
+    """Rules that cannot be read. Most can, as one sees from their brackets: then nothing is loaded for this."""
+    given = settings.permissions
+    texts = [entry.text.strip() for entry in (*given.deny, *given.ask, *given.allow)]
+    if all(looks_right(text) for text in texts):
+        return []
+    from mainspring.agent.config_checks import broken_rules
+
+    return [problem for problem, _ in broken_rules(settings)]
+
+
+def looks_right(rule: str) -> bool:
+    name, bracket, rest = rule.partition("(")
+    return bool(name) and not {" ", ")"} & {*name} and rest.endswith(")") is bool(bracket)
+
+
+def report_settings_problems(settings: Settings, options: SessionOptions) -> None:
+    problems = [*settings.problems, *list_broken_rules(settings)]
+    for problem in problems[:MOST_TOLD]:
+        options.tell(str(problem).removesuffix(WAY_OUT))
+    if len(problems) > MOST_TOLD:
+        options.tell(f"and {len(problems) - MOST_TOLD} more: see 'mainspring config'")
+    if any(problem.kind is ProblemKind.UNTRUSTED for problem in problems):
+        options.tell("'mainspring trust' lets this folder's settings take effect")
 
 
 MOST_PROMPT = 1_000_000  # bytes of a file

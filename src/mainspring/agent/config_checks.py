@@ -2,21 +2,24 @@
 
 A rule for a tool that is not there is silently never matched, and a deny that forbids nothing is dangerous. It is no
 error: tools of servers come later, and others have tools that we have not.
+
+Rules for permissions in settings that cannot be read, for people: `mainspring config` and `mainspring doctor`.
+
+Settings take a rule as a text, and only `permissions/` can read it. None of them is ever dropped in silence: a broken
+allow rule allows nothing, and while a broken deny or ask rule stands, its tool is asked about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from mainspring.agent.config import looks_right
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.settings import looks_right
 from mainspring.core.models import MODELS
-from mainspring.settings.values import SettingEntry, Settings
+from mainspring.permissions.rules import Behavior, RuleError, parse_rule
+from mainspring.secrets.redaction import redact
+from mainspring.settings.values import ProblemKind, SettingEntry, Settings, SettingsProblem
 from mainspring.tools.catalog import SPECS
-
-if TYPE_CHECKING:
-    from mainspring.permissions.rules import Behavior
 
 MOST_TOLD = 10
 SERVERS = "mcp__"
@@ -102,8 +105,6 @@ def is_known(tool: str) -> bool:
 
 def explain_broken_rule(text: str, behavior: Behavior) -> str:
     """Of settings, `mainspring config` and the start itself tell; of options nobody else does."""
-    from mainspring.permissions.rules import RuleError, parse_rule
-
     try:
         parse_rule(text, behavior)
     except RuleError as error:
@@ -142,3 +143,30 @@ def is_listed(name: str) -> bool:
 
 def letters_only(name: str) -> str:
     return "".join([letter for letter in name.lower() if letter.isalpha()])
+
+
+MEANWHILE: dict[Behavior, str] = {
+    "allow": "until then it allows nothing",
+    "ask": "until then every use of its tool is asked about",
+    "deny": "until then every use of its tool is asked about",
+}
+
+
+def broken_rules(settings: Settings) -> list[tuple[SettingsProblem, str]]:
+    """Each with the way out."""
+    given = settings.permissions
+    lists: tuple[tuple[Behavior, tuple[SettingEntry, ...]], ...] = (
+        ("deny", given.deny),
+        ("ask", given.ask),
+        ("allow", given.allow),
+    )
+    found: list[tuple[SettingsProblem, str]] = []
+    for behavior, entries in lists:
+        for entry in entries:
+            try:
+                parse_rule(entry.text, behavior)
+            except RuleError as error:
+                says = redact(f"'permissions.{behavior}': {error}")
+                problem = SettingsProblem(ProblemKind.BROKEN, entry.origin.place, says)
+                found.append((problem, f"mend the rule there, or remove it: {MEANWHILE[behavior]}"))
+    return found

@@ -1,15 +1,24 @@
-"""Hooks of the settings, ready to be asked. Loaded only where there are some."""
+"""Hooks of the settings, ready to be asked. Loaded only where there are some.
+
+Hooks that are functions of the host (stream-json 5.2 and 10).
+
+Hooks as updates of a session: one when a hook is asked, one when it has answered (stream-json 6.7).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
 
+from mainspring.agent.host import HostHook
 from mainspring.agent.resume import OpenedSession
+from mainspring.agent.updates import HookFinished, HookStarted, UpdateStream
 from mainspring.core.value import Bundle
 from mainspring.hooks.commands import HookShell, make_failing_hook
-from mainspring.hooks.events import HookPoint
+from mainspring.hooks.events import HookPoint, Hooks
+from mainspring.hooks.invocation import HookCallFinished, HookCallStarted
 from mainspring.hooks.payloads import Facts, make_command_task
-from mainspring.hooks.runner import Hook, HookRunner
+from mainspring.hooks.runner import SECONDS, Hook, HookRunner
 from mainspring.settings.values import HookSetting as Setting
 from mainspring.settings.values import Settings
 from mainspring.text import did_you_mean
@@ -82,3 +91,61 @@ def make_refusing_hook(hook: Setting, point: HookPoint, warn: Callable[[str], ob
 
 def describe_hook_origin(hook: Setting) -> str:
     return f"{hook.origin.place}: '{hook.entry or hook.event}'"
+
+
+MOST_SECONDS = 86_400.0
+# The session has begun before anybody could say what to do at its beginning.
+NEVER_CALLED = frozenset({HookPoint.SESSION_START, HookPoint.SESSION_END})
+
+Run = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+def host_hooks(given: Iterable[HostHook], run: Run, warn: Callable[[str], object]) -> tuple[Hook, ...]:
+    found: list[Hook] = []
+    told: set[str] = set()
+    for one in given:
+        point = next((point for point in HookPoint if point == one.event), None)
+        if point is not None and point not in NEVER_CALLED:
+            found.append(make_host_hook(point, one, run))
+        elif one.event not in told:
+            told.add(one.event)
+            warn(never_called(one.event))
+    return tuple(found)
+
+
+def never_called(event: str) -> str:
+    if event in NEVER_CALLED:
+        return f"the 'initialize' request has hooks for '{event}', which are never called: put them into the settings"
+    near = did_you_mean(event, HookPoint)
+    return f"the 'initialize' request has hooks for '{event}', which are never called: there is no such event{near}"
+
+
+def make_host_hook(point: HookPoint, given: HostHook, run: Run) -> Hook:
+    async def ask(payload: dict[str, Any]) -> Any:
+        return await run(given.id, payload)
+
+    seconds = given.seconds
+    return Hook(
+        point,
+        ask,
+        matcher=given.matcher,
+        seconds=min(seconds, MOST_SECONDS) if seconds is not None and seconds > 0 else SECONDS,
+        name=given.id,
+        blocks=given.blocks,
+    )
+
+
+class HookWatcher:
+    def __init__(self, updates: UpdateStream) -> None:
+        self._updates = updates
+
+    async def starts(self, hook: HookCallStarted) -> None:
+        self._updates.push(HookStarted(hook))
+
+    def ended(self, hook: HookCallFinished) -> None:
+        self._updates.push(HookFinished(hook))
+
+
+def attach_hook_watcher(hooks: Hooks, updates: UpdateStream) -> None:
+    if isinstance(hooks, HookRunner):
+        hooks.watch(HookWatcher(updates))

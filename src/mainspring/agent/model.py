@@ -85,7 +85,7 @@ def new_provider(
 
     if not elsewhere and all(takes_tools(name, settings) for name in names):
         return ModelAccess(anthropic(), transport.close, found.source, transport)
-    from mainspring.agent.routes import build_router
+    from mainspring.agent.endpoints import build_router
 
     router = build_router(settings, environment, transport, anthropic)
     for name in elsewhere:

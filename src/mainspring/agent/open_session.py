@@ -61,10 +61,10 @@ from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools, ToolLinks
 from mainspring.tools.toolset import Toolset
 
 if TYPE_CHECKING:
+    from mainspring.agent.approvals import PermissionTool
     from mainspring.agent.checkpoints import FileCheckpoints
     from mainspring.agent.host import Host
     from mainspring.agent.mcp import SessionMcpServers
-    from mainspring.agent.permission_tool import PermissionTool
     from mainspring.context.agent_types import AgentType
     from mainspring.context.custom_commands import SlashEntry
     from mainspring.context.sources import ContextSources
@@ -312,7 +312,7 @@ def make_permission_tool(options: SessionOptions, built: Built) -> PermissionToo
     name = options.permission_prompt_tool_name
     if name is None or (name == STDIO and options.driven):
         return None
-    from mainspring.agent.permission_tool import PermissionTool
+    from mainspring.agent.approvals import PermissionTool
 
     return PermissionTool(name, options, lambda: built().mcp)
 
@@ -550,7 +550,7 @@ def list_slash_commands(options: SessionOptions, found: ContextSources, *, drive
     """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
     if not options.lists_commands and not driven:
         return ()
-    from mainspring.agent.own_words import ONCE, PIPE, names_at
+    from mainspring.agent.slash_commands import ONCE, PIPE, names_at
 
     own, skills = names_at(PIPE if driven else ONCE), skill_names(found)
     return (*own, *[entry.name for entry in list_other_commands(found, own) if entry.name not in skills])

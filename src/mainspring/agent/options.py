@@ -1,5 +1,8 @@
 """What a session is made of: one class for all front ends. Each maps its own words to it, field by field, and spells an
-option in its own way where one is wrong: `OptionError`."""
+option in its own way where one is wrong: `OptionError`.
+
+Options that a person or a program may give as JSON text, where a file's name could stand, too.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 if TYPE_CHECKING:
     from mainspring.agent.host import HostHook
+
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
 OTHER_MODES = {"manual": "default"}  # Z-31
@@ -164,3 +168,15 @@ class SessionOptions(Fields):
 def is_uuid(text: str) -> bool:
     parts = text.split("-")
     return [len(part) for part in parts] == [8, 4, 4, 4, 12] and set(text) <= set("-0123456789abcdefABCDEF")
+
+
+def read_option(option: str, said: str, spell: Spell) -> str | dict[str, Any]:
+    """What the text holds, if it begins with a brace; else it is a path. Raises `OptionError`."""
+    from mainspring.settings.read import UnreadableSettings, parse_settings_text
+
+    if not said.lstrip().startswith("{"):
+        return said
+    try:
+        return parse_settings_text(said.encode(errors="surrogatepass")).tree
+    except UnreadableSettings as broken:
+        raise OptionError(option, f" cannot be read{broken.where}: {broken.says}", spell=spell) from None

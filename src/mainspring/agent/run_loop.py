@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from mainspring.agent.prompt_expansion import BlockedPrompt, ExpandedPrompt
-from mainspring.agent.prompts import Prompt, QueuedPrompt, append_piped_data, text_prompt
+from mainspring.agent.prompt_expansion import (
+    BlockedPrompt,
+    ExpandedPrompt,
+    Prompt,
+    QueuedPrompt,
+    append_piped_data,
+    parse_token_budget,
+    text_prompt,
+)
 from mainspring.agent.updates import (
     AnyUpdate,
     Idle,
@@ -28,7 +35,6 @@ from mainspring.agent.updates import (
     StateChanged,
     UpdateStream,
 )
-from mainspring.agent.wishes import parse_token_budget
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import Origin, Text, User
 from mainspring.core.value import Bundle

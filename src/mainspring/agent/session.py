@@ -11,6 +11,14 @@
 It keeps its identity over clear, resume, rewind and reload; what changes is one private bundle (`SessionParts`), which
 is complete when it is made. Nothing runs before the updates are read. The host is called only when the reader has taken
 every earlier update, and no method here waits for the reader: a program may read and call in one task.
+
+What stays when another session takes the place of the one before it in this process: `/clear`, `/resume`, `/rewind`,
+`/trust` and a reload in the terminal, `/clear` in the pipe.
+
+One rule: money, mode, rules and folders belong to the process. What was spent counts against the limit, whichever
+session spent it, and the ledger is the same object; what somebody has allowed or chosen holds until they leave.
+
+Which model a session is told to ask from now on.
 """
 
 from __future__ import annotations
@@ -24,32 +32,29 @@ from msgspec.structs import replace
 
 from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.prompts import Prompt, QueuedPrompt, text_prompt
+from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, text_prompt
 from mainspring.agent.resume import open_journal
 from mainspring.agent.run_loop import InterruptResult, LocalCommand, RunLoop
 from mainspring.agent.session_parts import HostCallbacks, SessionParts
-from mainspring.agent.updates import (
-    AnyUpdate,
-    Notice,
-    SessionReset,
-    State,
-    TaskChanged,
-    UpdateStream,
-)
+from mainspring.agent.subagents import ModelRouter
+from mainspring.agent.updates import AnyUpdate, Notice, SessionReset, State, TaskChanged, UpdateStream
 from mainspring.agent.usage import OBSERVED, UsageMeter
 from mainspring.core.errors import UsageError
+from mainspring.core.models import Model
 from mainspring.core.updates import Result
+from mainspring.core.value import Bundle
+from mainspring.engine.shared_state import EnginePolicy, Ledger
 from mainspring.engine.tasks import await_uncancellable
+from mainspring.tools.base import Workspace
 
 if TYPE_CHECKING:
     from mainspring.agent.approvals import HostQuestions
     from mainspring.agent.host import Host
     from mainspring.agent.permission_updates import PermissionUpdates
     from mainspring.agent.resume import OpenedSession
-    from mainspring.core.models import Model
-    from mainspring.engine.shared_state import Ledger
     from mainspring.mcp.servers import McpServers
     from mainspring.tools.background import BackgroundCommand
+
 
 BuildWorld = Callable[["ResolvedConfig", "OpenedSession", HostCallbacks, "Ledger | None"], SessionParts]
 Why = Literal["clear", "resume", "rewind", "reload"]
@@ -235,8 +240,6 @@ class AgentSession:
         await self._change_to(options, "reload")
 
     def _next_options(self, session_id: str | None = None) -> SessionOptions:
-        from mainspring.agent.carry_over import options_for_next
-
         return options_for_next(self.config.options, session_id)
 
     async def _change_to(self, options: SessionOptions, why: Why) -> None:
@@ -249,8 +252,6 @@ class AgentSession:
             await self._switch(config, opened, why)
 
     async def _switch(self, config: ResolvedConfig, opened: OpenedSession | None, why: Why) -> None:
-        from mainspring.agent.carry_over import carry_over, take_along
-
         before, carried = self.world.about.session_id, take_along(self.world, self.config)
         await self._close_world(why if why in ("clear", "resume") else "other")
         if opened is None:
@@ -299,8 +300,6 @@ class AgentSession:
 
     async def set_model(self, name: str | None) -> Model:
         """None: the session's own. Raises `UsageError` for one that cannot be asked."""
-        from mainspring.agent.models import choose_model
-
         session = self.world.session
         model = choose_model(name, self.config)
         await session.change(replace(session.shared.policy, model=model))
@@ -376,7 +375,63 @@ class AgentSession:
 
     def watch_hooks(self) -> None:
         """From now on there are updates for each hook, when it is asked and when it has answered."""
-        from mainspring.agent.hook_updates import attach_hook_watcher
+        from mainspring.agent.hooks import attach_hook_watcher
 
         self._hooks_watched = True
         attach_hook_watcher(self.world.hands.hooks, self._updates)
+
+
+class SessionCarryOver(Bundle):
+    ledger: Ledger  # for `build_session_parts`
+    policy: EnginePolicy
+    settings_mode: str  # as the settings and the command line had it
+    folders: tuple[str, ...]  # additional ones
+
+
+def take_along(world: SessionParts, config: ResolvedConfig) -> SessionCarryOver:
+    """Of the session that ends."""
+    shared = world.session.shared
+    return SessionCarryOver(shared.ledger, shared.policy, config.mode, tuple(world.kit.place.folders))
+
+
+async def carry_over(
+    carried: SessionCarryOver, world: SessionParts, config: ResolvedConfig, *, reloaded: bool = False
+) -> None:
+    """To the session that was begun with `carried.ledger`. `reloaded`: what counts has changed, so that a mode nobody
+    chose, and folders that came from settings, are those of `config`."""
+    policy = carried.policy
+    if reloaded and policy.mode == carried.settings_mode:
+        policy = replace(policy, mode=config.mode)
+    if not reloaded:
+        set_folders(config, world.kit.place, carried.folders)
+    if policy != world.session.shared.policy:
+        await world.session.change(policy)
+
+
+def set_folders(config: ResolvedConfig, place: Workspace, folders: tuple[str, ...]) -> None:
+    place.folders = folders
+    config.gate.set_folders((place.root, *folders))
+
+
+def options_for_next(options: SessionOptions, session_id: str | None = None) -> SessionOptions:
+    """The same, but for what they say of an earlier session. `session_id`: the one to resume."""
+    return options.replace(
+        resume=session_id,
+        continue_conversation=False,
+        fork_session=False,
+        resume_session_at=None,
+        resume_drops_turn=None,
+        session_id=None,
+    )
+
+
+def choose_model(name: str | None, config: ResolvedConfig) -> Model | None:
+    """None: the session's own. Raises `UsageError` for one that cannot be asked."""
+    if name in (None, "", "default"):
+        return None
+    ways = ModelRouter(config)
+    model = ways.model(name)
+    if ways.provider(model.name) is not config.model.provider:
+        option = config.options.spell("model", name)
+        raise UsageError(f"the model '{name}' is on another server: start a session with '{option}'")
+    return model

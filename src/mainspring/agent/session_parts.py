@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mainspring.agent.wishes import parse_compact_command, parse_token_budget
+from mainspring.agent.prompt_expansion import parse_compact_command, parse_token_budget
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle

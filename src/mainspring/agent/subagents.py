@@ -305,7 +305,7 @@ class ModelRouter:
             if reached.key_source == "none" and not settings.api.base_url:
                 raise UsageError("there is no key for Anthropic's models")
             return reached.provider
-        from mainspring.agent.routes import build_router
+        from mainspring.agent.endpoints import build_router
         from mainspring.providers.router import ProviderRouter
 
         if self._router is None:

@@ -15,8 +15,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result, Update
 
 if TYPE_CHECKING:
-    from mainspring.agent.prompt_expansion import AttachedMention
-    from mainspring.agent.prompts import Prompt
+    from mainspring.agent.prompt_expansion import AttachedMention, Prompt
     from mainspring.core.messages import User
     from mainspring.engine.run import Run
 

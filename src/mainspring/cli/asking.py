@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.granting import READ, ApprovalScopes, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
+from mainspring.agent.permission_updates import READ, ApprovalScopes, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.cli.flags import show_argument
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.plain_input import AT_ONCE, drop_typed_ahead, input_waits, take_typed_ahead

@@ -10,6 +10,7 @@ import os
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
+from mainspring.agent.prompt_expansion import parse_compact_command
 from mainspring.agent.session_parts import SessionParts
 from mainspring.agent.slash_commands import lines_of_attached
 from mainspring.agent.updates import (
@@ -23,7 +24,6 @@ from mainspring.agent.updates import (
     RunBroken,
     SessionUpdate,
 )
-from mainspring.agent.wishes import parse_compact_command
 from mainspring.cli.asking import PlainHost
 from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments, show_argument

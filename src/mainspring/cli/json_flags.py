@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mainspring.agent.json_options import read_option
-from mainspring.agent.options import OptionError
+from mainspring.agent.options import OptionError, read_option
 from mainspring.cli.flags import spell_option
 from mainspring.cli.telling import print_stderr
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
-from mainspring.agent.prompts import Prompt
+from mainspring.agent.prompt_expansion import Prompt
 from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, Notice, PromptAnswered, PromptBlocked, PromptExpanded, RunBroken

@@ -7,7 +7,7 @@ import select
 import sys
 
 from mainspring.agent.options import StartError
-from mainspring.agent.prompts import Prompt, text_prompt
+from mainspring.agent.prompt_expansion import Prompt, text_prompt
 from mainspring.cli.flags import show_argument
 from mainspring.core.messages import Text
 

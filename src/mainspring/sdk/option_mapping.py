@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from mainspring.agent.json_options import read_option
-from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log_warning
+from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log_warning, read_option
 from mainspring.agent.session_parts import CHECKPOINTS
 from mainspring.core.errors import UsageError
 from mainspring.sdk.complaints import log_callback_failure

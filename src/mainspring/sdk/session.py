@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from mainspring.agent.config import HostSupplied, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.prompts import Prompt
+from mainspring.agent.prompt_expansion import Prompt
 from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import STDIO

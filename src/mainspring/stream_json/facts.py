@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.context_usage import list_agent_types
-from mainspring.agent.own_words import PIPE, names_at, words_at
-from mainspring.agent.slash_commands import list_other_commands
+from mainspring.agent.slash_commands import PIPE, list_other_commands, names_at, words_at
 from mainspring.core.models import MODELS
 from mainspring.stream_json.frames import PROTOCOL
 from mainspring.version import __version__

@@ -14,10 +14,10 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from mainspring.agent.prompt_expansion import parse_compact_command
 from mainspring.agent.results import LOCAL, error_name, make_outcome, prose_of
 from mainspring.agent.session_parts import SessionInfo
 from mainspring.agent.usage import UsageMeter
-from mainspring.agent.wishes import parse_compact_command
 from mainspring.core.effects import CompactionKind
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.core.models import Model

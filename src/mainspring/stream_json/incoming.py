@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from mainspring.agent.prompts import Prompt
+from mainspring.agent.prompt_expansion import Prompt
 from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.value import Bundle
 from mainspring.text import as_list, as_object

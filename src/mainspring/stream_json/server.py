@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.prompts import Prompt
+from mainspring.agent.prompt_expansion import Prompt
 from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import STDIO

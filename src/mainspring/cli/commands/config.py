@@ -6,10 +6,9 @@ import os
 import sys
 
 from mainspring.agent import permissions as agent_permissions
-from mainspring.agent.broken_rules import broken_rules
-from mainspring.agent.config_checks import slips_in_matchers, slips_in_rules
+from mainspring.agent.config import settings_of
+from mainspring.agent.config_checks import broken_rules, slips_in_matchers, slips_in_rules
 from mainspring.agent.options import StartError
-from mainspring.agent.settings import settings_of
 from mainspring.cli import trust as cli_trust
 from mainspring.cli.subcommands import Namespace
 from mainspring.engine.shared_state import EnginePolicy

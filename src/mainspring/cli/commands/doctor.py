@@ -16,8 +16,8 @@ from textwrap import fill
 
 import msgspec
 
+from mainspring.agent.config import settings_of
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.settings import settings_of
 from mainspring.cli.commands.doctor_checks import CHECKS, CheckState, DoctorContext, Finding
 from mainspring.cli.commands.doctor_servers import check_endpoints, check_online
 from mainspring.cli.subcommands import Namespace

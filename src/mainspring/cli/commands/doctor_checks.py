@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import partial
 
-from mainspring.agent.broken_rules import broken_rules
-from mainspring.agent.config_checks import slips_in_rules
+from mainspring.agent.config_checks import broken_rules, slips_in_rules
 from mainspring.agent.model import is_elsewhere, new_config
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.sandbox import level_of

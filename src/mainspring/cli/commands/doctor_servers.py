@@ -70,7 +70,7 @@ def list_known_models(here: DoctorContext) -> list[str]:
 
 
 def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
-    from mainspring.agent.routes import KEYS_NEEDED
+    from mainspring.agent.endpoints import KEYS_NEEDED
     from mainspring.providers.http.proxy import split_url
 
     name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
@@ -101,7 +101,7 @@ def check_online(here: DoctorContext) -> Iterator[Finding]:
 
 
 def check_endpoint_reply(endpoint: Endpoint, offer: OfferedModels, here: DoctorContext) -> Findings:
-    from mainspring.agent.routes import ways_out as ways_out_at
+    from mainspring.agent.endpoints import ways_out as ways_out_at
 
     name, ways, keyed = f"'{endpoint.url}'", ways_out_at(endpoint), bool(key_of(endpoint, here.environ))
     if not offer.status:

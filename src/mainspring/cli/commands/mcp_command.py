@@ -7,6 +7,7 @@ import os
 from typing import Any, cast
 
 from mainspring.agent import permissions
+from mainspring.agent.config import report_settings_problems, settings_of
 from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.mcp import (
     McpConfig,
@@ -18,7 +19,6 @@ from mainspring.agent.mcp import (
     without_host_servers,
 )
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.settings import report_settings_problems, settings_of
 from mainspring.cli.subcommands import Namespace
 from mainspring.secrets.redaction import redact
 from mainspring.settings.load import home_folder

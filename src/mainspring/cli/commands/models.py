@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from mainspring.agent.config import settings_of
 from mainspring.agent.model import apply_model_settings, new_config
 from mainspring.agent.options import StartError
-from mainspring.agent.settings import settings_of
 from mainspring.cli.commands.offers import OfferedModels, ask_model_servers, servers_in
 from mainspring.cli.subcommands import Namespace
 from mainspring.core.models import AS_OF, MODELS, Model, model_named

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from mainspring.agent.config import settings_of
 from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
-from mainspring.agent.settings import settings_of
 from mainspring.cli.subcommands import Namespace
 from mainspring.context.attachments import describe_workspace as place_in
 from mainspring.context.memory import MemoryFiles, MemoryLocations

@@ -41,8 +41,7 @@ async def config(talk: TerminalSession, _: str) -> None:
 
 def set_here(talk: TerminalSession) -> Iterator[str]:
     """What `mainspring config` prints, of the settings that this session began with."""
-    from mainspring.agent.broken_rules import broken_rules
-    from mainspring.agent.config_checks import slips_in_rules
+    from mainspring.agent.config_checks import broken_rules, slips_in_rules
     from mainspring.settings.effective import format_origins
 
     settings = talk.config.settings

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
-from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.slash_commands import list_other_commands
+from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.stored import file_of, title_of
 from mainspring.cli.slash.telling import clean_line, print_to_terminal, shorten_about, tell_all, tell_list

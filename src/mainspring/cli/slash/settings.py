@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring.agent.own_words import TERMINAL, names_at
+from mainspring.agent.slash_commands import TERMINAL, names_at
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.telling import clean_line, print_to_terminal, print_usage, shorten_about, tell_all, tell_list
 from mainspring.context.memory import LEFT_OUT, MemoryFile

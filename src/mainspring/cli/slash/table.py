@@ -1,5 +1,5 @@
 """What the words with a slash do in a conversation: which file does which. Which there are, for every door, is in
-`agent/own_words.py`."""
+`agent/slash_commands.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.slash_commands import list_other_commands
+from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.cli.output import TextStyle
 from mainspring.core.errors import ToolError
 from mainspring.text import strip_control_characters

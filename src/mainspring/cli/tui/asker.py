@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mainspring.agent.granting import ApprovalScopes
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
+from mainspring.agent.permission_updates import ApprovalScopes
 from mainspring.cli.output import TextStyle
 from mainspring.cli.terminal_session import LineWriter
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.agent.granting import DECLINED
+from mainspring.agent.permission_updates import DECLINED
 from mainspring.cli.tui.laid import indent_with_branch, lines_in, one_line
 from mainspring.cli.tui.layout import clip_text
 from mainspring.cli.tui.live import format_elapsed

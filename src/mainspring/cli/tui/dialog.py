@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from rich.text import Text
 
-from mainspring.agent.granting import READ
+from mainspring.agent.permission_updates import READ
 from mainspring.cli.tui.layout import ScrollPage, clip_text, indent_lines, sanitize_text
 from mainspring.cli.tui.menu import TYPED, Clock, FreeTextChoice, Keys, Menu, MenuHeights, MenuSelection
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from mainspring.agent.granting import ApprovalScopes, Tell
 from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
+from mainspring.agent.permission_updates import ApprovalScopes, Tell
 from mainspring.cli.tui.asked_texts import PlanAnswer, make_plan_dialog, make_text_dialog
 from mainspring.cli.tui.dialog import Dialog
 from mainspring.cli.tui.forms import make_question_form

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from mainspring.agent.own_words import TERMINAL, names_at, words_at
-from mainspring.agent.slash_commands import list_other_commands
+from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.cli.tui.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.tui.completion import Completable, CompletionOption, CompletionSources

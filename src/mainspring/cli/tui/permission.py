@@ -10,7 +10,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.agent.granting import ApprovalScopes, Tell, deny_approval, get_approval_reason, get_rule_offer
+from mainspring.agent.permission_updates import ApprovalScopes, Tell, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.cli.tui.dialog import STOPS, PageDialog
 from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing
 from mainspring.cli.tui.menu import Clock, Menu, MenuItem, MenuSelection

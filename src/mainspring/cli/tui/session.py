@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
-from mainspring.agent.prompts import Prompt, QueuedPrompt
+from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, parse_compact_command
 from mainspring.agent.updates import (
     Idle,
     Notice,
@@ -25,7 +25,6 @@ from mainspring.agent.updates import (
     RunStarted,
     SessionUpdate,
 )
-from mainspring.agent.wishes import parse_compact_command
 from mainspring.cli.conversation import tell_of_mentions
 from mainspring.cli.output import TextStyle
 from mainspring.cli.plain_input import LEAVE
