@@ -24,7 +24,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.shared_state import Ledger
 from mainspring.providers.base import Retry
 from mainspring.stream_json.frames import PROTOCOL, FrameEncoder
-from mainspring.stream_json.lines import MOST, encode_line
+from mainspring.stream_json.outgoing import MOST, encode_line
 from mainspring.testing import Break, World, call, fails, says, virtually
 from mainspring.testing.play import RandomWorld, random_config
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.stream_json.lines import MOST, cut_to_size, encode_line, json_size
+from mainspring.stream_json.outgoing import MOST, cut_to_size, encode_line, json_size
 
 texts = st.text(st.characters(exclude_categories=()), max_size=40)  # halves of characters, too
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts

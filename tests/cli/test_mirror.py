@@ -30,8 +30,7 @@ from mainspring.sessions.records import NoteRecord
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.sessions.subagents import meta_file
 from mainspring.simulator.replies import Say
-from mainspring.stream_json.lines import MOST
-from mainspring.stream_json.mirror import TranscriptMirror
+from mainspring.stream_json.outgoing import MOST, TranscriptMirror
 
 ID = "11111111-2222-4333-8444-555555555555"
 OTHER = "99999999-2222-4333-8444-555555555555"

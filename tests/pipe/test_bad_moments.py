@@ -15,8 +15,7 @@ from claude_agent_sdk import ClaudeSDKClient
 from mainspring.settings.trust import is_trusted
 from mainspring.simulator.received import ReceivedRequest
 from mainspring.simulator.replies import Reply, Say
-from mainspring.stream_json.lines import encode_line
-from mainspring.stream_json.outgoing import PipeFrameSink
+from mainspring.stream_json.outgoing import PipeFrameSink, encode_line
 from pipe.raw import Frame, prompt
 from pipe.stage import Serve, Told, bash, call, exchange, response, words
 

@@ -18,11 +18,11 @@ from mainspring.cli.stdout import StdoutWriter
 from mainspring.core.errors import UsageError
 from mainspring.engine.session_deps import new_id
 from mainspring.settings.load import with_compatible_home
-from mainspring.stream_json.asides import never_begun
 from mainspring.stream_json.incoming import Incoming, parse_incoming
-from mainspring.stream_json.lines import encode_line as line_of
 from mainspring.stream_json.outgoing import PipeFrameSink
+from mainspring.stream_json.outgoing import encode_line as line_of
 from mainspring.stream_json.server import ServerProcess, StreamJsonServer
+from mainspring.stream_json.task_frames import never_begun
 
 
 def serve(arguments: Arguments) -> int:

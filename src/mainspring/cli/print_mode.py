@@ -48,8 +48,8 @@ def opened_or_told(config: ResolvedConfig, output_format: str) -> OpenedSession:
         return open_journal(config)
     except ResumeError as error:
         if output_format != "text":
-            from mainspring.stream_json.asides import never_begun
-            from mainspring.stream_json.lines import encode_line
+            from mainspring.stream_json.outgoing import encode_line
+            from mainspring.stream_json.task_frames import never_begun
 
             os.write(1, safe_bytes(1, encode_line(never_begun(str(error), config.options.resume or ""))))
         raise

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate
 from mainspring.messages_api import Object
-from mainspring.stream_json.lines import encode_line
+from mainspring.stream_json.outgoing import encode_line
 from mainspring.stream_json.render import Renderer
 
 Write = Callable[[bytes], Awaitable[None]]

@@ -28,9 +28,9 @@ from mainspring.sdk.option_mapping import make_environment, own_tools, session_o
 from mainspring.sdk.options import Options
 from mainspring.sdk.servers import SdkMcpServers
 from mainspring.settings.load import home_folder, with_compatible_home
-from mainspring.stream_json.asides import never_begun
-from mainspring.stream_json.facts import about_us
+from mainspring.stream_json.control import about_us
 from mainspring.stream_json.render import Renderer, states_in
+from mainspring.stream_json.task_frames import never_begun
 
 Frame = dict[str, Any]
 T = TypeVar("T")

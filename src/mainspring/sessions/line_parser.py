@@ -230,7 +230,7 @@ class JournalLine(Struct):
     results: tuple[str, ...] = ()
     checkpoint: Raw = Raw(b"")
     standing: CheckpointExtras | None = None
-    cut: str = ""  # why there is nothing of one of our lines but its place (see `stream_json/mirror.py`)
+    cut: str = ""  # why there is nothing of one of our lines but its place (see `stream_json/outgoing.py`)
 
 
 class ApiMessage(Struct):

@@ -61,8 +61,16 @@ from mainspring.messages_api import (
     tool_result,
     usage_to_wire,
 )
-from mainspring.stream_json.asides import deferred_tool_fields, progress_frame, rate_limit, retry_frame, tombstone_frame
-from mainspring.stream_json.task_frames import ShellTask, TaskFrames, shell_frames
+from mainspring.stream_json.task_frames import (
+    ShellTask,
+    TaskFrames,
+    deferred_tool_fields,
+    progress_frame,
+    rate_limit,
+    retry_frame,
+    shell_frames,
+    tombstone_frame,
+)
 from mainspring.version import __version__
 
 PROTOCOL = "2.1.325"  # the version of Claude Code whose wire docs/spec/stream-json.md describes

@@ -25,14 +25,12 @@ from mainspring.agent.updates import AnyUpdate, SessionUpdate
 from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import new_id
 from mainspring.engine.tasks import end_all, run_to_completion
-from mainspring.stream_json.asides import never_begun
 from mainspring.stream_json.control import answer_control_request
-from mainspring.stream_json.host import StreamJsonHost, read_hooks
+from mainspring.stream_json.host import OutgoingRequests, StreamJsonHost, read_hooks
 from mainspring.stream_json.incoming import BadLineError, ControlReply, ControlRequest, Incoming
-from mainspring.stream_json.mirror import TranscriptMirror
-from mainspring.stream_json.outgoing import FrameSink
-from mainspring.stream_json.questions import OutgoingRequests
+from mainspring.stream_json.outgoing import FrameSink, TranscriptMirror
 from mainspring.stream_json.render import Renderer, states_in
+from mainspring.stream_json.task_frames import never_begun
 from mainspring.text import as_list
 
 if TYPE_CHECKING:
