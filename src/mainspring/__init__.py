@@ -6,9 +6,8 @@ from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.engine.session_deps import open_run
-    from mainspring.sdk.client import Client
+    from mainspring.sdk.client import Client, query
     from mainspring.sdk.options import Options
-    from mainspring.sdk.query import query
     from mainspring.tools.base import Tool
     from mainspring.tools.custom import tool
 
@@ -19,7 +18,7 @@ _PLACES = {
     "Options": "mainspring.sdk.options",
     "Tool": "mainspring.tools.base",
     "open_run": "mainspring.engine.session_deps",
-    "query": "mainspring.sdk.query",
+    "query": "mainspring.sdk.client",
     "tool": "mainspring.tools.custom",
 }
 

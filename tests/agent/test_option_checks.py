@@ -10,8 +10,7 @@ from mainspring.agent.option_checks import check_option
 from mainspring.agent.options import CHOICES, IDS, LEAST, OptionError
 from mainspring.cli.flags import FLAGS, parse_arguments
 from mainspring.core.errors import UsageError
-from mainspring.sdk.checks import check_options
-from mainspring.sdk.options import Options
+from mainspring.sdk.options import Options, check_options
 
 WRONG: list[tuple[str, Any]] = [
     *[(option, "nonsense") for option in CHOICES],

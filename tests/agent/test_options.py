@@ -168,7 +168,7 @@ def read_in_sources() -> set[str]:
     found: set[str] = set()
     top = Path(mainspring.__file__).parent
     for file in top.rglob("*.py"):
-        if file.relative_to(top).as_posix() in ("sdk/option_mapping.py", "sdk/checks.py", "cli/flags.py"):
+        if file.relative_to(top).as_posix() in ("sdk/option_mapping.py", "sdk/options.py", "cli/flags.py"):
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute):

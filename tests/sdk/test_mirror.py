@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from mainspring.sdk import ClaudeSDKError, Message, MirrorErrorMessage, Options, ResultMessage
-from mainspring.sdk.mirror import StoreMirror
-from mainspring.sdk.store_sync import project_of, restore_from_store
+from mainspring.sdk.store_sync import StoreMirror, project_of, restore_from_store
 from mainspring.sdk.stores import InMemorySessionStore, SessionKey, SessionStoreEntry
 from mainspring.simulator.replies import Say
 from sdk.stage import Stage, play, texts
@@ -208,7 +207,7 @@ async def nothing() -> None: ...
 
 def test_a_store_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not tried again: its lines may still come. It does not even end when it is cancelled."""
-    monkeypatch.setattr("mainspring.sdk.mirror.PATIENCE", 0.05)
+    monkeypatch.setattr("mainspring.sdk.store_sync.PATIENCE", 0.05)
 
     async def main() -> None:
         open, shown = asyncio.Event(), list[Line]()

@@ -14,7 +14,7 @@ from mcp.server import MCPServer
 from mainspring.core.errors import UsageError
 from mainspring.sdk import Client, Message, create_sdk_mcp_server
 from mainspring.sdk import tool as sdk_tool
-from mainspring.sdk.servers import SdkMcpServers
+from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.simulator.replies import Say
 from sdk.stage import Stage, call, outcomes, play, texts
 

@@ -8,7 +8,7 @@
 A program that was written for `claude-agent-sdk` changes the name of the import. docs/sdk.md has the rest.
 """
 
-from mainspring.sdk.client import ClaudeSDKClient, Client
+from mainspring.sdk.client import ClaudeSDKClient, Client, query
 from mainspring.sdk.errors import (
     CanUseToolShadowedWarning,
     ClaudeSDKError,
@@ -82,7 +82,6 @@ from mainspring.sdk.permissions import (
     PermissionUpdateDestination,
     ToolPermissionContext,
 )
-from mainspring.sdk.query import query
 from mainspring.sdk.session_edits import ForkSessionResult, delete_session, fork_session, rename_session, tag_session
 from mainspring.sdk.session_info import SDKSessionInfo
 from mainspring.sdk.sessions import (

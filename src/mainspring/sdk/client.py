@@ -7,27 +7,31 @@
 
 It is the session behind every front end (`agent/session.py`): hooks, permissions and tools of the program are called
 directly. Nothing of the process is changed: no signals, no working folder, no printing.
+
+One prompt, or a stream of them, and all that comes of it.
+
+async for message in query(prompt="What is 2 + 2?"):
+    print(message)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any
 
 from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
 from mainspring.engine.tasks import await_uncancellable, end_all
-from mainspring.sdk.checks import check_options
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
 from mainspring.sdk.from_frames import message_of
 from mainspring.sdk.host import own_copy
+from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.sdk.messages import Message, ResultMessage
 from mainspring.sdk.option_mapping import make_listener
-from mainspring.sdk.options import Options
+from mainspring.sdk.options import Options, check_options
 from mainspring.sdk.permissions import PermissionMode
-from mainspring.sdk.servers import SdkMcpServers
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
 from mainspring.sdk.store_sync import RestoredSession, restore_from_store
 from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame
@@ -264,3 +268,21 @@ def not_started(error: Exception) -> NotStartedError:
 def check_prompt(prompt: object) -> None:
     if not isinstance(prompt, str) and not hasattr(prompt, "__aiter__"):
         raise UsageError(f"a prompt is a text, or messages to iterate with 'async for', not {prompt!r}")
+
+
+async def query(*, prompt: Prompts, options: Options | None = None) -> AsyncGenerator[Message, None]:
+    """To the end of the session. If its last result is an error, that is raised behind it, as `ResultError`.
+
+    Who leaves early, leaves the session: `contextlib.aclosing` ends it there and then, else Python does it later.
+    """
+    client, last = Client(options), None
+    try:
+        await client.connect(prompt, last=True)
+        async for message in client.receive_messages():
+            if isinstance(message, ResultMessage):
+                last = message
+            yield message
+    finally:
+        await client.disconnect()
+    if last is not None and last.is_error:
+        raise result_error(last)

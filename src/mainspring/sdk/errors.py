@@ -5,10 +5,14 @@ MainspringError
     CLIConnectionError      nobody is connected, or a session could not be begun
     ProcessError            a session ended in a way that it should not
       ResultError           its last result was an error; carries the result
+
+What goes wrong in functions of the program: told to its logger, with the traceback, because it is its own bug.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from dataclasses import asdict
 from typing import Any
 
@@ -84,3 +88,17 @@ class ResultError(ProcessError):
 def result_error(last: ResultMessage) -> ResultError:
     words = "; ".join(last.errors or ()) or last.result or last.subtype
     return ResultError(f"the run ended with an error: {words}", asdict(last))
+
+
+def log_callback_failure(function: object, error: BaseException) -> None:
+    logging.getLogger("mainspring").error("'%s' failed: %s", function_name(function), error, exc_info=error)
+
+
+def function_name(function: object) -> str:
+    return getattr(function, "__qualname__", "") or type(function).__qualname__
+
+
+def is_cancelled() -> bool:
+    """Whether the task that runs is to end. If not, a `CancelledError` came out of what it called, and is an error."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

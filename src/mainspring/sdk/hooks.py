@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from mainspring.agent.host import HostHook
 from mainspring.mcp.host_transport import as_object_or_none
-from mainspring.sdk.complaints import function_name
+from mainspring.sdk.errors import function_name
 
 HookEvent = Literal[
     "PreToolUse",

@@ -16,8 +16,8 @@ from mainspring.agent.host import JsonObject
 from mainspring.engine.session_deps import new_id
 from mainspring.engine.tasks import end_all, retrieve_exception
 from mainspring.sdk import hooks, permissions
-from mainspring.sdk.complaints import log_callback_failure
-from mainspring.sdk.servers import SdkMcpServers
+from mainspring.sdk.errors import log_callback_failure
+from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.stream_json.wire_host import WireHost, deny
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ import msgspec
 from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log_warning, read_option
 from mainspring.agent.session_parts import CHECKPOINTS
 from mainspring.core.errors import UsageError
-from mainspring.sdk.complaints import log_callback_failure
+from mainspring.sdk.errors import log_callback_failure
 from mainspring.sdk.options import Options
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
 def session_options(
     given: Options, hooks: tuple[HostHook, ...] = (), sessions_home: str | None = None
 ) -> SessionOptions:
-    """Of options that were checked: see `checks.py`. `sessions_home`: where a stored session was brought to."""
+    """Of options that were checked: see `options.py`. `sessions_home`: where a stored session was brought to."""
     rules, sources = add_skill_rules(given)
     own = tuple([tool.name for tool in own_tools(given)])
     kind, most, display = read_thinking_options(given)

@@ -1,20 +1,36 @@
-"""What a program wants of a session. The names are those of `claude-agent-sdk`; what is ours stands at the end."""
+"""What a program wants of a session. The names are those of `claude-agent-sdk`; what is ours stands at the end.
+
+What is wrong with the options of a program, before anything begins: the option is named, and what it may be.
+
+Type checkers see most of it. What comes out of an environment, a form or a file they do not see, and a guard that is
+silently off is worse than none.
+"""
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-from mainspring.sdk.hooks import HookEvent, HookMatcher
+from mainspring.agent.option_checks import check_choice, check_number, check_option
+from mainspring.agent.options import IDS, OptionError
+from mainspring.core.errors import UsageError
+from mainspring.sdk.errors import CanUseToolShadowedWarning
+from mainspring.sdk.hooks import EVENTS, HookEvent, HookMatcher
 from mainspring.sdk.permissions import CanUseTool, PermissionMode
 from mainspring.sdk.stores import SessionStore
+from mainspring.sdk.tools import SdkMcpTool
 from mainspring.sdk.typed_dicts import SandboxSettings, TaskBudget, ThinkingConfig
+from mainspring.text import did_you_mean
+from mainspring.tools.base import Tool
+from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.providers.base import Provider
-    from mainspring.tools.base import Tool
+
 
 SettingSource = Literal["user", "project", "local"]
 EffortLevel = Literal["low", "medium", "high", "xhigh", "max"]
@@ -112,3 +128,211 @@ class Options:
 
 
 ClaudeAgentOptions = Options
+
+
+Holds = Callable[[object], bool]
+
+
+class OptionCheck(NamedTuple):
+    words: str
+    holds: Holds
+
+
+def instance_of(*kinds: type) -> Holds:
+    return lambda value: isinstance(value, kinds)
+
+
+def number_of(*kinds: type) -> Holds:
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def able_to(method: str) -> Holds:
+    return lambda value: callable(getattr(value, method, None))
+
+
+def is_list_of(*kinds: type) -> Holds:
+    def holds(value: object) -> bool:
+        return isinstance(value, list | tuple) and all(isinstance(one, kinds) for one in cast("list[object]", value))
+
+    return holds
+
+
+def is_table_of(*kinds: type) -> Holds:
+    def holds(value: object) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        given = cast("Mapping[object, object]", value)
+        return all(isinstance(name, str) and isinstance(one, kinds) for name, one in given.items())
+
+    return holds
+
+
+def is_skills(value: object) -> bool:
+    return value == "all" or is_list_of(str)(value)
+
+
+TEXT = OptionCheck("a text", instance_of(str))
+PATH = OptionCheck("a path", instance_of(str, os.PathLike))
+FLAG = OptionCheck("True or False", instance_of(bool))
+NUMBER = OptionCheck("a whole number", number_of(int))
+MONEY = OptionCheck("a number", number_of(int, float))
+NAMES = OptionCheck("a list of texts", is_list_of(str))
+PATHS = OptionCheck("a list of paths", is_list_of(str, Path))
+TEXTS = OptionCheck("a dict of texts", is_table_of(str))
+TABLE = OptionCheck("a dict", instance_of(Mapping))
+FUNCTION = OptionCheck("a function", callable)
+
+# None may stand for each: nothing was said.
+KINDS: dict[str, OptionCheck] = {
+    "tools": OptionCheck("a list of names and tools, or a preset", instance_of(list, tuple, Mapping)),
+    "allowed_tools": NAMES,
+    "disallowed_tools": NAMES,
+    "permission_mode": TEXT,
+    "can_use_tool": FUNCTION,
+    "permission_prompt_tool_name": TEXT,
+    "hooks": TABLE,
+    "add_dirs": PATHS,
+    "sandbox": TABLE,
+    "model": TEXT,
+    "fallback_model": TEXT,
+    "effort": TEXT,
+    "thinking": TABLE,
+    "max_thinking_tokens": NUMBER,
+    "betas": NAMES,
+    "system_prompt": OptionCheck("a text or a dict", instance_of(str, Mapping)),
+    "output_format": TABLE,
+    "max_turns": NUMBER,
+    "max_budget_usd": MONEY,
+    "task_budget": TABLE,
+    "session_id": TEXT,
+    "resume": TEXT,
+    "continue_conversation": FLAG,
+    "fork_session": FLAG,
+    "resume_session_at": TEXT,
+    "resume_drops_turn": TEXT,
+    "enable_file_checkpointing": FLAG,
+    "session_store": OptionCheck("a session store", able_to("append")),
+    "session_store_flush": TEXT,
+    "load_timeout_ms": NUMBER,
+    "cwd": PATH,
+    "env": TEXTS,
+    "settings": TEXT,
+    "setting_sources": NAMES,
+    "skills": OptionCheck("a list of names, or 'all'", is_skills),
+    "agents": OptionCheck("a dict of AgentDefinition", is_table_of(AgentDefinition)),
+    "mcp_servers": OptionCheck("a dict of servers, a file or JSON", instance_of(str, Path, Mapping)),
+    "strict_mcp_config": FLAG,
+    "include_partial_messages": FLAG,
+    "include_hook_events": FLAG,
+    "forward_subagent_text": FLAG,
+    "verbatim_prompts": FLAG,
+    "stderr": FUNCTION,
+    "extra_args": TABLE,
+    "provider": OptionCheck("a provider", able_to("stream")),
+}
+
+# Options of a session that have the same name here, and the same values.
+CHECKED = ("permission_mode", "effort", "max_turns", "max_thinking_tokens", "max_budget_usd", *IDS)
+LEAST = {"max_turns": 0}  # as many as it takes
+FLUSHES = ("batched", "eager")
+TAKEN = ("Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool")
+
+
+def check_options(given: object) -> None:
+    if not isinstance(given, Options):
+        raise UsageError(f"options are an object of the class 'Options', not {shorten_repr(given)}")
+    for name, kind in KINDS.items():
+        if (value := getattr(given, name)) is not None and not kind.holds(value):
+            raise UsageError(f"'{name}' is {kind.words}, not {shorten_repr(value)}")
+    try:
+        check_values(given)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+    if given.plugins:
+        raise UsageError("'plugins' are not there yet: leave them out")
+    check_tools(given)
+    check_hooks(given.hooks or {})
+    check_servers(given)
+    check_asking(given)
+
+
+def check_values(given: Options) -> None:
+    for name in CHECKED:
+        if (value := getattr(given, name)) is not None:
+            check_option(name, value, least=LEAST.get(name))
+    if (flush := cast("str | None", given.session_store_flush)) is not None:
+        check_choice("session_store_flush", flush, FLUSHES)
+    if (patience := cast("int | None", given.load_timeout_ms)) is not None:
+        check_number("load_timeout_ms", patience, 0)
+    if given.task_budget:
+        total = cast("Mapping[str, object]", given.task_budget).get("total")
+        if not isinstance(total, int) or isinstance(total, bool):
+            raise UsageError(f"'task_budget' has 'total', a whole number, not {shorten_repr(total)}")
+        check_option("task_budget", total)
+
+
+def check_tools(given: Options) -> None:
+    tools: Sequence[Any] = () if given.tools is None or isinstance(given.tools, Mapping) else given.tools
+    for one in tools:
+        if isinstance(one, SdkMcpTool):
+            raise UsageError(
+                f"'tools' has '{one.name}', made by 'mainspring.sdk.tool': that goes into 'create_sdk_mcp_server'; "
+                "'mainspring.tool' makes tools for this list"
+            )
+        if isinstance(one, Tool) and (one.name in SPECS or one.name in TAKEN or one.name.startswith("mcp__")):
+            raise UsageError(f"'tools' has a function of the name '{one.name}', which is taken: '@tool(name=...)'")
+        if not isinstance(one, str | Tool):
+            raise UsageError(f"'tools' has {shorten_repr(one)}: it holds names, and tools made by 'mainspring.tool'")
+    names = [one if isinstance(one, str) else one.name for one in tools]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"'tools' has '{twice[0]}' twice")
+
+
+def check_hooks(hooks: Mapping[Any, Any]) -> None:
+    for event, matchers in hooks.items():
+        if event not in EVENTS:
+            raise UsageError(
+                f"'hooks' has '{event}', which is no point where a function is called; there are {', '.join(EVENTS)}"
+                f"{did_you_mean(str(event).strip(), EVENTS)}"
+            )
+        for matcher in cast("list[object]", matchers) if isinstance(matchers, list | tuple) else (matchers,):
+            if not isinstance(matcher, HookMatcher):
+                raise UsageError(
+                    f"'hooks' has {shorten_repr(matcher)} at '{event}': a list of HookMatcher belongs there"
+                )
+            if matcher.on_failure not in (None, "continue", "block"):
+                raise UsageError(
+                    f"'on_failure' at '{event}' is 'continue' or 'block', not {shorten_repr(matcher.on_failure)}"
+                )
+            for call in matcher.hooks:
+                if not callable(call):
+                    raise UsageError(f"'hooks' has {shorten_repr(call)} at '{event}', which is no function")
+
+
+def check_servers(given: Options) -> None:
+    named: Mapping[str, object] = {} if isinstance(given.mcp_servers, str | Path) else given.mcp_servers
+    for name, one in named.items():
+        if not isinstance(one, Mapping):
+            raise UsageError(f"'mcp_servers' has {shorten_repr(one)} for '{name}': a dict belongs there")
+        if cast("Mapping[str, object]", one).get("type") == "sdk" and "instance" not in one:
+            raise UsageError(f"'mcp_servers' has no 'instance' for '{name}': 'create_sdk_mcp_server' makes one")
+
+
+def check_asking(given: Options) -> None:
+    """Who wants to be asked about everything may not know that rules come first. It may also be meant."""
+    if given.can_use_tool is None:
+        return
+    if given.permission_prompt_tool_name:
+        raise UsageError("'can_use_tool' and 'permission_prompt_tool_name' exclude each other: leave one out")
+    if given.permission_mode == "bypassPermissions":
+        why = "'permission_mode' is 'bypassPermissions', so 'can_use_tool' is never asked"
+    else:
+        whole = [rule for rule in given.allowed_tools if "(" not in rule or rule.endswith(("()", "(*)"))]
+        why = f"'can_use_tool' is not asked about {', '.join(whole)}: 'allowed_tools' has them" if whole else ""
+    if why:
+        warnings.warn(f"{why}. A 'PreToolUse' hook sees every call", CanUseToolShadowedWarning, stacklevel=2)
+
+
+def shorten_repr(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= 80 else f"{said[:80]}..."

@@ -23,10 +23,10 @@ from mainspring.engine.tasks import Channel, end_all, retrieve_exception, run_to
 from mainspring.sdk import hooks
 from mainspring.sdk.errors import ClaudeSDKError, CLIConnectionError
 from mainspring.sdk.host import ProgramHost, own_copy
-from mainspring.sdk.mirror import StoreMirror
+from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.sdk.option_mapping import make_environment, own_tools, session_options
 from mainspring.sdk.options import Options
-from mainspring.sdk.servers import SdkMcpServers
+from mainspring.sdk.store_sync import StoreMirror
 from mainspring.settings.load import home_folder, with_compatible_home
 from mainspring.stream_json.control import about_us
 from mainspring.stream_json.render import Renderer, states_in
