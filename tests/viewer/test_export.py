@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.viewer.export import export_html, harmless_json
-from mainspring.viewer.pages import INDEX, SCRIPTS, read_page_file
+from mainspring.viewer.export import INDEX, SCRIPTS, export_html, harmless_json, read_page_file
 from viewer.stage import HOSTILE, looked, story
 
 

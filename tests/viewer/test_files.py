@@ -22,7 +22,7 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.paths import agent_file
 from mainspring.sessions.resume import fork_session_state, load_session
 from mainspring.testing import call, says, virtually
-from mainspring.viewer.details import get_span_details
+from mainspring.viewer.export import get_span_details
 from mainspring.viewer.replay import StepReplay
 from mainspring.viewer.spans import SpanKind, SpanOutcome
 from mainspring.viewer.text_view import render_axis

@@ -20,8 +20,7 @@ import msgspec
 
 from mainspring.sessions.paths import Place, size_of
 from mainspring.viewer.connection import PATIENCE, HttpRequest, ServerResponse, ViewerConnection, make_problem_response
-from mainspring.viewer.details import get_span_details
-from mainspring.viewer.pages import FILES, read_page_file
+from mainspring.viewer.export import FILES, get_span_details, read_page_file
 from mainspring.viewer.replay import StepReplay
 from mainspring.viewer.spans import Span
 from mainspring.viewer.trace import Trace

@@ -1,5 +1,5 @@
 """From what the lines of one file tell to spans. One pass, in the order of the file; content is not kept, only where it
-stands. Calls are in `calls.py`, waits and remarks in `asides.py`.
+stands. Calls are in `calls.py`, waits and remarks in `calls.py`.
 
 A request, a compaction and the like begin when the core asked for them and end with the event that answers; their place
 in the file tells nothing about time, their stamps do.
@@ -25,8 +25,7 @@ from mainspring.core.models import MODELS, Model, model_named, same_model
 from mainspring.core.money import Usage, cost
 from mainspring.core.state import State, Step
 from mainspring.sessions.records import ConfigRecord, Record, RetryRecord, WithdrawnRecord
-from mainspring.viewer.asides import SideSpans
-from mainspring.viewer.calls import CallSpans
+from mainspring.viewer.calls import CallSpans, SideSpans
 from mainspring.viewer.journal_walk import (
     Told,
     WalkedBlock,
@@ -36,8 +35,7 @@ from mainspring.viewer.journal_walk import (
     WalkedNote,
     WalkedReset,
 )
-from mainspring.viewer.sheet import SpanIndex
-from mainspring.viewer.spans import CALLS, WORDS, Span, SpanKind, SpanOutcome, make_label
+from mainspring.viewer.spans import CALLS, WORDS, Span, SpanIndex, SpanKind, SpanOutcome, make_label
 
 FIRST_TOKEN = "when the first token came"
 ASKED = "when the model was asked"
