@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import claude_agent_sdk
 
 import mainspring.sdk
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Say
+from mainspring.simulator.replies import ReceivedRequest, Say
 from mainspring.simulator.server import ModelServer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found

@@ -28,8 +28,7 @@ from typing import NamedTuple
 
 import claude_agent_sdk
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found

@@ -29,8 +29,7 @@ from mainspring.providers.base import Batch, Conversation, Provider, StreamEnded
 from mainspring.providers.http.client import Transport
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import Envelope
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Say
+from mainspring.simulator.replies import ReceivedRequest, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.calling import FakeToolContext
 from mainspring.tools import _newlines, read_lines

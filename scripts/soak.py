@@ -28,8 +28,7 @@ from mainspring.core.pairing import find_unpaired_ids
 from mainspring.core.updates import CallStarted, Result
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.simulator.faults import FAULTS, FaultPlan
-from mainspring.simulator.received import Json, ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import Json, ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # run as a script, only this folder's files would be found

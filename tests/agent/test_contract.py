@@ -18,8 +18,7 @@ from mainspring.agent.updates import AnyUpdate, Idle, PromptReturned, RunStarted
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Text
 from mainspring.core.updates import Delta, QuestionAsked, Result
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.tools.base import Approval
 
 STEPS = 60  # updates after which a program stops calling methods

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.nursery import begun
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply
+from mainspring.simulator.replies import ReceivedRequest, Reply
 from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
 

@@ -21,8 +21,7 @@ from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.permissions.decide import UNNAMED
 from mainspring.sessions.line_format import CHECKPOINT
 from mainspring.sessions.resume import load_session
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.tools.agent import KINDS, AgentInput
 
 __all__ = ["sit_at"]  # a fixture

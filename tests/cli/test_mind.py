@@ -11,8 +11,7 @@ import pytest
 from cli.stage import Serve, Stage, frames
 from cli.terminal import without_notes
 from mainspring.core.money import Usage
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 
 
 def tool_use(name: str, id: str = "", **input: Any) -> dict[str, Any]:

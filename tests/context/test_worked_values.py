@@ -29,8 +29,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.sessions.records import MemoryJournal
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Workspace
 from mainspring.tools.toolset import Toolset

@@ -33,8 +33,7 @@ from mainspring.permissions.checker import AllowAll
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
+from mainspring.simulator.replies import RawStream, ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Workspace
 from mainspring.tools.toolset import Toolset

@@ -28,8 +28,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Provider
 from mainspring.providers.http.client import Transport
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
 from mainspring.tools.toolset import Toolset

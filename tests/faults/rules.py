@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 
 THOUGHT = {"type": "thinking", "thinking": "The notes are in a file."}
 

@@ -60,8 +60,7 @@ from mainspring.providers.base import ToolSpec
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.simulator.faults import FaultPlan
-from mainspring.simulator.received import Json, ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import Json, ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer, RejectedRequest
 from mainspring.tools.custom import tool
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from cli.stage import Serve, Stage, frames, serving
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.scripts import Choose
 
 MEGABYTE = 1024 * 1024

@@ -31,8 +31,7 @@ from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile
 from mainspring.simulator.faults import FaultPlan, PlannedFault
 from mainspring.simulator.protocol import MESSAGES
-from mainspring.simulator.received import Json, ReceivedRequest
-from mainspring.simulator.replies import RawStream, Reply, ReplyStamp, Say, stream_events
+from mainspring.simulator.replies import Json, RawStream, ReceivedRequest, Reply, ReplyStamp, Say, stream_events
 from mainspring.simulator.server import ModelServer
 from mainspring.testing.clock import VirtualLoop, virtually
 

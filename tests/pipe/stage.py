@@ -34,8 +34,7 @@ from claude_agent_sdk.types import (
 from cli.nursery import program
 from cli.stage import serving
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply
+from mainspring.simulator.replies import ReceivedRequest, Reply
 from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
 from pipe.raw import PATIENCE, Frame, Pipe

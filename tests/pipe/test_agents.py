@@ -15,8 +15,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import TaskNotificationMessage, TaskStartedMessage, TaskUpdatedMessage
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.scripts import Choose
 from pipe.raw import kind
 from pipe.stage import Serve, Told, bash, call, words

@@ -13,8 +13,7 @@ import pytest
 from claude_agent_sdk import ClaudeSDKClient
 
 from mainspring.settings.trust import is_trusted
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.stream_json.outgoing import PipeFrameSink, encode_line
 from pipe.raw import Frame, prompt
 from pipe.stage import Serve, Told, bash, call, exchange, response, words

@@ -23,8 +23,7 @@ from claude_agent_sdk import (
     tool,
 )
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import RawStream, Reply, Say
+from mainspring.simulator.replies import RawStream, ReceivedRequest, Reply, Say
 from pipe.raw import prompt
 from pipe.stage import Serve, bash, call, exchange, words
 

@@ -13,8 +13,7 @@ from claude_agent_sdk import ClaudeSDKClient
 
 from mainspring.core.models import MODELS
 from mainspring.core.money import NANOS_PER_USD, Usage, cost
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from pipe.stage import Serve, Told, bash, exchange
 from pipe.test_agents import GREETER, is_below, spawn
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import AgentDefinition, ClaudeSDKClient
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from pipe.stage import Serve, bash, call, exchange
 
 FILES = {"Bash", "Read", "Write", "Edit"}

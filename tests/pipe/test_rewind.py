@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import AgentDefinition, ClaudeSDKClient, PermissionResultAllow, ToolPermissionContext, UserMessage
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from pipe.raw import PATIENCE, Frame, Pipe, prompt
 from pipe.stage import Serve, Stage, Told, bash, call, exchange, response
 

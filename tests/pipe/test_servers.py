@@ -12,8 +12,7 @@ import pytest
 from claude_agent_sdk import AssistantMessage, ClaudeSDKClient, UserMessage, create_sdk_mcp_server, tool
 from mcp.types import ToolAnnotations
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from pipe.raw import LIMIT, Frame
 from pipe.stage import Serve, Stage, Told, call, exchange, response, words
 from pipe.test_handshake import PIXEL

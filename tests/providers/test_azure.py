@@ -27,8 +27,7 @@ from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.openai.provider import OpenAI, OpenAIChat, OpenAIResponses, azure_base_url
 from mainspring.settings.values import ModelEntry
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Say
+from mainspring.simulator.replies import ReceivedRequest, Say
 from mainspring.simulator.server import ModelServer
 
 VERSION = "2025-04-01-preview"

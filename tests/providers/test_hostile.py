@@ -23,8 +23,7 @@ from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import Deadlines, Transport
 from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.retry import PATIENCE, RetryProfile
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.custom import tool
 from providers import hostile

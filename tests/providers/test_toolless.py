@@ -25,8 +25,7 @@ from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.router import ToollessProvider, strip_tools
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from providers.histories import PNG
 

@@ -21,8 +21,7 @@ from typing import Any
 import claude_agent_sdk
 import pytest
 
-from mainspring.simulator.received import ReceivedRequest, blocks_of
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say, blocks_of
 from mainspring.simulator.server import ModelServer
 
 CLAUDE_CODE = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"

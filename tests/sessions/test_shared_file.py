@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from sessions.shared import OURS, THEIRS, TOOL, SharedSession, is_for_a_summary, needs_claude_code, staying
 
 pytestmark = needs_claude_code

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mainspring.simulator.manners import MANNERS, ModelQuirks
-from mainspring.simulator.parameters import CONTEXT_MANAGEMENT, TASK_BUDGETS
+from mainspring.simulator.message_rules import CONTEXT_MANAGEMENT, TASK_BUDGETS
+from mainspring.simulator.shapes import MANNERS, ModelQuirks
 from mainspring.simulator.validate import GOOD_HEADERS
 from simulator.bodies import (
     ADAPTIVE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.simulator.binding import SignatureBinding
+from mainspring.simulator.cache import SignatureBinding
 from mainspring.simulator.replies import Say
 from simulator.bodies import Json, ask, assistant, call, mark, result, text, tool, user
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import RawStream, Refuse, Reply, Say
+from mainspring.simulator.replies import RawStream, ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.scripts import (
     NO_MORE,
     InOrder,

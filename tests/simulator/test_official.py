@@ -18,8 +18,7 @@ from peers import PYTHON, is_made
 
 from mainspring.core.money import Usage
 from mainspring.simulator.faults import FaultPlan, PlannedFault
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 
 HERE = Path(__file__).parent

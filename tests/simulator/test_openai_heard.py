@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mainspring.simulator import openai_chat_request as chat_rules
 from mainspring.simulator import openai_responses_request as responses_rules
-from mainspring.simulator.received import ReceivedConversation, blocks_of, strip_cache_marks
+from mainspring.simulator.replies import ReceivedConversation, blocks_of, strip_cache_marks
 from mainspring.simulator.validate import OF_BYTES, OF_FORM
 from simulator.bodies import PIXEL, Json, assistant, call, image, result, text, user
 from simulator.openai_bodies import (

@@ -8,8 +8,8 @@ import pytest
 
 from mainspring.simulator import openai_chat_request as chat_rules
 from mainspring.simulator import openai_responses_request as responses_rules
+from mainspring.simulator.forms import Violation
 from mainspring.simulator.openai_errors import violation_to_error
-from mainspring.simulator.violation import Violation
 from simulator.bodies import Json
 from simulator.openai_bodies import (
     CLOSED,

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mainspring.core.money import Usage
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.testing.plugin import LiveServer, call, live, thinking
 from simulator.bodies import ask as body_of
 from simulator.bodies import assistant, result, user

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from mainspring.core.models import MODELS
-from mainspring.simulator.manners import MANNERS
-from mainspring.simulator.media import LARGEST_IMAGE
-from mainspring.simulator.parameters import CONTEXT_MANAGEMENT, TASK_BUDGETS, THINKING_BINDING
+from mainspring.simulator.message_rules import CONTEXT_MANAGEMENT, LARGEST_IMAGE, TASK_BUDGETS, THINKING_BINDING
 from mainspring.simulator.request import Endpoint
+from mainspring.simulator.shapes import MANNERS
 from mainspring.simulator.validate import GOOD_HEADERS, LARGEST_REQUEST, RULES, find_request_violations
 from simulator.bodies import (
     ADAPTIVE,

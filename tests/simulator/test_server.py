@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import RawReply, Refuse, Reply, Say
+from mainspring.simulator.replies import RawReply, ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from simulator.bodies import ADAPTIVE, Json, ask, assistant, call, user
 from simulator.client import HEADERS, assembled, connected, request_bytes

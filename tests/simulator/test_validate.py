@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.simulator.manners import manner_of, strip_model_date_suffix
+from mainspring.simulator.shapes import manner_of, strip_model_date_suffix
 from mainspring.simulator.validate import RULES, find_request_violations
 from simulator.bodies import Json, assistant, call, image, mark, pages, result, searched, text, thought, tool, user
 from simulator.requests import Drawn, requests

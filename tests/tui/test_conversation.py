@@ -22,8 +22,7 @@ from mainspring.cli.tui.run_view import RunView
 from mainspring.cli.tui.session import SessionController
 from mainspring.cli.tui.status import StatusLine
 from mainspring.core.messages import Origin, User
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 from tui.seeing import ReadPaper
 

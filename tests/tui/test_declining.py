@@ -8,8 +8,7 @@ from typing import Any
 from cli.stage import Serve, Stage
 from cli.terminal import without_notes
 
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from tui.person import ESCAPE, SitAt
 from tui.test_terminal import tool_use
 

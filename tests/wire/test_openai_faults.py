@@ -24,8 +24,7 @@ from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.openai.json import FAILED
 from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAI, OpenAIChat, OpenAIResponses, ServerFeatures
 from mainspring.simulator.faults import FaultPlan, PlannedFault
-from mainspring.simulator.received import Json, ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import Json, ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.simulator.server_quirks import AS_TEXT, CHAT, ODDITIES, RESPONSES
 from mainspring.tools.custom import tool

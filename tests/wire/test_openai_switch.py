@@ -20,8 +20,7 @@ from mainspring.providers.base import Provider
 from mainspring.providers.http.client import Transport
 from mainspring.providers.openai.provider import OPENAI, OpenAIChat, OpenAIResponses
 from mainspring.providers.router import ProviderRouter
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 from mainspring.tools.custom import tool
 

@@ -18,8 +18,7 @@ from mainspring.providers.http.client import Transport
 from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
 from mainspring.providers.projection import RequestProjection
 from mainspring.providers.router import ToollessProvider
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import Reply, Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 
 TURNS = 6

@@ -19,8 +19,7 @@ import msgspec
 
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.simulator.faults import FAULTS, FORM, ODD, Fault, FaultPlan, PlannedFault
-from mainspring.simulator.received import Json, ReceivedRequest
-from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, Say
+from mainspring.simulator.replies import Json, RawReply, RawStream, ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.scripts import (
     Choose,
     default_reply,

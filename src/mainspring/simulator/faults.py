@@ -25,9 +25,10 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from mainspring.simulator.protocol import MESSAGES, ApiDialect
-from mainspring.simulator.received import Json, ReceivedConversation
 from mainspring.simulator.replies import (
+    Json,
     RawStream,
+    ReceivedConversation,
     Refuse,
     Reply,
     ReplyStamp,

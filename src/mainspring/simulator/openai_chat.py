@@ -16,8 +16,7 @@ from mainspring.simulator.forms import is_object
 from mainspring.simulator.openai_chat_request import find_violations, to_messages
 from mainspring.simulator.openai_errors import error_of, make_openai_headers, make_openai_refusal, violation_to_error
 from mainspring.simulator.protocol import ApiDialect
-from mainspring.simulator.received import Json
-from mainspring.simulator.replies import Refuse, ReplyStamp, Say, written_input
+from mainspring.simulator.replies import Json, Refuse, ReplyStamp, Say, written_input
 from mainspring.simulator.server_quirks import CHAT, get_spelling_oddities
 
 CREATED = 1_794_700_000  # a day of November 2026; the same for all, so that answers can be compared

@@ -11,25 +11,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from mainspring.simulator.forms import (
+    BREAKPOINT,
+    EFFORTS,
+    PARAMETERS,
     Kind,
+    Violation,
     accept_anything,
+    check_by_field,
     check_fields,
     check_list,
+    check_metadata,
+    check_non_empty,
     check_number,
     check_optional,
     is_list,
     one_of,
     text_or,
 )
-from mainspring.simulator.openai_forms import (
-    BREAKPOINT,
-    EFFORTS,
-    PARAMETERS,
-    check_by_field,
-    check_metadata,
-    check_non_empty,
-)
-from mainspring.simulator.openai_heard import (
+from mainspring.simulator.openai_errors import (
     ConversationBuilder,
     make_call_block,
     make_result_block,
@@ -48,9 +47,8 @@ from mainspring.simulator.openai_rules import (
     output_cap,
     schema_named,
 )
-from mainspring.simulator.received import Json
+from mainspring.simulator.replies import Json
 from mainspring.simulator.validate import GOOD_HEADERS
-from mainspring.simulator.violation import Violation
 
 # --- forms ------------------------------------------------------------------------------------------------
 

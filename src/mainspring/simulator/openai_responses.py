@@ -16,8 +16,7 @@ from mainspring.simulator.openai_chat import CREATED, spell_arguments, usage_to_
 from mainspring.simulator.openai_errors import error_of, make_openai_headers, make_openai_refusal, violation_to_error
 from mainspring.simulator.openai_responses_request import find_violations, to_messages
 from mainspring.simulator.protocol import ApiDialect
-from mainspring.simulator.received import Json
-from mainspring.simulator.replies import Refuse, ReplyStamp, Say, stream_events
+from mainspring.simulator.replies import Json, Refuse, ReplyStamp, Say, stream_events
 from mainspring.simulator.server_quirks import RESPONSES, get_spelling_oddities
 
 CUT_SHORT = {

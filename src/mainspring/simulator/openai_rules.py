@@ -12,11 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mainspring.simulator.forms import Check, is_list, is_object
-from mainspring.simulator.headers import content_type
-from mainspring.simulator.received import Json
+from mainspring.simulator.forms import Check, Violation, is_list, is_object
+from mainspring.simulator.message_rules import content_type
+from mainspring.simulator.replies import Json
 from mainspring.simulator.validate import OF_FORM, decode_request_body
-from mainspring.simulator.violation import Violation
 
 Broken = Iterator[tuple[str, str]]
 Rule = Callable[["OpenAIRequest"], Broken]

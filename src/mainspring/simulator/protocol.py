@@ -3,7 +3,7 @@
 Scripts, faults and the meter know one form only, that of Anthropic's Messages API. A speech turns a request into that
 form, and the events of an answer into the frames of its own protocol: one script, three spellings.
 
-    MESSAGES is here; the other two are in `openai_chat.py` and `openai_responses.py`; `speeches.py` has all of them.
+    MESSAGES is here; the other two are in `openai_chat.py` and `openai_responses.py`; `server.py` has all of them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from msgspec.json import encode
 
-from mainspring.simulator.received import Json, keep_body
-from mainspring.simulator.replies import Refuse, ReplyStamp, Say, frame_event, make_message
+from mainspring.simulator.forms import Violation
+from mainspring.simulator.replies import Json, Refuse, ReplyStamp, Say, frame_event, keep_body, make_message
 from mainspring.simulator.request import Endpoint
 from mainspring.simulator.validate import find_request_violations
-from mainspring.simulator.violation import Violation
 
 Teller = Callable[[Json], bytes]  # an event of the Messages API > its frames here; empty where there is none for it
 

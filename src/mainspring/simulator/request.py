@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from mainspring.simulator.forms import join_path
-from mainspring.simulator.manners import ModelQuirks, manner_of
+from mainspring.simulator.shapes import ModelQuirks, manner_of
 
 Json = dict[str, Any]
 HOLDERS = frozenset({"tool_result", "search_result", "document"})  # blocks with blocks inside

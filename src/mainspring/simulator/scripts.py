@@ -17,10 +17,18 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from mainspring.simulator.binding import extend_fingerprint
+from mainspring.simulator.cache import extend_fingerprint
 from mainspring.simulator.forms import is_list, is_object
-from mainspring.simulator.received import Json, ReceivedConversation, ReceivedRequest, blocks_of, strip_cache_marks
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.replies import (
+    Json,
+    ReceivedConversation,
+    ReceivedRequest,
+    Refuse,
+    Reply,
+    Say,
+    blocks_of,
+    strip_cache_marks,
+)
 
 Choose = Callable[[ReceivedRequest], Reply]
 

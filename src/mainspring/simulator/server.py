@@ -1,4 +1,4 @@
-"""The model server: loopback only, one process, as many connections as come, three protocols (`speeches.py`).
+"""The model server: loopback only, one process, as many connections as come, three protocols (`server.py`).
 
     async with ModelServer([Say.of("Hello."), Refuse(529, "overloaded_error", "Overloaded")]) as server:
         ...                                  # talk to server.url
@@ -7,6 +7,8 @@
 Every request is judged by the rules of its protocol; one that breaks a rule is answered as the API would answer it, and
 uses up no reply. Replies come in order, or from `choose`, which sees the request (`scripts.py`). Then `faults` may
 spoil them.
+
+The protocols that the server speaks, by the path that is asked.
 """
 
 from __future__ import annotations
@@ -23,18 +25,30 @@ from msgspec.structs import replace
 
 from mainspring.core.models import AS_OF, MODELS, model_named
 from mainspring.core.money import Usage, cost
-from mainspring.simulator.azure import asked_of
-from mainspring.simulator.binding import SignatureBinding
-from mainspring.simulator.cache import MeteredRequest, PromptCache, tokens_written
+from mainspring.simulator import openai_chat, openai_responses
+from mainspring.simulator.cache import MeteredRequest, PromptCache, SignatureBinding, tokens_written
 from mainspring.simulator.connection import IncomingRequest, ServerConnection
 from mainspring.simulator.faults import FaultPlan, FaultScene, is_delivering_fault
+from mainspring.simulator.forms import Violation
 from mainspring.simulator.protocol import COUNT, MESSAGES, NEIGHBOURS, ApiDialect
-from mainspring.simulator.received import Json, ReceivedRequest
-from mainspring.simulator.replies import RawReply, RawStream, Refuse, Reply, ReplyStamp, Say, stream_events
+from mainspring.simulator.replies import (
+    Json,
+    RawReply,
+    RawStream,
+    ReceivedRequest,
+    Refuse,
+    Reply,
+    ReplyStamp,
+    Say,
+    stream_events,
+)
 from mainspring.simulator.scripts import Choose, InOrder
-from mainspring.simulator.server_quirks import CHAT, apply_oddities, check_oddities
-from mainspring.simulator.speeches import SPEECHES
-from mainspring.simulator.violation import Violation
+from mainspring.simulator.server_quirks import CHAT, apply_oddities, asked_of, check_oddities
+
+SPEECHES: dict[str, ApiDialect] = {
+    speech.path: speech for speech in (MESSAGES, COUNT, openai_chat.SPEECH, openai_responses.SPEECH)
+}
+
 
 OFFERED = "/v1/models"
 JSON = {"content-type": "application/json"}

@@ -11,7 +11,7 @@ the documentation on platform.claude.com and from the API's error messages as pe
 As in the API, the meaning is looked at only when the form is right, so a rule may rely on it.
 
 Not judged here, because it needs what happened before: whether thinking stands behind the very conversation it was
-written in, which newer models check. The server does that (`binding.py`).
+written in, which newer models check. The server does that (`cache.py`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,9 @@ from typing import Any
 
 import msgspec
 
-from mainspring.simulator import (
-    caching,
-    headers,
-    media,
-    message_rules,
-    parameters,
-    shapes,
-    thinking,
-    tool_rules,
-    versions,
-)
+from mainspring.simulator import message_rules, shapes, tool_rules
+from mainspring.simulator.forms import Violation
 from mainspring.simulator.request import CheckedRequest, Endpoint
-from mainspring.simulator.violation import Violation
 
 Broken = Iterator[tuple[str, str]]
 
@@ -42,23 +32,23 @@ LARGEST_REQUEST = 32 * 1024 * 1024  # bytes, documented as 32 MB
 GOOD_HEADERS: Mapping[str, str] = {"anthropic-version": "2023-06-01", "content-type": "application/json"}
 
 OF_HEADERS: dict[str, Callable[[Mapping[str, str]], Broken]] = {
-    "headers.version": headers.check_version,
-    "headers.content_type": headers.content_type,
-    "headers.betas": headers.check_betas,
+    "headers.version": message_rules.check_version,
+    "headers.content_type": message_rules.content_type,
+    "headers.betas": message_rules.check_betas,
 }
 OF_BYTES = ("body.size", "body.json", "body.unicode")
 OF_FORM = ("fields.unknown", "fields.missing", "fields.type", "fields.value", "fields.kind")
 OF_MEANING: dict[str, Callable[[CheckedRequest], Broken]] = {
-    "model.name": parameters.model_named,
-    "max_tokens": parameters.max_tokens,
-    "betas.needed": parameters.betas_asked,
+    "model.name": message_rules.model_named,
+    "max_tokens": message_rules.max_tokens,
+    "betas.needed": message_rules.betas_asked,
     "messages.some": message_rules.check_has_messages,
     "messages.roles": message_rules.check_roles,
     "messages.user_first": message_rules.user_first,
     "messages.alternate": message_rules.check_alternation,
     "messages.content": message_rules.check_content,
     "blocks.place": message_rules.check_block_places,
-    "cache.empty_text": caching.check_no_mark_on_empty_text,
+    "cache.empty_text": tool_rules.check_no_mark_on_empty_text,
     "text.some": message_rules.text_some,
     "system.some": message_rules.system_some,
     "tools.name": tool_rules.check_tool_names,
@@ -79,35 +69,35 @@ OF_MEANING: dict[str, Callable[[CheckedRequest], Broken]] = {
     "server_tool.name": tool_rules.server_names,
     "server_tool.result": tool_rules.server_results,
     "server_tool.call": tool_rules.server_calls,
-    "thinking.mode": thinking.check_thinking_mode,
-    "thinking.mode_effort": thinking.mode_effort,
-    "thinking.budget": thinking.check_thinking_budget,
-    "thinking.signature": thinking.check_signatures,
-    "thinking.model": thinking.bound_to_model,
-    "thinking.asked": thinking.asked_for,
-    "thinking.last": thinking.never_last,
-    "thinking.leads": thinking.check_thinking_leads,
-    "thinking.loop": thinking.opens_loop,
+    "thinking.mode": tool_rules.check_thinking_mode,
+    "thinking.mode_effort": tool_rules.mode_effort,
+    "thinking.budget": tool_rules.check_thinking_budget,
+    "thinking.signature": tool_rules.check_signatures,
+    "thinking.model": tool_rules.bound_to_model,
+    "thinking.asked": tool_rules.asked_for,
+    "thinking.last": tool_rules.never_last,
+    "thinking.leads": tool_rules.check_thinking_leads,
+    "thinking.loop": tool_rules.opens_loop,
     "messages.user_last": message_rules.user_last,
     "messages.trailing_space": message_rules.trailing_space,
-    "cache.count": caching.check_mark_count,
-    "cache.order": caching.longest_first,
-    "cache.thinking": caching.check_no_mark_on_thinking,
-    "media.type": media.check_media_types,
-    "media.base64": media.check_base64,
-    "media.size": media.check_media_size,
-    "media.url": media.check_urls,
-    "media.count": media.check_media_count,
-    "version.sampling": versions.no_sampling,
-    "version.citations": versions.no_citations_by_users,
-    "sampling.range": parameters.sampling_range,
-    "sampling.model": parameters.sampling_model,
-    "sampling.thinking": parameters.sampling_thinking,
-    "stop_sequences": parameters.stop_sequences,
-    "effort.model": parameters.effort_model,
-    "task_budget": parameters.task_budget,
-    "task_budget.model": parameters.task_budget_model,
-    "context_management": parameters.context_edits,
+    "cache.count": tool_rules.check_mark_count,
+    "cache.order": tool_rules.longest_first,
+    "cache.thinking": tool_rules.check_no_mark_on_thinking,
+    "media.type": message_rules.check_media_types,
+    "media.base64": message_rules.check_base64,
+    "media.size": message_rules.check_media_size,
+    "media.url": message_rules.check_urls,
+    "media.count": message_rules.check_media_count,
+    "version.sampling": message_rules.no_sampling,
+    "version.citations": message_rules.no_citations_by_users,
+    "sampling.range": message_rules.sampling_range,
+    "sampling.model": message_rules.sampling_model,
+    "sampling.thinking": message_rules.sampling_thinking,
+    "stop_sequences": message_rules.stop_sequences,
+    "effort.model": message_rules.effort_model,
+    "task_budget": message_rules.task_budget,
+    "task_budget.model": message_rules.task_budget_model,
+    "context_management": message_rules.context_edits,
 }
 RULES: tuple[str, ...] = (*OF_HEADERS, *OF_BYTES, *OF_FORM, *OF_MEANING)
 

@@ -27,11 +27,10 @@ import pytest
 
 from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.simulator.faults import FaultPlan, PlannedFault
-from mainspring.simulator.received import Json, ReceivedConversation, ReceivedRequest
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.forms import Violation
+from mainspring.simulator.replies import Json, ReceivedConversation, ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.scripts import NO_MORE, Choose, InOrder, PromptScript, choose_by_prompt, default_reply
 from mainspring.simulator.server import ModelServer, ServedRequest
-from mainspring.simulator.violation import Violation
 
 T = TypeVar("T")
 

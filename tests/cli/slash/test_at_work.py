@@ -15,8 +15,7 @@ from mcp_servers.stage import SHOP
 from cli.nursery import begun
 from cli.slash.sitting import Sitting, here, sat
 from cli.stage import PATIENCE, Serve
-from mainspring.simulator.received import ReceivedRequest
-from mainspring.simulator.replies import RawStream, Reply, Say
+from mainspring.simulator.replies import RawStream, ReceivedRequest, Reply, Say
 
 FREE = "--dangerously-skip-permissions"
 
