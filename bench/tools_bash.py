@@ -19,7 +19,7 @@ from time import monotonic, perf_counter, thread_time
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.processes.output import DISK
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.background import BackgroundCommands
 from mainspring.tools.bash import bash_tool
 

@@ -31,7 +31,7 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import Envelope
 from mainspring.simulator.replies import ReceivedRequest, Say
 from mainspring.simulator.server import ModelServer
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools import _newlines, read_lines
 from mainspring.tools.base import ToolAnswer, Workspace
 from mainspring.tools.builtin import BuiltinTools

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.background import BackgroundCommand, BackgroundCommands, kill_tool, output_tool
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.bash import bash_tool

@@ -16,7 +16,7 @@ from typing import Any
 
 from processes.steps import Steps, left_over
 
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import Tool
 from mainspring.tools.edit import EDIT
 from mainspring.tools.read import READ

@@ -12,7 +12,7 @@ from processes.traces import descriptors, new_nap, until, with_word, zombies
 from tiers import parametrize_few
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.background import SLEEP, SleepInput
 from tools.bash_hands import Hands, play
 

@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Image, Text, ToolCall
 from mainspring.core.updates import CallStarted
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer, ToolContext, make_answer
 from mainspring.tools.custom import FunctionTool, ThreadToolContext, parse_docstring, tool
 from tools.desk import Desk

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.edit import EDIT, found_in, replace_text
 from mainspring.tools.files import WHOLE, decode_text, encode_text, normalize_newlines
 from mainspring.tools.read import READ

@@ -11,7 +11,7 @@ import pytest
 from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import Tool
 from mainspring.tools.edit import EDIT
 from mainspring.tools.glob import GLOB

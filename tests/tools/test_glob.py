@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.glob import GLOB, MOST_COUNTED
 from tools.searching import manner
 

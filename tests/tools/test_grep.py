@@ -13,7 +13,7 @@ from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
 from mainspring.processes.paths import resolve_path
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.files import HaltSignal
 from mainspring.tools.grep import GREP

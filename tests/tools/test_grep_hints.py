@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.grep import GREP
 
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from mainspring.core.errors import ToolError, UsageError
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.custom import tool
 from mainspring.tools.schema import schema_of
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.glob import GLOB
 from tools.searching import without_ripgrep
 

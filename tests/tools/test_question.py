@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.question import ASK_USER_QUESTION, QuestionOption, UserQuestion, match_answer, render_question
 from tools.desk import Desk
 

@@ -22,7 +22,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Image, Text
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import resolve_path
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools import read_lines
 from mainspring.tools.base import MOST_SHOWN
 from mainspring.tools.files import WHOLE, HaltSignal

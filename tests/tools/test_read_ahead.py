@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import Workspace
 from mainspring.tools.files import HaltSignal
 from mainspring.tools.grep import GREP

@@ -13,7 +13,7 @@ import pytest
 
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Document, Text
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools import media
 from mainspring.tools.pdf_pages import NO_LIBRARY
 from mainspring.tools.read import READ

@@ -16,7 +16,7 @@ from mainspring.core.reasons import Trouble
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions
 from mainspring.sessions.line_format import LARGEST_INLINE, Envelope
 from mainspring.sessions.records import BlockRecord, OutcomeRecord, Record, SaidRecord, WithdrawnRecord
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.recall import MOST, Search, recall_tool
 
 ID = "11111111-2222-4333-8444-555555555555"

@@ -17,7 +17,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.session_deps import AgentDeps
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.providers.scripted import Scripted, call, says
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import Workspace
 from mainspring.tools.json_schema import KEYWORDS, MOST_SAID, Schema
 from mainspring.tools.structured_output import NAME, structured_tool

@@ -14,7 +14,7 @@ from mainspring.core.errors import ProviderError, ToolError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.hosts import names_host
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import Tool, ToolAnswer
 from mainspring.tools.pipeline import InvocationResult
 from mainspring.tools.web import web_fetch_tool

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from processes.steps import names_in
 
 from mainspring.core.errors import ToolError
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.files import WHOLE, normalize_newlines
 from mainspring.tools.read import READ
 from mainspring.tools.write import WRITE

@@ -13,7 +13,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import CallProgress, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
-from mainspring.testing.calling import FakeToolContext
+from mainspring.testing.world import FakeToolContext
 from mainspring.tools.base import DENIED, INTERRUPTED, ToolAnswer
 from mainspring.tools.edit import EDIT
 from mainspring.tools.plan import plan_tools

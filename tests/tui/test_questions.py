@@ -27,8 +27,7 @@ from mainspring.engine import deps
 from mainspring.engine.session import EngineSession
 from mainspring.mcp.elicitation import ask_form
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.testing.calling import FakeToolContext
-from mainspring.testing.world import World
+from mainspring.testing.world import FakeToolContext, World
 from mainspring.text import format_call_input
 from mainspring.tools.base import Approval, ToolAnswer, Workspace, parse_approval
 from mainspring.tools.plan import plan_tools
