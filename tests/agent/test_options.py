@@ -145,7 +145,9 @@ def test_notices_name_options_in_the_same_words(spell: Any, name: str, stage: St
 
 @pytest.mark.parametrize("name", ["--settings", "--mcp-config", "--json-schema", "--agents"])
 def test_json_that_cannot_be_read_is_told_when_the_session_is_made(name: str) -> None:
-    arguments = parse_arguments([name, '{"a": }'])  # a program that drives us hears of it as a result: `cli/pipe.py`
+    arguments = parse_arguments(
+        [name, '{"a": }']
+    )  # a program that drives us hears of it as a result: `cli/stream_json.py`
     with pytest.raises(OptionError, match=f"^'{name}' cannot be (read in line 1, column 7|understood): "):
         _ = arguments.session
     if name == "--mcp-config":  # it may be the name of a file, which need not be text

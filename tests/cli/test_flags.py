@@ -8,8 +8,18 @@ from pathlib import Path
 import pytest
 
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.cli.flags import BY_NAME, FLAGS, Arguments, Flag, FlagValueKind, parse_arguments, split_list
-from mainspring.cli.help import WIDTH, flags_table, help_text
+from mainspring.cli.flags import (
+    BY_NAME,
+    FLAGS,
+    WIDTH,
+    Arguments,
+    Flag,
+    FlagValueKind,
+    flags_table,
+    help_text,
+    parse_arguments,
+    split_list,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -143,7 +153,7 @@ def test_the_help_warns_of_what_is_missing() -> None:
 
 def test_the_page_has_the_table_as_it_is() -> None:
     page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
-    assert flags_table() in page, "put the output of 'mainspring.cli.help.flags_table()' into docs/cli.md"
+    assert flags_table() in page, "put the output of 'mainspring.cli.flags.flags_table()' into docs/cli.md"
 
 
 @pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)

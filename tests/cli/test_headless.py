@@ -168,7 +168,7 @@ def test_what_is_no_prompt_is_told(arguments: list[str], piped: bytes, words: st
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
-    short = "import mainspring.cli.stdin as stdin; stdin.WAIT = 1_000"
+    short = "import mainspring.cli.print_mode as stdin; stdin.WAIT = 1_000"
     with stage.start("-p", "hello", set_up=short, stdin=subprocess.PIPE) as process:
         assert process.wait(PATIENCE) == 0
         assert process.stderr is not None

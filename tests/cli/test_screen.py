@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mainspring.cli.output import TerminalOutput
+from mainspring.cli.output import NoWrap, TerminalOutput
 from mainspring.cli.plain import PlainScreen
-from mainspring.cli.wrap import NoWrap
 from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage

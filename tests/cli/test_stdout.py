@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mainspring.cli.stdout import StdoutWriter
+from mainspring.cli.print_mode import StdoutWriter
 
 DATA = bytes(range(256)) * 4_000  # a megabyte: more than any pipe holds
 

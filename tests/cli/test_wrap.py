@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.wrap import LineWrap
+from mainspring.cli.output import LineWrap
 
 
 def wrapped(text: str, size: int, width: int = 10) -> str:

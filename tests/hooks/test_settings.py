@@ -12,7 +12,7 @@ import pytest
 from mainspring.agent.hooks import HookListeners, hooks_of
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.resume import OpenedSession
-from mainspring.cli.telling import print_hook_message, print_stderr
+from mainspring.cli.stdio import print_hook_message, print_stderr
 from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import Envelope

@@ -185,7 +185,7 @@ def test_a_line_is_whole_whoever_gives_up() -> None:
     os.set_blocking(ours, False)
 
     async def main() -> None:
-        from mainspring.cli.stdout import StdoutWriter
+        from mainspring.cli.print_mode import StdoutWriter
 
         out = PipeFrameSink(StdoutWriter(theirs).write)
         frame = {"type": "control_request", "text": "x" * 300_000}

@@ -25,7 +25,7 @@ OURS = {
     "mainspring": "messages_api text version",
     "mainspring.agent": "config context model open_session options permissions prompt_expansion results resume "
     "run_loop sandbox session session_parts slash_commands subagents updates usage",
-    "mainspring.cli": "collector flags main print_mode signals stdin stdio stdout telling",
+    "mainspring.cli": "flags main print_mode signals stdio",
     "mainspring.context": "attachments memory project_files prompt sources",
     "mainspring.core": "config effects errors events history ladder limits messages models money moves pairing "
     "reasons schedule state step updates value view",

@@ -2,6 +2,10 @@
 
 Why not argparse: a driving SDK hands over values such as `--system-prompt "- be brief"`, which argparse takes for a
 flag; and an unknown flag must be named and end with exit code 1 (stream-json 1.2).
+
+What `mainspring --help` says, and the table of docs/cli.md: both from the one table of flags.
+
+Flags whose value is JSON: read once, here; what the session gets are values.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from mainspring.agent.options import CHOICES, LEAST, OTHER_MODES, Fields, SessionOptions, Spell, StartError
-from mainspring.cli.telling import print_hook_message, print_stderr
+from mainspring.cli.stdio import print_hook_message, print_stderr
 
 NOTHING: Mapping[str, Any] = {}
 # Each has arguments and a `--help` of its own (`subcommands.py`).
@@ -51,8 +55,6 @@ class Arguments(Fields):
         """Raises `OptionError` for JSON that cannot be read."""
         values = dict(self.values)
         if any(name in values for name in JSON):
-            from mainspring.cli.json_flags import read_json_options  # few have any
-
             values |= read_json_options(values)
         return SessionOptions(
             driven=self.input_format == "stream-json",
@@ -363,3 +365,110 @@ def split_list(text: str) -> tuple[str, ...]:
             parts[-1] += char
         escaped = char == "\\" and not escaped
     return tuple([part for part in parts if part])
+
+
+WIDTH = 80
+COLUMN = 24
+
+USAGE = """\
+usage: mainspring [FLAGS]                   start a conversation in the terminal
+       mainspring -p [FLAGS] [PROMPT]       answer one prompt and exit; standard
+                                            input is added to the prompt
+       mainspring SUBCOMMAND [--help]       one of these:
+
+"""
+ABOUT = """
+The first two call a model. They need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
+ANTHROPIC_BASE_URL.
+
+In a conversation you approve every change. With -p nobody can approve, so
+anything your rules do not allow (--allowedTools, --permission-mode, settings)
+is denied. 'mainspring permissions explain TOOL INPUT' shows the decision and
+the reason. Where bubblewrap is installed, commands run in a sandbox.
+
+"""
+LATER = "\nAccepted, but without effect yet (in brackets: the missing feature):\n"
+ENDS = """
+Exit codes: 0 success, 1 error, 130 Ctrl-C, 143 SIGTERM, 141 output closed.
+More: docs/cli.md
+"""
+
+
+def help_text() -> str:
+    now = [format_flag(flag, flag.help) for flag in FLAGS if not flag.later]
+    later = [format_flag(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later]
+    commands = [row(f"  {name}", about) for name, about in SUBCOMMANDS.items()]
+    return "".join([USAGE, *commands, ABOUT, "Flags:\n", *now, LATER, *later, ENDS])
+
+
+def format_flag(flag: Flag, words: str) -> str:
+    short = [name for name in flag.also if len(name) == 2]
+    left = f"  {', '.join([*short, flag.name])}" + (f" {flag.value}" if flag.value else "")
+    return row(left, words)
+
+
+def row(left: str, words: str) -> str:
+    from textwrap import fill
+
+    right = fill(words, WIDTH, initial_indent=" " * COLUMN, subsequent_indent=" " * COLUMN)
+    if len(left) < COLUMN - 1:
+        return left + right[len(left) :] + "\n"
+    return f"{left}\n{right}\n"
+
+
+def flags_table() -> str:
+    """For docs/cli.md; a test compares."""
+    rows = [f"| {format_spellings(flag)} | {flag.help} | {describe_support(flag)} |\n" for flag in FLAGS]
+    return "| flag | what it does | honoured |\n| --- | --- | --- |\n" + "".join(rows)
+
+
+def describe_support(flag: Flag) -> str:
+    return f"not yet: {flag.later}" if flag.later else "yes"
+
+
+def format_spellings(flag: Flag) -> str:
+    value = f" {flag.value}".replace("|", "\\|") if flag.value else ""
+    return ", ".join([f"`{name}`" for name in flag.also] + [f"`{flag.name}{value}`"])
+
+
+def read_json_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of them that are JSON. Raises `OptionError`."""
+    from mainspring.agent.options import read_option
+
+    read: dict[str, Any] = {}
+    if "settings" in given:
+        read["settings"] = read_option("settings", given["settings"], spell_option)
+    if "mcp_servers" in given:
+        read["mcp_servers"] = tuple([read_option("mcp_servers", text, spell_option) for text in given["mcp_servers"]])
+    if "output_schema" in given:
+        read["output_schema"] = decode_json_flag("output_schema", given["output_schema"], "")
+    if "agents" in given:
+        read["agents"] = decode_json_flag("agents", given["agents"], "it is no object of agents by name: ")
+        for name in named_twice(given["agents"]):
+            print_stderr(f"'--agents' has '{name}' twice: the last one counts")
+    return read
+
+
+def decode_json_flag(option: str, text: str, why: str) -> dict[str, Any]:
+    import msgspec
+
+    from mainspring.agent.options import OptionError
+
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise OptionError(option, f" cannot be understood: {why}{error}", spell=spell_option) from None
+
+
+def named_twice(text: str) -> list[str]:
+    import json  # it tells of each name; msgspec does not
+
+    found: list[str] = []
+
+    def pairs(all_of_them: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in all_of_them]
+        found[:] = sorted({name for name in names if names.count(name) > 1})  # the outermost is the last
+        return dict(all_of_them)
+
+    json.loads(text, object_pairs_hook=pairs)
+    return found

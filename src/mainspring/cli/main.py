@@ -1,6 +1,8 @@
 """The command `mainspring`: reads the arguments, starts what they name, and turns every end into an exit code.
 
 What a command needs is imported when it runs, so that `mainspring --version` stays light.
+
+Python's garbage collector, for a process that is ours: it rests while modules load.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from types import TracebackType
+
 
 # What a shell reports for a program that these signals ended.
 INTERRUPTED = 128 + 2
@@ -80,7 +83,7 @@ def run_subcommand(words: list[str]) -> int:
 
 def run_session(arguments: Arguments) -> int:
     if arguments.help:
-        from mainspring.cli.help import help_text
+        from mainspring.cli.flags import help_text
 
         print(help_text(), end="")
         return 0
@@ -111,11 +114,11 @@ def run_conversation(arguments: Arguments) -> int:
 
         harden_process()  # before a key is read
         if arguments.input_format == "stream-json":
-            from mainspring.cli.pipe import serve as begin
+            from mainspring.cli.stream_json import serve as begin
         elif once:
             from mainspring.cli.print_mode import run_print_mode as begin
         elif arguments.plain or not can_draw():
-            from mainspring.cli.conversation import run_plain_conversation as begin
+            from mainspring.cli.plain import run_plain_conversation as begin
         else:
             from mainspring.cli.tui.start import run_terminal as begin
     try:
@@ -191,3 +194,9 @@ def see_also(error: Exception) -> str:
 def discard_output(fd: int = 1) -> None:
     """What is still in the buffer cannot be written: without this, Python would complain about it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
+
+
+def freeze_garbage_collector() -> None:
+    """All is loaded, and stays: the collector need not look at it again."""
+    gc.freeze()
+    gc.enable()

@@ -3,23 +3,79 @@
 A paste of several lines is one prompt. Most terminals mark a paste if they are asked to (`ESC[?2004h`): readline asks
 them, takes what is between the marks as it is, and takes the wish back when it has a line, also if a signal or an
 exception ends the wait. Where nothing marks a paste, lines that come at once belong together.
+
+A paste whose end does not come must not make us deaf.
+
+Between the two marks of a paste, readline reads on whatever signal comes, and Python's handlers wait until it returns.
+So a thread looks after signals meanwhile: if one is not heard soon, readline finds the end of its input, and returns.
+
+Puts a question of a running call to whoever sits in front of the terminal.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
+import signal
 import sys
 import termios
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
+from mainspring.agent.permission_updates import READ, ApprovalScopes, deny_approval, get_approval_reason, get_rule_offer
 from mainspring.cli.flags import show_argument
-from mainspring.cli.half_pastes import never_deaf
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.signals import PATIENCE, Signals
+from mainspring.core.errors import DeclinedError
+from mainspring.text import plural, strip_control_characters
+from mainspring.tools.base import Approval
+from mainspring.tools.plan import NOT_APPROVED, asks_for_approval
+from mainspring.tools.question import render_question
+
+if TYPE_CHECKING:
+    from mainspring.agent.permission_updates import PermissionUpdates
+
+
+SOON = 0.3  # seconds; a signal is heard at once unless a paste is under way, and most pastes are over by then
+
+
+@contextmanager
+def never_deaf(numbers: Iterable[int]) -> Generator[None]:
+    """While a line is read. The signals that count must interrupt a read: a timer of ours does so twice a second."""
+    ours, its = os.pipe()
+    os.set_blocking(its, False)  # Python asks for it
+    terminal, settings, over = os.dup(0), termios.tcgetattr(0), threading.Event()
+    watcher = threading.Thread(target=watch_for_pastes, args=(ours, frozenset(numbers), over), daemon=True)
+    watcher.start()
+    before = signal.set_wakeup_fd(its, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        os.close(its)  # ends the watcher
+        watcher.join()
+        os.dup2(terminal, 0)
+        with suppress(termios.error):  # it is gone
+            termios.tcsetattr(0, termios.TCSADRAIN, settings)  # readline could not, where it had come to the end
+        for fd in (ours, terminal):
+            os.close(fd)
+
+
+def watch_for_pastes(signals: int, numbers: frozenset[int], over: threading.Event) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are to interrupt the read, not us
+    while heard := os.read(signals, 512):
+        if not numbers.isdisjoint(heard) and not over.wait(SOON):
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            os.dup2(nothing, 0)
+            os.close(nothing)
+
 
 PROMPT, MORE = "> ", "  "
 LEAVE = ("/exit", "/quit", "exit", "quit")
@@ -170,3 +226,130 @@ def drop_typed_ahead() -> None:
     """What was typed and nobody has read."""
     with suppress(termios.error):  # the terminal is gone
         termios.tcflush(0, termios.TCIFLUSH)
+
+
+YES, ALWAYS, PROJECT, NO = ("y", "yes"), ("a", "always"), ("p", "project"), ("n", "no", "")
+MOST_LINE = 65_536  # bytes of an answer; a little more if it is pasted
+MOST_CHANGES = 60  # lines of an edit that are shown
+
+
+class PlainHost(NoHost):
+    """The person at a plain terminal, as the host of a session."""
+
+    reach: Reach = "during_run"
+
+    def __init__(self, output: TerminalOutput, permissions: Callable[[], PermissionUpdates]) -> None:
+        self._output = output
+        self._granting = ApprovalScopes(permissions)
+        self._early = ""  # typed while a question came
+        self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
+
+    async def ask(self, questions: QuestionSet) -> Answers:
+        async with self._one:
+            if questions.questions is None:
+                return Answers(await self._answered(questions.text))
+            asked = questions.questions.questions
+            texts = [render_question(one, number, len(asked)) for number, one in enumerate(asked, 1)]
+            return Answers(
+                by_question={one.question: await self._answered(text) for one, text in zip(asked, texts, strict=True)}
+            )
+
+    async def _answered(self, text: str) -> str:
+        self._output.line(strip_control_characters(text), TextStyle.BOLD)
+        said = await self._line("> ")
+        if said.strip().lower() in NO and asks_for_approval(text):
+            raise DeclinedError(NOT_APPROVED)
+        return said
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        async with self._one:
+            return await self._permission(request.facts)
+
+    async def _permission(self, about: dict[str, Any]) -> Approval:
+        """All of what will be done is shown, and what a rule would cover."""
+        offered = get_rule_offer(about)
+        self._output.line()
+        self._output.line(strip_control_characters(about["shown"]), TextStyle.BOLD)
+        for line, style in list_edit_lines(about["input"]):
+            self._output.line(strip_control_characters(line), style)
+        self._output.line(strip_control_characters(get_approval_reason(about)), TextStyle.DIM)
+        if offered:
+            self._output.line(
+                f"'a' allows, for the rest of this session: {strip_control_characters(offered.covers)}", TextStyle.DIM
+            )
+            rules = strip_control_characters(", ".join(offered.rules))
+            self._output.line(f"'p' allows, and does not ask again in this project for: {rules}", TextStyle.DIM)
+        choices = "y/a/p/n" if offered else "y/n"
+        while True:
+            said = (await self._line(f"Do it? [{choices}] ")).strip()
+            if said.lower() in YES:
+                return Approval("allow")
+            if said.lower() in (*ALWAYS, *PROJECT) and offered:
+                await self._granting.add(offered.rules)
+                if said.lower() in PROJECT:
+                    await self._granting.keep(offered.rules, self._told, self._warned)
+                return Approval("allow")
+            if said.lower() in NO:
+                return deny_approval()
+            if len(said) > 1:  # words are for the model
+                return deny_approval(said)
+
+    def _told(self, words: str) -> None:
+        self._output.line(words, TextStyle.DIM)
+
+    def _warned(self, words: str) -> None:
+        self._output.line(words, TextStyle.YELLOW)
+
+    async def _line(self, prompt: str) -> str:
+        """Not `input`: the event loop runs on, and an interrupt must end the wait."""
+        await self._until_nobody_types()
+        self._output.piece(prompt)
+        loop = asyncio.get_running_loop()
+        typed: asyncio.Future[str] = loop.create_future()
+
+        def ready() -> None:
+            if not typed.done():
+                typed.set_result(read_answer_lines())
+
+        loop.add_reader(0, ready)
+        try:
+            said = await typed
+            self._output.note_enter()
+            return said.rstrip("\n")
+        except asyncio.CancelledError:  # the call was interrupted: half an answer is no prompt
+            drop_typed_ahead()
+            raise
+        finally:
+            loop.remove_reader(0)
+            self._output.end_text()
+
+    async def _until_nobody_types(self) -> None:
+        """What is typed before there is a prompt for the answer was meant for the next prompt, and is kept for it."""
+        self._early += take_typed_ahead()
+        while os.isatty(0):
+            await asyncio.sleep(READ)
+            if not (typed := take_typed_ahead()):
+                return
+            self._early += typed
+
+    def take_early(self) -> str:
+        early, self._early = self._early, ""
+        return early
+
+
+def read_answer_lines() -> str:
+    """One, or all that were pasted: a terminal hands them out one by one."""
+    found = os.read(0, MOST_LINE)
+    while found.endswith(b"\n") and len(found) < MOST_LINE and input_waits(AT_ONCE):
+        found += os.read(0, MOST_LINE)
+    return show_argument(os.fsdecode(found))
+
+
+def list_edit_lines(input: dict[str, Any]) -> list[tuple[str, TextStyle]]:
+    """What an edit takes away and what it puts there."""
+    gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
+    lines = [(f"  - {line}", TextStyle.RED) for line in str(gone).splitlines()]
+    lines += [(f"  + {line}", TextStyle.GREEN) for line in str(new).splitlines()]
+    if len(lines) <= MOST_CHANGES:
+        return lines
+    return [*lines[:MOST_CHANGES], (f"  ... {plural(len(lines) - MOST_CHANGES, 'more line')}", TextStyle.DIM)]

@@ -1,28 +1,139 @@
-"""`mainspring -p`: one prompt, one answer, one exit code. Nothing on standard error if all goes well."""
+"""`mainspring -p`: one prompt, one answer, one exit code. Nothing on standard error if all goes well.
+
+The prompt: an argument, standard input, or both, the argument first.
+
+Standard output for programs: whole lines, at once, and never a wait that stops the event loop.
+
+A pipe whose reader is slow must not be written to beyond what it has room for, or the loop would stand still, and with
+it the model's stream, the tools and their deadlines. Making it non-blocking is no way out: others share that setting.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
-from mainspring.agent.prompt_expansion import Prompt
+from mainspring.agent.options import StartError
+from mainspring.agent.prompt_expansion import Prompt, text_prompt
 from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, Notice, PromptAnswered, PromptBlocked, PromptExpanded, RunBroken
-from mainspring.cli.collector import freeze_garbage_collector
-from mainspring.cli.flags import Arguments
+from mainspring.cli.flags import Arguments, show_argument
+from mainspring.cli.main import freeze_garbage_collector
 from mainspring.cli.signals import Signals, do_nothing
-from mainspring.cli.stdin import read_piped_prompt
 from mainspring.cli.stdio import safe_bytes
-from mainspring.cli.stdout import StdoutWriter
+from mainspring.core.messages import Text
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Retrying
 from mainspring.text import strip_control_characters
+
+if TYPE_CHECKING:
+
+    class Printed(Protocol):
+        failed: bool
+
+        async def show(self, update: AnyUpdate) -> None: ...
+
+        async def finish(self) -> None:
+            """Nothing more comes: what was held back is told."""
+
+
+MOST = 10_000_000  # bytes; far more than any model's window
+WAIT = 3_000  # milliseconds for the first byte, where an argument is prompt enough
+
+NO_PROMPT = (
+    "there is no prompt: give one as an argument, 'mainspring -p \"fix the failing test\"', or on standard input"
+)
+
+
+def read_piped_prompt(words: tuple[str, ...]) -> Prompt:
+    """What is piped in beside an argument is data."""
+    if len(words) > 1:
+        raise StartError(f"one prompt, please: put it in quotes, '{words[0]} {words[1]} ...'")
+    given = show_argument(words[0]) if words else ""
+    piped = "" if os.isatty(0) else decode_stdin(read_stdin(0, wait=WAIT if given.strip() else None))
+    if not given.strip():
+        if not piped.strip():
+            raise StartError(NO_PROMPT)
+        return text_prompt(piped)
+    return Prompt((Text(given),), data=f"\n\n{piped}" if piped.strip() else "")
+
+
+def read_stdin(fd: int, wait: int | None) -> bytes:
+    """All of it; nothing if not a byte comes within `wait` milliseconds: whoever started us left a pipe open."""
+    if wait is not None and not is_readable(fd, wait):
+        seconds = wait // 1_000
+        print(
+            f"mainspring: nothing came on standard input within {seconds} s: going on without it. "
+            "'< /dev/null' saves the wait.",
+            file=sys.stderr,
+        )
+        return b""
+    data = bytearray()
+    while chunk := os.read(fd, 65_536):
+        data += chunk
+        if len(data) > MOST:
+            raise StartError(f"standard input holds more than {MOST:,} bytes: name a file instead, and let it be read")
+    return bytes(data)
+
+
+def is_readable(fd: int, wait: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(wait))
+
+
+def decode_stdin(data: bytes) -> str:
+    """What is no UTF-8 is shown as such; what is no text at all would only cost money."""
+    if b"\0" in data:
+        raise StartError("standard input is not text: it holds NUL bytes. Name the file instead, and let it be read")
+    return data.decode("utf-8-sig", "replace")
+
+
+CHUNK = 4_096  # POSIX: a pipe that is ready takes this much without a wait (PIPE_BUF on Linux)
+
+
+class StdoutWriter:
+    def __init__(self, fd: int = 1) -> None:
+        self._fd = fd
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+
+    async def write(self, data: bytes) -> None:
+        """Raises `BrokenPipeError` if nobody reads any more."""
+        left = memoryview(safe_bytes(self._fd, data))
+        while left:
+            if not self._poll.poll(0):
+                await self._room()
+            left = left[self._put(left[:CHUNK]) :]
+
+    def _put(self, chunk: memoryview) -> int:
+        try:
+            return os.write(self._fd, chunk)
+        except BlockingIOError:  # somebody else made it non-blocking after all
+            return 0
+
+    async def _room(self) -> None:
+        """Only what can be full comes here: a file is always ready, so epoll need not know it."""
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        loop.add_writer(self._fd, wake_waiter, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_writer(self._fd)
+
+
+def wake_waiter(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
 
 # Ends that are no errors, but that a reader of the bare answer should know of.
 WORTH_KNOWING: dict[Cause, str] = {
@@ -82,17 +193,6 @@ async def drive_session(
 
 
 # --- what is printed --------------------------------------------------------------------------------
-
-
-if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
-
-    class Printed(Protocol):
-        failed: bool
-
-        async def show(self, update: AnyUpdate) -> None: ...
-
-        async def finish(self) -> None:
-            """Nothing more comes: what was held back is told."""
 
 
 def new_output(session: AgentSession, output_format: str, write: Write) -> Printed:

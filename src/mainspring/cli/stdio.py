@@ -2,6 +2,8 @@
 
 `protect_terminal` puts it under every `print`, log line and traceback, so that no writer can forget it. Our own styling
 goes through `write_own`; prompt-toolkit writes to the buffer behind the stream, and escapes what it draws itself.
+
+Words for the person: on standard error, so that the answer stays alone on standard output.
 """
 
 from __future__ import annotations
@@ -61,3 +63,12 @@ def safe_bytes(fd: int, data: bytes) -> bytes:
     if not os.isatty(fd):
         return data
     return escape_controls(data.decode("utf-8", "surrogateescape")).encode()
+
+
+def print_stderr(words: str) -> None:
+    print(f"mainspring: {words}", file=sys.stderr, flush=True)
+
+
+def print_hook_message(words: str) -> None:
+    """Not ours: a hook's."""
+    print(words, file=sys.stderr, flush=True)

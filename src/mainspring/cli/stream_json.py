@@ -1,14 +1,40 @@
-"""Print mode in stream-json: frames, all of them or only the result."""
+"""Print mode in stream-json: frames, all of them or only the result.
+
+`mainspring --input-format stream-json`: a program drives us over standard input and output, in lines of JSON.
+
+Standard input, line by line, without holding up the event loop.
+
+A thread reads: standard input may be a file, which no event loop can wait for, and to make a pipe non-blocking would
+change it for everybody who shares it. The process does not wait for the thread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import gc
+import os
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 
+from mainspring.agent.config import ResolvedConfig, resolve_config
+from mainspring.agent.options import SessionOptions, StartError, sanitize_words
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate
+from mainspring.cli.flags import Arguments
+from mainspring.cli.main import freeze_garbage_collector
+from mainspring.cli.print_mode import StdoutWriter
+from mainspring.cli.signals import INTERRUPT, Signals
+from mainspring.cli.stdio import safe_bytes
+from mainspring.core.errors import UsageError
+from mainspring.engine.session_deps import new_id
 from mainspring.messages_api import Object
-from mainspring.stream_json.outgoing import encode_line
+from mainspring.settings.load import with_compatible_home
+from mainspring.stream_json.incoming import BadLineError, Incoming, parse_incoming
+from mainspring.stream_json.outgoing import PipeFrameSink, encode_line
 from mainspring.stream_json.render import Renderer
+from mainspring.stream_json.server import ServerProcess, StreamJsonServer
+from mainspring.stream_json.task_frames import never_begun
 
 Write = Callable[[bytes], Awaitable[None]]
 
@@ -87,3 +113,89 @@ def add_usage(parts: list[Object]) -> Object:
             else:
                 sums[name] = value if isinstance(value, bool) else sums.get(name, 0) + value
     return sums
+
+
+CHUNK = 1 << 16
+MOST_WAITING = 256  # chunks: whoever writes faster than we read has to wait
+LONGEST = 1 << 27  # bytes of a line: more than any window holds, as base64
+
+
+async def read_stdin_lines(fd: int = 0) -> AsyncGenerator[bytes, None]:
+    """Raises `BadLineError` for one that never ends."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(MOST_WAITING)  # for chunks that nobody has looked at yet
+
+    def read() -> None:
+        chunk = b"x"
+        while chunk:
+            room.acquire()
+            try:
+                chunk = os.read(fd, CHUNK)
+            except OSError:  # it is closed: nothing will come
+                chunk = b""
+            with suppress(RuntimeError):  # the loop is closed: nobody listens
+                loop.call_soon_threadsafe(heard.put_nowait, chunk)
+
+    threading.Thread(target=read, name="standard-input", daemon=True).start()
+    kept: list[bytes] = []
+    size = 0
+    while chunk := await heard.get():
+        room.release()
+        *whole, rest = chunk.split(b"\n")
+        for one in whole:
+            yield b"".join([*kept, one])
+            kept, size = [], 0
+        kept.append(rest)
+        size += len(rest)
+        if size > LONGEST:
+            raise BadLineError(f"a line on standard input has more than {LONGEST:,} bytes")
+    if size:
+        yield b"".join(kept)
+
+
+def serve(arguments: Arguments) -> int:
+    with Signals() as signals:
+        door = made_or_told(arguments)
+        signals.check()
+        signals.kill = door.kill
+        code = asyncio.run(serve_stdio(door, signals))
+    if signals.code == INTERRUPT:
+        return 0  # as its clients know it: the turn was interrupted, and the session left in order
+    return signals.code or code
+
+
+def made_or_told(arguments: Arguments) -> StreamJsonServer:
+    """What is wrong with the surroundings (no key, a folder that is not there) the program hears as a result, too: its
+    client would else know of an exit code, and no reason."""
+    try:
+        return StreamJsonServer(
+            arguments.session,
+            ServerProcess(
+                resolve_pipe_config,
+                read_stdin_messages,
+                PipeFrameSink(StdoutWriter().write),
+                freeze_garbage_collector,
+                left=gc.collect,
+            ),
+        )
+    except (StartError, UsageError) as error:
+        session_id = arguments.values.get("session_id") or arguments.values.get("resume") or new_id()
+        os.write(1, safe_bytes(1, encode_line(never_begun(sanitize_words(str(error)), session_id))))
+        raise
+
+
+async def serve_stdio(door: StreamJsonServer, signals: Signals) -> int:
+    signals.during(signals.ending(asyncio.get_running_loop(), door.stop))
+    return await door.serve()
+
+
+def resolve_pipe_config(options: SessionOptions) -> ResolvedConfig:
+    return resolve_config(options, with_compatible_home(os.environ))
+
+
+async def read_stdin_messages() -> AsyncGenerator[Incoming, None]:
+    """Raises `BadLineError`."""
+    async for line in read_stdin_lines():
+        if (one := parse_incoming(line)) is not None:
+            yield one

@@ -3,7 +3,7 @@
 Each prompt is a run of its own, in the order in which they came (stream-json 7 rule 5; the wire calls a run a turn).
 Requests are answered at any time. That nothing more will come is no stop signal: what was received is done first.
 
-How the two sides reach each other is not known here: `cli/pipe.py` has lines of JSON.
+How the two sides reach each other is not known here: `cli/stream_json.py` has lines of JSON.
 """
 
 from __future__ import annotations

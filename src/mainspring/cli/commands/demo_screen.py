@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import assert_never
 
 from mainspring.cli.commands.demo_times import LABEL, DemoSpan, TurnTimer, format_timeline
-from mainspring.cli.output import TerminalOutput, TextStyle
-from mainspring.cli.wrap import WIDTH
+from mainspring.cli.output import WIDTH, TerminalOutput, TextStyle
 from mainspring.core.messages import ToolCall, ToolResult
 from mainspring.core.reasons import Transition
 from mainspring.core.updates import (

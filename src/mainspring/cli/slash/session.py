@@ -55,7 +55,7 @@ async def resume(talk: TerminalSession, name: str) -> None:
     except StartError as error:
         print_to_terminal(talk, f"The conversation stays: {error}", TextStyle.YELLOW)
         return
-    from mainspring.cli.conversation import tell_of_last
+    from mainspring.cli.plain import tell_of_last
 
     tell_of_last(talk.output, talk.world)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mainspring.cli.output import TerminalOutput, TextStyle, wants_colour
-from mainspring.cli.wrap import NoWrap
+from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, wants_colour
 
 if TYPE_CHECKING:
     from mainspring.cli.tui.drawing import Scrollback

@@ -25,8 +25,8 @@ from mainspring.agent.updates import (
     RunStarted,
     SessionUpdate,
 )
-from mainspring.cli.conversation import tell_of_mentions
 from mainspring.cli.output import TextStyle
+from mainspring.cli.plain import tell_of_mentions
 from mainspring.cli.plain_input import LEAVE
 from mainspring.cli.slash import table
 from mainspring.cli.slash.own_commands import run_own

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.options import sanitize_words
-from mainspring.cli.collector import freeze_garbage_collector
 from mainspring.cli.flags import Arguments, show_argument
+from mainspring.cli.main import freeze_garbage_collector
 from mainspring.cli.output import TextStyle
 from mainspring.cli.signals import HURRY, INTERRUPT, Signals, do_nothing
 from mainspring.cli.tui.app import TerminalApp
@@ -124,7 +124,7 @@ class TerminalStart:
     async def _work(
         self, desk: TerminalApp, talk: TerminalSession, helps: PromptHelpers, drawing: asyncio.Future[None]
     ) -> None:
-        from mainspring.cli.conversation import print_greeting
+        from mainspring.cli.plain import print_greeting
         from mainspring.cli.tui.run_view import RunView
         from mainspring.cli.tui.session import SessionController
         from mainspring.cli.tui.status import StatusLine
