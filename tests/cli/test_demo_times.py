@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mainspring.cli.commands.demo_times import DemoSpan, TurnTimer, format_timeline
+from mainspring.cli.commands.demo_screen import DemoSpan, TurnTimer, format_timeline
 
 
 class Clock:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mainspring.cli.commands.interrupts import CtrlC
+from mainspring.cli.commands.demo import CtrlC
 
 
 @pytest.fixture(autouse=True)

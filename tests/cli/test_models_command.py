@@ -12,7 +12,7 @@ import pytest
 
 from cli.stage import Serve
 from mainspring.agent.options import StartError
-from mainspring.cli.commands.offers import parse_model_list, window_of
+from mainspring.cli.commands.models import parse_model_list, window_of
 from mainspring.cli.subcommands import main
 from mainspring.core.models import AS_OF, MODELS
 

@@ -16,7 +16,7 @@ from cli.stage import Stage, serving
 from peers import PYTHON, is_made
 
 from mainspring.agent.endpoints import endpoint_from_settings, ways_out
-from mainspring.cli.commands.offers import ask_model_servers, server_at
+from mainspring.cli.commands.models import ask_model_servers, server_at
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History

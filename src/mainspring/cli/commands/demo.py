@@ -1,29 +1,203 @@
 """`mainspring demo`: a project with a bug, a scripted model, real tools, and the engine that everyone else uses.
 
 Nothing is recorded: the results are what the tools returned, and the tests are run before and after, outside the loop.
-The model's part is in `demo_script.py`, the tools are the usual ones, the printing is in `demo_screen.py`.
+The model's part is in `demo.py`, the tools are the usual ones, the printing is in `demo_screen.py`.
+
+The demo's project, with its bug, and the model's part of the conversation. Everything else in the demo is real.
+
+The demo's tools: the usual ones, in its own folder and with a small environment. The script is our own, so nobody
+need be asked.
+
+Ctrl-C that cannot break into cleaning up, however often it is pressed.
+
+`asyncio.run` cancels its task the first time and raises in the middle of whatever runs the second time: a child or a
+temporary folder would then be left behind.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 import shutil
+import signal
+import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from mainspring.cli.commands.demo_screen import DemoScreen
-from mainspring.cli.commands.demo_script import CONFIG, FILES, RUN_TESTS, TASK, make_demo_script
-from mainspring.cli.commands.demo_tools import BYPASS, command_succeeds, demo_hands, demo_kit
-from mainspring.cli.commands.interrupts import CtrlC
 from mainspring.cli.output import TerminalOutput, is_terminal, wants_colour
 from mainspring.cli.subcommands import Namespace
-from mainspring.core.reasons import Terminal
+from mainspring.core.config import Config
+from mainspring.core.models import Model
+from mainspring.core.reasons import Failure, Terminal, Trouble
 from mainspring.engine.session import EngineSession
 from mainspring.engine.session_deps import AgentDeps
 from mainspring.engine.shared_state import EnginePolicy
-from mainspring.providers.scripted import Scripted
+from mainspring.permissions.checker import PermissionChecker
+from mainspring.processes.child import ProcessLimits, ProcessSpec
+from mainspring.processes.environment import find_program
+from mainspring.providers.base import Retry
+from mainspring.providers.scripted import Break, Pause, Scripted, ScriptedReply, call, says
+from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import BuiltinTools
+from mainspring.tools.toolset import Toolset
+
+FILES = {
+    "pages.py": '''\
+def page_count(items: int, size: int) -> int:
+    """How many pages of `size` it takes to show `items`."""
+    return items // size
+''',
+    "catalog.py": """\
+from pages import page_count
+
+
+def last_page(titles: list[str], size: int) -> list[str]:
+    return titles[(page_count(len(titles), size) - 1) * size :]
+""",
+    "test_pages.py": """\
+import unittest
+
+from pages import page_count
+
+
+class PageCount(unittest.TestCase):
+    def test_full_pages(self) -> None:
+        self.assertEqual(page_count(20, 10), 2)
+
+    def test_short_last_page(self) -> None:
+        self.assertEqual(page_count(21, 10), 3)
+""",
+}
+
+TASK = "A test of this project fails. Find the bug and fix it."
+RUN_TESTS = '"$PYTHON" -m unittest'  # the Bash tool says which Python that is
+CONFIG = Config(model=Model("scripted-model"), fallbacks=(Model("scripted-fallback"),))
+
+OVERLOADED = Failure(Trouble.OVERLOADED, "Overloaded", status=529)
+WAIT = 100  # milliseconds; a real provider waits for seconds
+
+SCRIPT: tuple[ScriptedReply, ...] = (
+    says(
+        "I'll run the tests to see what fails.",
+        call("Bash", command=RUN_TESTS),
+        "They run while I am still writing this: a call that changes nothing starts as soon as it is complete, "
+        "not when the reply is. So the wait for a tool is shorter, or there is none.",
+    ),
+    # So that a recovery can be seen: the provider tries twice more, then the loop turns to the other model.
+    says(Retry(OVERLOADED, 1, WAIT), Pause(WAIT), Retry(OVERLOADED, 2, WAIT), Pause(WAIT), Break(OVERLOADED)),
+    says(
+        "21 items need a third, short page, but it is not counted. I'll look at the code, its caller and the tests.",
+        call("Read", file_path="pages.py"),
+        call("Read", file_path="catalog.py"),
+        call("Read", file_path="test_pages.py"),
+        "The files were opened while I was still writing. The caller relies on the count and would show the wrong page "
+        "as the last one; the tests are right. So the bug is in `pages.py`.",
+    ),
+    says(
+        "`//` rounds down and drops the page that is not full. It has to round up.",
+        call(
+            "Edit",
+            file_path="pages.py",
+            old_string="items // size",
+            new_string="(items + size - 1) // size",
+        ),
+        "An edit waits until I have finished: a reply may yet be withdrawn, a written file cannot.",
+    ),
+    says(
+        "Now the tests again.",
+        call("Bash", command=RUN_TESTS),
+    ),
+    says("Fixed: `page_count` rounded down, so a short last page was lost. It rounds up now, and both tests pass."),
+)
+
+
+def make_demo_script(pace: int) -> list[ScriptedReply]:
+    """With so many milliseconds before each piece."""
+    return [replace(reply, pace=pace) for reply in SCRIPT]
+
+
+SECONDS = 60  # the tests take a tenth of one, on a busy machine a few
+BYPASS = "bypassPermissions"
+
+
+def demo_kit(folder: Path, harmless: str) -> BuiltinTools:
+    environment = {
+        "PATH": os.defpath,
+        "PYTHON": sys.executable,
+        "PYTHONDONTWRITEBYTECODE": "1",  # stale bytecode could hide an edit made within the second
+    }
+
+    def only_reads(command: str) -> bool:
+        return command == harmless
+
+    return BuiltinTools(Workspace(str(folder)), environment, adopt=True, only_reads=only_reads)
+
+
+def demo_hands(kit: BuiltinTools) -> Toolset:
+    folder = kit.place.root
+    return Toolset(kit.offers(("Read", "Edit", "Bash")), place=kit.place, gate=PermissionChecker(folders=(folder,)))
+
+
+async def command_succeeds(command: str, kit: BuiltinTools) -> bool:
+    """Outside of the loop."""
+    shell = find_program("bash", path=os.environ.get("PATH", "")) or "/bin/sh"
+    ended = await kit.children.run(ProcessSpec((shell, "-c", command), kit.place.root, kit.env, ProcessLimits(SECONDS)))
+    return ended.code == 0 and not ended.timed_out
+
+
+T = TypeVar("T")
+
+
+class CtrlC:
+    """Within this block, Ctrl-C cancels what `run` runs, once; `KeyboardInterrupt` is raised where the block ends."""
+
+    def __init__(self) -> None:
+        self._pressed = False
+        self._cancel: Callable[[], object] | None = None
+        self._ours = False
+
+    def __enter__(self) -> CtrlC:
+        self._ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored: let it be
+        if self._ours:
+            signal.signal(signal.SIGINT, self._hear)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pressed:
+            raise KeyboardInterrupt  # we go on listening, so that one more does not disturb the program's last words
+        if self._ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run(self._watched(work))
+
+    async def _watched(self, work: Coroutine[Any, Any, T]) -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)  # also wakes a loop that waits
+        try:
+            if self._pressed:
+                task.cancel()
+            return await work
+        finally:
+            self._cancel = None
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # what a signal handler is given
+        if self._pressed:
+            return
+        self._pressed = True
+        if self._cancel is not None:
+            self._cancel()
+
 
 READABLE_PACE = 15  # milliseconds before each piece of a reply: about as fast as a quick model
 QUICK_PACE = 1  # where nobody watches; without any, a reply would be complete before its first call could start

@@ -5,27 +5,194 @@
     mainspring doctor --json      one object, for programs
 
 Ends with 0 if there is no problem, else with 1. What is looked at is in `doctor_checks.py`, and for model
-servers in `doctor_servers.py`.
+servers in `doctor.py`.
+
+What `mainspring doctor` says about model servers: whether each has its key, and with `--online` whether it answers.
+
+Anthropic's is asked to count the tokens of a word, the others for their lists of models. Neither costs anything.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Iterator
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from mainspring.agent.config import settings_of
+from mainspring.agent.endpoints import (
+    Endpoint,
+    address_place,
+    endpoint_of,
+    find_configured_endpoints,
+    key_of,
+    key_place,
+)
+from mainspring.agent.model import ways_out
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.cli.commands.doctor_checks import CHECKS, CheckState, DoctorContext, Finding
-from mainspring.cli.commands.doctor_servers import check_endpoints, check_online
+from mainspring.cli.commands.doctor_checks import (
+    CHECKS,
+    CheckState,
+    DoctorContext,
+    Finding,
+    Findings,
+    asked_models,
+    is_asked_here,
+    wanted_key,
+)
 from mainspring.cli.subcommands import Namespace
+from mainspring.core.errors import MainspringError, ProviderError, UsageError
+from mainspring.core.reasons import Trouble
 from mainspring.secrets.redaction import redact
+from mainspring.secrets.sources import find_key, headers_of
 from mainspring.settings.load import home_folder
 from mainspring.settings.values import Settings
 from mainspring.text import strip_control_characters
 from mainspring.version import __version__
+
+if TYPE_CHECKING:
+    from mainspring.cli.commands.models import OfferedModels
+    from mainspring.providers.http.client import Transport
+
+
+SECONDS = 20.0  # for the server to answer a small question
+
+
+def check_endpoints(here: DoctorContext) -> Findings:
+    """All that are set up beside Anthropic's: the address, and where the key comes from. Nobody is asked."""
+    for name in asked_models(here):
+        if trouble := explain_unknown_model(name, here):
+            words, _, way_out = trouble.partition("; ")
+            yield Finding("server", CheckState.PROBLEM, words, way_out)
+    for endpoint in list_known_endpoints(here):
+        yield set_up(endpoint, here)
+
+
+def explain_unknown_model(model: str, here: DoctorContext) -> str:
+    """Why nobody knows where to ask it; else empty."""
+    try:
+        endpoint_of(model, here.settings, here.environ)
+    except StartError as error:
+        return str(error)
+    return ""
+
+
+def list_known_endpoints(here: DoctorContext) -> tuple[Endpoint, ...]:
+    return find_configured_endpoints(here.settings, here.environ, list_known_models(here))
+
+
+def list_known_models(here: DoctorContext) -> list[str]:
+    return [name for name in asked_models(here) if not explain_unknown_model(name, here)]
+
+
+def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
+    from mainspring.agent.endpoints import KEYS_NEEDED
+    from mainspring.providers.http.proxy import split_url
+
+    name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
+    try:
+        split_url(endpoint.url)
+    except UsageError as error:
+        return Finding("server", CheckState.PROBLEM, f"{name}: {error}", f"mend {address_place(endpoint)}")
+    if key_of(endpoint, here.environ):
+        return Finding("server", CheckState.OK, f"{name}: the key is from {endpoint.key}; it is never shown")
+    wanted = endpoint.key and (endpoint.entry or endpoint.url.startswith(KEYS_NEEDED))
+    if wanted:
+        return Finding("server", CheckState.PROBLEM, f"{name}: there is no key", f"set {key_place(endpoint)}")
+    return Finding("server", CheckState.OK, f"{name}: no key; it may need none")
+
+
+# --- asked, on request --------------------------------------------------------------------------------------------
+
+
+def check_online(here: DoctorContext) -> Iterator[Finding]:
+    if is_asked_here(here):
+        yield asyncio.run(check_anthropic(here))
+    from mainspring.cli.commands.models import ask_model_servers, server_at
+
+    found = [endpoint for endpoint in list_known_endpoints(here) if set_up(endpoint, here).state is CheckState.OK]
+    servers = [server_at(endpoint, here.environ) for endpoint in found]
+    for endpoint, offer in zip(found, asyncio.run(ask_model_servers(servers)), strict=True):
+        yield from check_endpoint_reply(endpoint, offer, here)
+
+
+def check_endpoint_reply(endpoint: Endpoint, offer: OfferedModels, here: DoctorContext) -> Findings:
+    from mainspring.agent.endpoints import ways_out as ways_out_at
+
+    name, ways, keyed = f"'{endpoint.url}'", ways_out_at(endpoint), bool(key_of(endpoint, here.environ))
+    if not offer.status:
+        yield Finding("server", CheckState.PROBLEM, f"{name}: {offer.error}", ways.unreached)
+    elif offer.status in (401, 403):
+        way_out = (ways.refused if keyed else ways.keyless).partition(": ")[2]
+        yield Finding("server", CheckState.PROBLEM, f"{name}: {offer.error}", way_out)
+    elif offer.error:
+        way_out = f"check {address_place(endpoint)}, unless you know that it has none: a run may still work"
+        yield Finding("server", CheckState.NOTE, f"{name}: {offer.error}", way_out)
+    else:
+        more = ", and does not refuse the key" if keyed else ""
+        yield Finding("server", CheckState.OK, f"{name} answers{more}: {len(offer.models)} models")
+        yield from find_missing_models(endpoint, offer, here)
+
+
+def find_missing_models(endpoint: Endpoint, offer: OfferedModels, here: DoctorContext) -> Findings:
+    """A model that a run would ask, and that the server does not list. Azure lists models, and not deployments."""
+    if endpoint.api_version:
+        return
+    listed = {name for name, _ in offer.models} | {name.rpartition("/")[2] for name, _ in offer.models}
+    for model in list_known_models(here):
+        asked_at = endpoint_of(model, here.settings, here.environ)
+        wanted = model.removeprefix(f"{endpoint.name}/")
+        there = listed & {wanted, f"{wanted}:latest"}  # as Ollama has it
+        if asked_at is not None and asked_at.url == endpoint.url and not there:
+            words = f"'{endpoint.url}' does not list '{wanted}', which a run would ask"
+            yield Finding("server", CheckState.NOTE, words, "'mainspring models --ask' shows what it has")
+
+
+async def check_anthropic(here: DoctorContext) -> Finding:
+    """How many tokens a word has: it needs the address, the way there and the key, and costs nothing."""
+    from mainspring.providers.anthropic.provider import HOME
+    from mainspring.providers.http.client import Transport
+
+    address = (here.settings.api.base_url or HOME).rstrip("/")
+    check_it = ways_out(here.settings, "").unreached
+    transport = Transport()
+    try:
+        async with asyncio.timeout(SECONDS):
+            keyed = await count_tokens_online(here, transport, address)
+    except ProviderError as error:
+        refused = error.failure.kind is Trouble.AUTH
+        way_out = "get a new key, or mend what brings it (docs/secrets.md)" if refused else check_it
+        return Finding("server", CheckState.PROBLEM, f"'{address}': {error}", way_out)
+    except TimeoutError:
+        words = f"'{address}' did not answer within {SECONDS:.0f} seconds"
+        return Finding("server", CheckState.PROBLEM, words, check_it)
+    except (MainspringError, OSError) as error:
+        return Finding("server", CheckState.PROBLEM, f"'{address}': {error}", check_it)
+    finally:
+        await transport.close()
+    return Finding("server", CheckState.OK, f"'{address}' answers{', and takes the key' if keyed else ''}")
+
+
+async def count_tokens_online(here: DoctorContext, transport: Transport, address: str) -> bool:
+    """Whether a key was sent. Raises if the answer is none."""
+    from mainspring.providers.anthropic.errors import read_refusal
+    from mainspring.providers.anthropic.provider import VERSION
+
+    found = find_key(wanted_key(here))
+    value = found.value or (await found.refresh() if found.refresh is not None else "")
+    headers = {"content-type": "application/json", "anthropic-version": VERSION, **headers_of(found.header, value)}
+    model = asked_models(here)[0].removeprefix("anthropic/")
+    body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "hello"}]})
+    async with transport.post(f"{address}/v1/messages/count_tokens", headers, [body]) as response:
+        if response.status != 200:
+            raise await read_refusal(response, time.time(), ways_out(here.settings, found.source), keyed=bool(value))
+        await response.read()
+    return bool(value)
+
 
 WIDTH = 80
 INDENT = " " * 20

@@ -1,12 +1,16 @@
 """`mainspring context [SESSION]`: what fills a session's window, what that costs, and what the layers took out of it.
 
 Everything is reckoned by `context/report.py`; here a session is found and read, and the figures are printed.
+
+`mainspring sessions`: the sessions of this folder; `mainspring sessions show ID`: one of them as text.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -15,6 +19,7 @@ from mainspring.agent.config import settings_of
 from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
+from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.context.attachments import describe_workspace as place_in
 from mainspring.context.memory import MemoryFiles, MemoryLocations
@@ -41,11 +46,11 @@ from mainspring.secrets.redaction import redact
 from mainspring.sessions.decoder import LoadedSession, MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.line_format import CheckpointExtras
 from mainspring.sessions.line_parser import JournalLine, event_of
-from mainspring.sessions.listing import find_newest_session
+from mainspring.sessions.listing import MOST_LISTED, SessionEntry, find_newest_session, list_sessions_in, render_session
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError
 from mainspring.sessions.resume import load_session
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters, truncate
 from mainspring.tools.builtin import FOR_PEOPLE
 from mainspring.tools.catalog import SPECS
 
@@ -255,3 +260,64 @@ def report_to_json(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
         "largest": largest,
     }
     yield msgspec.json.encode(figures).decode()
+
+
+AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
+USUAL = 80  # columns, where the terminal does not know
+LEAST_TITLE = 10  # columns, however narrow the terminal is
+HOW_TO_RESUME = "'mainspring --resume ID' takes one up, 'mainspring sessions show ID' prints it"
+
+
+def sessions(args: Namespace) -> int:
+    place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
+    if place.home is None:
+        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+    if args.action is None:
+        return print_session_table(list_sessions_in(place.folder), place.folder)
+    file = find_session_by_name(args.session_name, place)
+    if file is None:
+        raise StartError(format_no_session(args.session_name))
+    from mainspring.sessions.subagents import agent_lines  # a list needs none of this
+
+    for line in chain(render_session(file), agent_lines(file)):
+        print(line)
+    return 0
+
+
+def print_session_table(entries: list[SessionEntry], folder: str) -> int:
+    if not entries:
+        print(f"no sessions in '{folder}'")
+        return 0
+    for row in format_session_rows(entries):
+        print(row)
+    if len(entries) == MOST_LISTED:
+        print(f"(the newest {MOST_LISTED}; older ones are in '{folder}')")
+    print(HOW_TO_RESUME)
+    return 0
+
+
+def format_session_rows(entries: list[SessionEntry]) -> Iterator[str]:
+    now, width = time.time(), (os.get_terminal_size().columns or USUAL) if is_terminal() else None
+    ids = [entry.session_id for entry in entries]
+    shown = unique_id_length(ids) if width is not None else 36  # programs get what never becomes ambiguous
+    for entry in entries:
+        turns, old = plural(entry.turns, "turn"), format_age(now - entry.changed / 1_000)
+        head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {format_session_cost(entry):>9}  "
+        title = " ".join(strip_control_characters(entry.title).split())
+        yield head + (truncate(title, max(LEAST_TITLE, width - len(head))) if width is not None else title)
+
+
+def unique_id_length(ids: list[str]) -> int:
+    """How much of each id tells it from the others, and 8 at least: the part before the first dash."""
+    return next(length for length in range(8, 37) if len({one[:length] for one in ids}) == len(ids) or length == 36)
+
+
+def format_age(seconds: float) -> str:
+    for least, unit, name in AGES:
+        if seconds >= least:
+            return f"{round(seconds / unit)} {name}"
+    return "now"
+
+
+def format_session_cost(entry: SessionEntry) -> str:
+    return f"${entry.cost / NANOS_PER_USD:.4f}"

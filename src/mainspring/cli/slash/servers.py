@@ -28,7 +28,7 @@ async def mcp(talk: TerminalSession, words: str) -> None:
 
 
 def print_servers(talk: TerminalSession) -> None:
-    from mainspring.cli.commands.mcp_command import format_server_state
+    from mainspring.cli.commands.config import format_server_state
 
     servers, found = talk.world.mcp, talk.config.servers
     if servers is None:

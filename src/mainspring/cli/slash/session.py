@@ -61,7 +61,7 @@ async def resume(talk: TerminalSession, name: str) -> None:
 
 
 async def list_sessions(talk: TerminalSession, folder: str) -> None:
-    from mainspring.cli.commands.sessions_command import format_session_rows
+    from mainspring.cli.commands.sessions import format_session_rows
     from mainspring.sessions.listing import list_sessions_in
 
     def others() -> list[SessionEntry]:

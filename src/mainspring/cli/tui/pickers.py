@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from mainspring.cli.commands.models import format_dollars
-from mainspring.cli.commands.sessions_command import format_age
+from mainspring.cli.commands.sessions import format_age
 from mainspring.cli.tui.dialog import PageDialog
 from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, one_line
 from mainspring.cli.tui.menu import Clock, Menu, MenuItem, MenuSelection
