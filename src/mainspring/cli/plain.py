@@ -284,7 +284,7 @@ async def new_talk(config: ResolvedConfig, output: TerminalOutput, keyboard: Pla
 async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOutput) -> str:
     """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
     if said.startswith("!") and "\n" not in said:  # a paste is never run
-        from mainspring.cli.slash.own_commands import run_own
+        from mainspring.cli.slash.table import run_own
 
         await run_own(said[1:], output)
         return ""

@@ -1,24 +1,40 @@
-"""`/agents` and `/tasks`: who can be sent out, and what goes on in the background."""
+"""`/agents` and `/tasks`: who can be sent out, and what goes on in the background.
+
+`/help`, `/status`, `/context`, `/cost`: what there is, and how things stand.
+
+`/mcp`: the servers of this session, and a new try with one of them.
+
+`/cost` in a conversation: what it came to so far, by model.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mainspring.agent.options import StartError
+from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
+from mainspring.agent.usage import UsageMeter
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.settings import held_back
-from mainspring.cli.slash.stored import file_of
-from mainspring.cli.slash.telling import (
+from mainspring.cli.slash.table import (
     LONGEST_ABOUT,
     clean_line,
+    file_of,
     print_to_terminal,
     print_usage,
     shorten_about,
+    tell_all,
     tell_list,
+    title_of,
 )
-from mainspring.text import truncate
+from mainspring.core.errors import MainspringError
+from mainspring.core.models import MODELS, same_model
+from mainspring.core.money import NANOS_PER_USD, Account
+from mainspring.text import plural, strip_control_characters, truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
@@ -26,6 +42,7 @@ if TYPE_CHECKING:
     from mainspring.core.messages import Block
     from mainspring.engine.subagents import SubagentStatus
     from mainspring.tools.background import BackgroundCommand
+
 
 TAIL = 4_000  # bytes of an output in which the last line is looked for,
 AGENT_TAIL = 64_000  # and of an agent's file
@@ -166,3 +183,217 @@ def format_block(block: Block) -> str:
         value = next((one for one in block.input.values() if isinstance(one, str) and one), "")
         return f"{block.name}: {value}" if value else block.name
     return block.text if isinstance(block, Text) else ""
+
+
+HELP = """\
+/NAME [words]           A skill or a command of yours, or of a trusted project: they stand below
+@PATH                   A file or a folder that goes along; '@a.py#L10-20' is a part of one
+!COMMAND                Run it yourself, here: the model is not told
++500k ...               Go on until so many tokens were written
+A backslash at the end of a line says that more is to come.
+A paste is one prompt, however many lines it has."""
+
+COLUMN = 23
+LABEL = 10  # columns
+
+
+async def show_help(talk: TerminalSession, _: str) -> None:
+    for word in words_at(TERMINAL):
+        print_to_terminal(talk, f"{f'/{word.name} {word.hint}':<{COLUMN}} {word.about}")
+    print_to_terminal(talk, HELP)
+    found = (*list_other_commands(talk.world.around, names_at(TERMINAL)), *talk.world.servers.words())
+    rows = [
+        f"{strip_control_characters(f'/{one.name} {one.hint}'.rstrip()):<{COLUMN}} {shorten_about(one.about)}".rstrip()
+        for one in found
+    ]
+    tell_list(talk, rows, TextStyle.DIM)
+
+
+async def show_context(talk: TerminalSession, _: str) -> None:
+    from mainspring.cli.commands.sessions import lines_of
+
+    session = talk.world.about.session_id
+    try:
+        lines = await asyncio.to_thread(lambda: list(lines_of(session)))  # it reads the whole file
+    except StartError:
+        print_to_terminal(talk, "There is nothing in the conversation yet.", TextStyle.DIM)
+        return
+    tell_all(talk, lines)
+
+
+async def show_cost(talk: TerminalSession, _: str) -> None:
+    usage, account = talk.session.usage, talk.world.session.shared.ledger.account
+    tell_all(talk, [*cost_lines(usage), *limit_lines(usage, account)])
+
+
+# --- how things stand ---------------------------------------------------------------------------------------------
+
+
+async def status(talk: TerminalSession, _: str) -> None:
+    """The sandbox may be tried out for it, and the context is counted: not on the loop."""
+    for label, words in await asyncio.to_thread(lambda: list(iter_status_facts(talk))):
+        print_to_terminal(talk, f"{label:<{LABEL}}{clean_line(words)}")
+
+
+def iter_status_facts(talk: TerminalSession) -> Iterator[tuple[str, str]]:
+    from mainspring.version import __version__
+
+    world, config = talk.world, talk.config
+    title = title_of(talk)
+    yield "Version", f"mainspring {__version__}"
+    yield "Session", world.about.session_id + (f", '{title}'" if title else "")
+    yield "File", kept_in(talk)
+    yield "Model", f"{talk.model.name}, {server_of(talk)}; key: {world.about.key_source}"
+    yield "Mode", world.session.shared.policy.mode
+    yield "Folder", config.cwd
+    if world.kit.place.folders:
+        yield "Also", join_or_none(list(world.kit.place.folders))
+    yield "Sandbox", world.about.sandbox().removeprefix("sandbox: ")
+    yield (
+        "MCP",
+        join_or_none([one_server(one) for one in world.mcp.status()] if world.mcp is not None else []) or "no servers",
+    )
+    yield "Settings", join_or_none(settings_files(talk)) or "no file: everything has its default"
+    yield "Memory", join_or_none([file.path for file in world.around.memory.files]) or "no file: '/init' writes one"
+    yield "Context", format_context_share(talk)
+
+
+def join_or_none(words: list[str]) -> str:
+    more = f" and {len(words) - FEW:,} more" if len(words) > FEW else ""
+    return ", ".join(words[:FEW]) + more
+
+
+def kept_in(talk: TerminalSession) -> str:
+    journal = talk.opened.journal
+    if journal is None or not journal.stored:
+        return "none: nothing of this session is stored"
+    return journal.file if file_of(talk) else f"{journal.file}, from the first prompt on"
+
+
+def server_of(talk: TerminalSession) -> str:
+    """Its address, without what may be a key in it. A name and a password no address may hold."""
+    from mainspring.agent.endpoints import endpoint_of
+
+    settings = talk.config.settings
+    endpoint = endpoint_of(talk.model.name, settings, talk.config.environment)
+    url = endpoint.url if endpoint is not None else settings.api.base_url
+    return f"at {url.partition('?')[0]}" if url else "at Anthropic's own server"
+
+
+def one_server(state: dict[str, object]) -> str:
+    tools = state.get("tools")
+    number = f", {plural(len(tools), 'tool')}" if isinstance(tools, list) else ""  # pyright: ignore[reportUnknownArgumentType]
+    return f"{state['name']} ({state['status']}{number})"
+
+
+def settings_files(talk: TerminalSession) -> list[str]:
+    """Those that are there, in the order in which the later one wins."""
+    from mainspring.settings.load import SettingsPaths, home_folder
+
+    options = talk.config.options
+    places = SettingsPaths(home_folder(talk.config.environment, compatible=False), talk.config.cwd)
+    found = [path for _, path in places.files(options.setting_sources) if os.path.exists(path)]  # noqa: PTH110
+    return [*found, *([options.spell("settings")] if options.settings is not None else [])]
+
+
+def format_context_share(talk: TerminalSession) -> str:
+    from mainspring.agent.context_usage import context_usage
+
+    used = context_usage(talk.world)
+    return f"{used['percentage']} % of {used['maxTokens']:,} tokens; '/context' says more"
+
+
+NONE = (
+    "This session has no MCP servers. docs/mcp.md says where to name them, 'mainspring mcp' tries those of this folder."
+)
+
+
+async def mcp(talk: TerminalSession, words: str) -> None:
+    verb, name = (*words.split(None, 1), "", "")[:2]
+    if not words:
+        print_servers(talk)
+    elif verb == "reconnect" and name:
+        await reconnect_server(talk, name)
+    else:
+        print_usage(talk, "'/mcp' shows the servers, '/mcp reconnect NAME' tries one again.")
+
+
+def print_servers(talk: TerminalSession) -> None:
+    from mainspring.cli.commands.config import format_server_state
+
+    servers, found = talk.world.mcp, talk.config.servers
+    if servers is None:
+        print_to_terminal(talk, NONE, TextStyle.DIM)
+        return
+    off = [{"name": name, "status": "disabled"} for name in (found.off if found is not None else ())]
+    rows = [line for state in (*servers.status(), *off) for line in format_server_state(state)]
+    tell_list(talk, [f"{indent_row(row)}{clean_line(row)}" for row in rows])
+    tell_list(
+        talk, [clean_line(problem) for problem in (found.problems if found is not None else ())], TextStyle.YELLOW
+    )
+
+
+def indent_row(row: str) -> str:
+    return " " * (len(row) - len(row.lstrip(" ")))
+
+
+async def reconnect_server(talk: TerminalSession, name: str) -> None:
+    """Its tools come with the next prompt."""
+    servers = talk.world.mcp
+    if servers is None:
+        print_to_terminal(talk, NONE, TextStyle.DIM)
+        return
+    try:
+        await talk.session.reconnect_mcp(name)
+    except (MainspringError, OSError) as error:
+        print_to_terminal(talk, f"It did not come to that: {clean_line(str(error))}", TextStyle.YELLOW)
+        return
+    print_to_terminal(talk, f"The MCP server '{strip_control_characters(name)}' is connected.", TextStyle.DIM)
+
+
+def cost_lines(usage: UsageMeter) -> Iterator[str]:
+    rows = usage.by_model()
+    passed = f"{format_duration(usage.api_ms)} of waiting for the model, {format_duration(usage.age)} since it began"
+    if not rows:
+        yield f"Nothing was spent yet. {passed.capitalize()}."
+        return
+    known = all(has_price(name) for name in rows)
+    yield f"{format_cost(usage.cost) if known else 'The price is not known'}. {passed.capitalize()}."
+    for name, row in rows.items():
+        yield f"  {name}: {format_token_row(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
+
+
+def limit_lines(usage: UsageMeter, account: Account) -> Iterator[str]:
+    """Of the process, which may have held other conversations before this one; each of them counts against the
+    limit."""
+    spent, limit = format_cost(account.spent), account.limit
+    others = account.spent != usage.cost
+    if limit is not None:
+        whose = "since the start, with all conversations, " if others else ""
+        yield f"Limit: {whose}{spent} of {format_cost(limit)} spent, {format_cost(max(0, limit - account.spent))} left."
+    elif others:
+        yield f"Since the start, with all conversations: {spent}."
+
+
+def format_token_row(row: dict[str, Any]) -> str:
+    read, written = row["cacheReadInputTokens"], row["cacheCreationInputTokens"]
+    prompt = row["inputTokens"] + read + written
+    cached = f" ({read:,} of them from the cache)" if read else ""
+    return f"{prompt:,}{cached} + {row['outputTokens']:,} tokens"
+
+
+def has_price(name: str) -> bool:
+    """As far as our table goes."""
+    return any(same_model(name, listed) for listed in MODELS)
+
+
+def format_cost(nanos: int) -> str:
+    return f"${nanos / NANOS_PER_USD:.4f}"
+
+
+def format_duration(milliseconds: int) -> str:
+    seconds = milliseconds / 1_000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -29,7 +29,7 @@ from mainspring.cli.output import TextStyle
 from mainspring.cli.plain import tell_of_mentions
 from mainspring.cli.plain_input import LEAVE
 from mainspring.cli.slash import table
-from mainspring.cli.slash.own_commands import run_own
+from mainspring.cli.slash.table import run_own
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.cli.trust import list_untrusted_content
 from mainspring.cli.tui.run_view import RunView
