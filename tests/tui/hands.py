@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.tui.drawing import KEYS, Drawable
+from mainspring.cli.tui.screen import KEYS, Drawable
 
 few = settings(max_examples=(settings.default or settings()).max_examples // 4)  # each of them presses many keys
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import RenderableType
 
-from mainspring.cli.tui.paint import Painter
+from mainspring.cli.tui.layout import Painter
 from mainspring.cli.tui.run_view import RunView
 from mainspring.core.messages import Text, ToolCall, ToolResult, result
 from mainspring.core.models import DEFAULT_MODEL

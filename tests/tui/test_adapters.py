@@ -16,10 +16,10 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from mainspring.agent.slash_commands import SlashCommand
-from mainspring.cli.tui.adapters import PromptCompleter, PromptHistory
 from mainspring.cli.tui.completion import CompletionSources
 from mainspring.cli.tui.files_index import PathIndex, build_path_index
 from mainspring.cli.tui.history import StoredHistory
+from mainspring.cli.tui.input_help import PromptCompleter, PromptHistory
 
 PATHS = build_path_index(["src/main.py"])
 KNOWN = CompletionSources(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mainspring.agent.permission_updates import deny_approval
-from mainspring.cli.tui.calls import make_call_title, summarize_refusal
+from mainspring.cli.tui.call_view import make_call_title, summarize_refusal
 from mainspring.core.messages import ToolCall
 from mainspring.tools.base import DENIED
 from tui.seeing import ROOT

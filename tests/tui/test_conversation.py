@@ -17,9 +17,9 @@ from mainspring.agent.host import NoHost, Reach
 from mainspring.agent.open_session import open_session
 from mainspring.cli.flags import parse_arguments
 from mainspring.cli.terminal_session import TerminalSession
-from mainspring.cli.tui.lines import ScrollbackLines
 from mainspring.cli.tui.run_view import RunView
 from mainspring.cli.tui.session import SessionController
+from mainspring.cli.tui.start import ScrollbackLines
 from mainspring.cli.tui.status import StatusLine
 from mainspring.core.messages import Origin, User
 from mainspring.simulator.replies import ReceivedRequest, Reply, Say

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.tui.paint import Painter
+from mainspring.cli.tui.layout import Painter
 from mainspring.cli.tui.permission_dialog import MOST_PROPOSED, render_change, render_new_file, render_proposed_change
 from mainspring.tools import patch
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.tui.entry import MOST_DRAWN, TextField
+from mainspring.cli.tui.menu import MOST_DRAWN, TextField
 from tui.hands import Key, few, fits, keys, press, widths
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tools.bash_hands import bash
 
-from mainspring.cli.tui.paint import Painter
+from mainspring.cli.tui.layout import Painter
 from mainspring.core.errors import ToolError
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import CallProgress, Rendering

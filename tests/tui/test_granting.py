@@ -10,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mainspring.agent.permission_updates import READ
-from mainspring.cli.tui.asked_texts import PlanAnswer, make_plan_dialog
-from mainspring.cli.tui.choosing import make_trust_dialog
 from mainspring.cli.tui.dialog import BURST, PageDialog
-from mainspring.cli.tui.permission import ApprovalScope, PermissionChoice, make_permission_dialog
+from mainspring.cli.tui.permission_dialog import (
+    ApprovalScope,
+    PermissionChoice,
+    PlanAnswer,
+    make_permission_dialog,
+    make_plan_dialog,
+)
+from mainspring.cli.tui.session import make_trust_dialog
 from mainspring.permissions.policy import Mode
 from mainspring.tools.plan import format_plan_question
 from tui.hands import Clock, few, plain, press, read

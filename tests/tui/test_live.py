@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.tui.live import THINKING, ProgressLine, format_elapsed, format_thousands
+from mainspring.cli.tui.status import THINKING, ProgressLine, format_elapsed, format_thousands
 
 
 def test_it_says_what_how_long_how_much_and_the_way_out() -> None:

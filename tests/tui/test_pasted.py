@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.tui.pasted import MOST_CHARACTERS, MOST_KEPT, PastedTexts, clean_paste
+from mainspring.cli.tui.completion import MOST_CHARACTERS, MOST_KEPT, PastedTexts, clean_paste
 from mainspring.context.memory import find_mentions
 
 LONG = "\n".join(f"line {number}" for number in range(42))

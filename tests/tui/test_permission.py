@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from mainspring.agent.permission_updates import ApprovalScopes, PermissionUpdates
 from mainspring.cli.tui.dialog import BURST
-from mainspring.cli.tui.permission import (
+from mainspring.cli.tui.permission_dialog import (
     ApprovalScope,
     PermissionChoice,
     apply_permission_choice,
     make_permission_dialog,
+    render_proposed_change,
 )
-from mainspring.cli.tui.permission_dialog import render_proposed_change
 from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.engine.session import EngineSession

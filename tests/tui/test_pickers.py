@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.tui.pickers import make_model_picker, make_session_picker
+from mainspring.cli.tui.dialog import make_model_picker, make_session_picker
 from mainspring.core.models import MODELS
 from mainspring.sessions.listing import SessionEntry
 from tui.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.token import Comment  # type: ignore[import-untyped]  # it brings no types
 
+from mainspring.cli.tui.layout import STYLES
 from mainspring.cli.tui.markdown import COLOURS, MarkdownText, lines_of, make_console
-from mainspring.cli.tui.theme import STYLES
 from tui.test_streaming import SOUP
 
 

@@ -14,11 +14,10 @@ from msgspec.structs import replace
 from mainspring.agent.approvals import HostQuestions
 from mainspring.agent.host import NoHost
 from mainspring.agent.permission_updates import ApprovalScopes, PermissionUpdates, deny_approval
-from mainspring.cli.tui.asked_texts import make_text_dialog
-from mainspring.cli.tui.dialog import Dialog
-from mainspring.cli.tui.forms import QuestionForm, answer_for_choice
+from mainspring.cli.tui.dialog import Dialog, QuestionForm, answer_for_choice
 from mainspring.cli.tui.host import QuestionContext, QuestionQueue
 from mainspring.cli.tui.menu import MenuSelection
+from mainspring.cli.tui.permission_dialog import make_text_dialog
 from mainspring.core.config import Config
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import ToolCall

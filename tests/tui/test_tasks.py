@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.tui.tasks import TaskList
+from mainspring.cli.tui.call_view import TaskList
 from mainspring.tools.tasks import SessionTasks, Status, TaskCreateInput, TaskUpdateInput, create_task, update_task
 
 

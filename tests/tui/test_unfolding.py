@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiers import examples
 
-from mainspring.cli.tui.unfolding import MOST_KEPT
+from mainspring.cli.tui.notices import MOST_KEPT
 from mainspring.core.reasons import Transition
 from mainspring.core.updates import Rendering, RequestStarted
 from tui.seeing import Watching

@@ -7,7 +7,7 @@ wants that opens the file.
 
 What the answer to "may this be done?" comes to: rules for this session, rules that are kept, words for the model.
 
-How they are asked is not here: line by line (`cli/plain_input.py`), or with a menu (`cli/tui/permission.py`).
+How they are asked is not here: line by line (`cli/plain_input.py`), or with a menu (`cli/tui/permission_dialog.py`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from rich.text import Text
 
-from mainspring.cli.tui.calls import ActiveCall, CallTitle, SubagentLine, render_subagent_line
+from mainspring.cli.tui.call_view import ActiveCall, CallTitle, SubagentLine, render_subagent_line
 from mainspring.cli.tui.layout import clip_text
 from mainspring.core.updates import (
     AgentStarted,

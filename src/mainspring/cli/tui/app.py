@@ -1,6 +1,8 @@
 """Where somebody sits: the stage, the input, the keys and the last line, put together. A key becomes what it asks for.
 
 Nothing here needs the session, or rich: the first prompt stands there before they are loaded.
+
+What helps typing comes after the first prompt: until then nothing is completed, and the history waits.
 """
 
 from __future__ import annotations
@@ -10,14 +12,17 @@ import os
 import sys
 import termios
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 from prompt_toolkit.application import in_terminal
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -26,7 +31,6 @@ from mainspring.cli.output import wants_colour
 from mainspring.cli.signals import DOUBLE
 from mainspring.cli.tui.editor import Editor
 from mainspring.cli.tui.keys import TerminalKeyBindings, help_rows
-from mainspring.cli.tui.late import LateCompleter, LateHistory
 from mainspring.cli.tui.screen import Screen
 from mainspring.text import strip_control_characters
 
@@ -34,12 +38,53 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from mainspring.cli.terminal_session import TerminalSession
-    from mainspring.cli.tui.drawing import Scrollback
     from mainspring.cli.tui.input_help import PromptHelpers
     from mainspring.cli.tui.run_view import RunView
+    from mainspring.cli.tui.screen import Scrollback
     from mainspring.cli.tui.session import SessionController
-    from mainspring.cli.tui.status import StatusLine
-    from mainspring.cli.tui.status_command import StatusCommand
+    from mainspring.cli.tui.status import StatusCommand, StatusLine
+
+
+class LateCompleter(Completer):
+    inner: Completer | None = None
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        return self.inner.get_completions(document, complete_event) if self.inner is not None else ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        if self.inner is not None:
+            async for one in self.inner.get_completions_async(document, complete_event):
+                yield one
+
+
+class LateHistory(History):
+    def __init__(self) -> None:
+        super().__init__()
+        self._inner: History | None = None
+        self._ready = asyncio.Event()
+
+    def begin(self, inner: History) -> None:
+        self._inner = inner
+        self._ready.set()
+
+    async def load(self) -> AsyncGenerator[str, None]:
+        await self._ready.wait()
+        assert self._inner is not None
+        async for text in self._inner.load():
+            yield text
+
+    def append_string(self, string: str) -> None:
+        if self._inner is not None:
+            self._inner.append_string(string)
+
+    def load_history_strings(self) -> Iterable[str]:
+        return ()
+
+    def store_string(self, string: str) -> None:
+        pass  # the inner one does
+
 
 BEAT = 0.1  # seconds between two drawings while something is under way
 LONG = 10  # seconds: who waits longer than this may have looked away
@@ -101,7 +146,7 @@ class TerminalApp:
     ) -> None:
         own_status: StatusCommand | None = None
         if command := talk.config.settings.status_line:
-            from mainspring.cli.tui.status_command import StatusCommand  # few have one
+            from mainspring.cli.tui.status import StatusCommand  # few have one
 
             own_status = StatusCommand(talk, command, self.stage.redraw)
             own_status.ask()
@@ -321,7 +366,7 @@ class TerminalApp:
     # --- what a conversation asks for -------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
-        from mainspring.cli.tui.spoken import render_markdown
+        from mainspring.cli.tui.run_view import render_markdown
 
         self.stage.put(*render_markdown(text))
 
@@ -361,18 +406,18 @@ class TerminalApp:
         put_past(self.stage, self._sat.talk)
 
     async def trusts(self, held: list[str]) -> bool:
-        from mainspring.cli.tui.choosing import ask_for_trust
+        from mainspring.cli.tui.session import ask_for_trust
 
         assert self._sat is not None
         return await ask_for_trust(held, self._sat.talk.config.cwd, self.stage)
 
     def chooses(self, word: str) -> bool:
-        from mainspring.cli.tui.choosing import CHOICES
+        from mainspring.cli.tui.session import CHOICES
 
         return word in CHOICES
 
     async def choose(self, word: str) -> str | None:
-        from mainspring.cli.tui.choosing import CHOICES
+        from mainspring.cli.tui.session import CHOICES
 
         assert self._sat is not None  # it is the conversation that asks
         return await CHOICES[word](self._sat.talk, self.stage)

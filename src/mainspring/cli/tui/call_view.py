@@ -1,35 +1,244 @@
 """Calls that are done, as paper has them: a few lines of what is worth them, and all of it when somebody wants it.
 
 What went wrong is said in words, since there may be no colours.
+
+Calls: how they are titled, and those that run, with the end of what they say or of what their agents do.
+
+What they come to is in `call_view.py`.
+
+What the model means to do, as its task tools tell it: a few lines around what is under way.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from collections import deque
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
+import msgspec
+from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.tui import permission_dialog, tasks
-from mainspring.cli.tui.calls import LONGEST_TITLE, ActiveCall, CallTitle, seen_from, summarize_refusal
-from mainspring.cli.tui.laid import (
+from mainspring.agent.permission_updates import DECLINED
+from mainspring.cli.tui import permission_dialog
+from mainspring.cli.tui.layout import (
     ClippedRows,
+    clean_for_drawing,
+    clip_text,
+    clipped_line,
     first_rows,
     indent_with_branch,
     last_rows,
     left_out,
     lines_in,
-    one_line,
     wrap_rows,
 )
-from mainspring.cli.tui.layout import clean_for_drawing, clip_text
 from mainspring.cli.tui.markdown import MarkdownText, lines_of
-from mainspring.core.messages import result
+from mainspring.cli.tui.status import format_elapsed
+from mainspring.core.messages import ToolCall, result
 from mainspring.core.pairing import NeverRan
-from mainspring.core.updates import CallDone, Rendering
+from mainspring.core.updates import AgentStarted, CallDone, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
-from mainspring.tools.base import INTERRUPTED
+from mainspring.text import plural
+from mainspring.tools.base import DENIED, INTERRUPTED
 from mainspring.tools.plan import NO
+from mainspring.tools.tasks import Status, Task
+
+BULLET = "● "
+LONGEST_TITLE = 400  # columns: more is on no line
+PATIENCE = 2.0  # seconds until it is told how long a call takes
+MOST_PROGRESS = 5  # lines of what it says while it runs
+MOST_RECENT = 3  # calls of an agent
+ABOUT_FILES = ("Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob")  # their words name paths, and say no more
+SAID_NO = "The user said no: "  # `granting.refused`, before the words
+
+
+class CallTitle(NamedTuple):
+    name: str
+    words: str
+
+    def draw(self, mark: str, width: int, more: str = "") -> Text:
+        """`mark`: the bullet's style. The name and what is said behind the title are there at any rate."""
+        room = width - cell_len(f"{BULLET}{self.name}(){more}")
+        inside = clip_text(Text(self.words), room) if self.words and room > 0 else Text()
+        words = Text.assemble("(", inside, ")") if inside.plain else Text()
+        return clip_text(Text.assemble((BULLET, mark), (self.name, "call"), words, (more, "detail")), width)
+
+
+def make_call_title(call: ToolCall, line: str = "", root: str = "") -> CallTitle:
+    """Most tools say their name in the line that they have for a person."""
+    name, words = clipped_line(call.name, LONGEST_TITLE), clipped_line(line, LONGEST_TITLE)
+    if name == "Agent":
+        kind, about = (clipped_line(str(call.input.get(key, "")), 100) for key in ("subagent_type", "description"))
+        return CallTitle(name, f"{kind}: {about}" if kind and about else about or kind)
+    if name.startswith("mcp__") and words and words != name:
+        return CallTitle(words, "")  # the server, its tool and what it is given
+    if not words:
+        words = clipped_line(
+            next((value for value in call.input.values() if isinstance(value, str)), ""), LONGEST_TITLE
+        )
+    if words.startswith(f"{name}(") and words.endswith(")"):
+        words = words[len(name) + 1 : -1]
+    return CallTitle(name, "" if words == name else seen_from(root, name, words.removeprefix(f"{name} ")))
+
+
+# --- paths ----------------------------------------------------------------------------------------------------------
+
+
+def seen_from(root: str, tool: str, words: str) -> str:
+    """What a tool says of files, with paths as they are called in the working folder. A command stays as it is run."""
+    if tool not in ABOUT_FILES or not root.strip("/"):
+        return words
+    if tool == "Grep":  # what is looked for may look like a path
+        pattern, sign, place = words.rpartition(" in ")
+        return f"{pattern}{sign}{make_paths_relative(place, root)}".removesuffix(" in .") if sign else words
+    return make_paths_relative(words, root).removesuffix(" in .")
+
+
+def make_paths_relative(words: str, root: str) -> str:
+    return compile_root_pattern(root.rstrip("/")).sub(lambda found: "" if found[1] else ".", words)
+
+
+@lru_cache(maxsize=4)
+def compile_root_pattern(root: str) -> re.Pattern[str]:
+    """Where a path begins that is the folder, or is in it."""
+    return re.compile(rf"(?<![^\s'\"(]){re.escape(root)}(?:(/)(?=[^\s'\")])|/?(?=[\s'\"):,]|$))")
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+def summarize_refusal(text: str) -> str:
+    """Why a call was not done. The words of it are meant for a model, which should know what to do next."""
+    said = text.strip()
+    if said in (DENIED, DECLINED):
+        why = "you said no"
+    elif said.startswith(SAID_NO):
+        why = f"you said no: {said.removeprefix(SAID_NO)}"
+    else:  # of a rule or a hook
+        why = said.removeprefix("Not allowed: ")
+    return f"Not done: {why}"
+
+
+# --- that run -------------------------------------------------------------------------------------------------------
+
+
+class SubagentLine:
+    """At work for a call, which may be over."""
+
+    def __init__(self, started: AgentStarted, now: float) -> None:
+        self.call_id, self.background, self.began = started.call_id, started.background, now
+        self.title = CallTitle("Agent", clipped_line(f"{started.kind}: {started.description}", LONGEST_TITLE))
+        self._calls = 0
+        self._counted = True
+        self._recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)  # words and their style
+
+    def calls_one(self, call: ToolCall, line: str, root: str = "") -> None:
+        self._calls += 1
+        title = make_call_title(call, line, root)
+        self._recent.append((f"{title.name}({title.words})" if title.words else title.name, "detail"))
+
+    def was_denied(self, why: str) -> None:
+        self._recent.append((clipped_line(summarize_refusal(why), LONGEST_TITLE), "error"))
+
+    def is_out_of_sight(self) -> None:
+        """From now on it may make calls that nobody sees."""
+        self._counted = False
+
+    def figures(self, now: float) -> str:
+        took = format_elapsed(now - self.began)
+        return f"{plural(self._calls, 'call')} · {took}" if self._calls and self._counted else took
+
+    def draw(self) -> list[Text]:
+        return [Text(words, style) for words, style in self._recent]
+
+
+class ActiveCall:
+    def __init__(self, call: ToolCall, line: str, now: float, root: str = "") -> None:
+        self.title, self.id, self.name, self.began = make_call_title(call, line, root), call.id, call.name, now
+        self.agent: SubagentLine | None = None
+        self.said: list[str] = []  # the end of it
+
+    def says(self, text: str) -> None:
+        lines = [line for line in lines_in(text[-10_000:]) if line.strip()]
+        self.said = lines[-MOST_PROGRESS:] or self.said
+
+    def draw(self, now: float, width: int) -> list[Text]:
+        took = now - self.began
+        more = f" {self.agent.figures(now)}" if self.agent else f" {format_elapsed(took)}" if took >= PATIENCE else ""
+        lines = self.agent.draw() if self.agent else [Text(line, "detail") for line in self.said]
+        head = self.title.draw("call.running", width, more)
+        return [head, *[clip_text(line, width) for line in indent_with_branch(lines)]]
+
+
+def render_subagent_line(agent: SubagentLine, now: float, width: int) -> list[Text]:
+    """One that works in the background: its call is over."""
+    head = agent.title.draw("call.running", width, f" {agent.figures(now)}")
+    return [head, *[clip_text(line, width) for line in indent_with_branch(agent.draw()[-1:])]]
+
+
+TOOLS = ("TaskCreate", "TaskUpdate", "TaskList")
+MOST_LINES = 8
+
+MARKS: dict[Status, str] = {"pending": "☐", "in_progress": "❯", "completed": "☒"}
+STYLES: dict[Status, str] = {"pending": "task.open", "in_progress": "task.now", "completed": "task.done"}
+LEFT_OUT: dict[Status, str] = {"pending": "open", "in_progress": "under way", "completed": "done"}
+
+
+class TaskList:
+    def __init__(self) -> None:
+        self._tasks: list[Task] = []
+
+    def see(self, tool: str, data: Any) -> None:
+        """What such a call came to."""
+        if tool not in TOOLS or not isinstance(data, dict):
+            return
+        try:
+            self._tasks = msgspec.convert(cast("dict[str, Any]", data).get("tasks"), list[Task])
+        except msgspec.ValidationError:
+            return  # a tool of somebody else, under the same name
+
+    def forget(self) -> None:
+        self._tasks = []
+
+    @property
+    def under_way(self) -> str:
+        """What is being done, in the words that the model has for it."""
+        return next((task.active_form or task.subject for task in self._tasks if task.status == "in_progress"), "")
+
+    def draw(self, width: int, height: int) -> list[Text]:
+        """Nothing, when all of it is done."""
+        most = min(MOST_LINES, height)
+        if most < 1 or all(task.status == "completed" for task in self._tasks):
+            return []
+        if len(self._tasks) <= most:
+            return [render_task(task, width) for task in self._tasks]
+        first = self._first(most - 1)
+        shown = self._tasks[first : first + most - 1]
+        rest = [*self._tasks[:first], *self._tasks[first + most - 1 :]]
+        return [
+            *[render_task(task, width) for task in shown],
+            clip_text(Text(f"… {count_left_out(rest)}", "detail"), width),
+        ]
+
+    def _first(self, most: int) -> int:
+        """So that what is under way, or else is next, stands in the middle."""
+        states = [task.status for task in self._tasks]
+        now = states.index("in_progress" if "in_progress" in states else "pending")
+        return max(0, min(now - most // 2, len(states) - most))
+
+
+def render_task(task: Task, width: int) -> Text:
+    words = task.active_form or task.subject if task.status == "in_progress" else task.subject
+    mark = Text(f"{MARKS[task.status]} ", "detail" if task.status == "completed" else STYLES[task.status])
+    return clip_text(Text.assemble(mark, (clipped_line(words, width), STYLES[task.status])), width)
+
+
+def count_left_out(tasks: list[Task]) -> str:
+    states = [task.status for task in tasks]
+    return ", ".join([f"{number} {words}" for status, words in LEFT_OUT.items() if (number := states.count(status))])
+
 
 MOST_OUTPUT = 4  # rows of what came out
 MOST_WRITTEN = 10  # lines of a new file
@@ -63,12 +272,12 @@ class CallResultView:
     @property
     def in_short(self) -> bool:
         """One line says it: what was looked at, and tasks, which are drawn elsewhere."""
-        return not self._failed and (self._name in LOOKING or self._name in tasks.TOOLS)
+        return not self._failed and (self._name in LOOKING or self._name in TOOLS)
 
     @property
     def is_folded(self) -> bool:
         """There is more to it than what stands on paper. What was read is in its file, and would bury the rest."""
-        if self._name in ("Read", *tasks.TOOLS) and not self._failed:
+        if self._name in ("Read", *TOOLS) and not self._failed:
             return False
         if self._cut is None:
             self.draw(80)
@@ -83,7 +292,7 @@ class CallResultView:
 
     def _in_short(self, width: int) -> ClippedRows:
         shown = self._done.rendering
-        if shown is None or self._name in tasks.TOOLS:
+        if shown is None or self._name in TOOLS:
             return ClippedRows([self._title.draw(self._mark, width)], self._hides)
         words = ONE.sub(r"1 \1", self._summary(shown, 60).removeprefix("Read ").removeprefix("Found "))
         return ClippedRows([self._title.draw(self._mark, width, f" · {words}")], self._hides)
@@ -115,12 +324,12 @@ class CallResultView:
         if shown.kind == "output" and not self._name.startswith("mcp__"):
             # The end is where a build says how it went, and what was seen a moment ago.
             return last_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
-        if shown.kind == "output" or (shown.body and one_line(shown.summary, LONGEST_TITLE) in self._title):
+        if shown.kind == "output" or (shown.body and clipped_line(shown.summary, LONGEST_TITLE) in self._title):
             return first_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
         return ClippedRows([summary], self._hides)
 
     def _summary(self, shown: Rendering, width: int) -> str:
-        return seen_from(self._root, self._name, one_line(shown.summary, max(width, LONGEST_TITLE)))
+        return seen_from(self._root, self._name, clipped_line(shown.summary, max(width, LONGEST_TITLE)))
 
     @property
     def _hides(self) -> bool:
@@ -133,7 +342,7 @@ class CallResultView:
     def _failure(self, width: int) -> ClippedRows:
         text = self._done.result.text
         if self._done.denied:
-            return first_rows([one_line(summarize_refusal(text), LONGEST_TITLE)], "warning", width, MOST_REFUSAL)
+            return first_rows([clipped_line(summarize_refusal(text), LONGEST_TITLE)], "warning", width, MOST_REFUSAL)
         if words := ENDS.get(text.strip()):
             return ClippedRows([*wrap_rows([words], "warning", width), *[Text(line, "detail") for line in self._said]])
         printed = get_shell_output(self._done.data)
@@ -155,7 +364,7 @@ class CallResultView:
         plan, approved = facts.get("plan"), facts.get("approved")
         if self._failed or self._name != "ExitPlanMode" or not isinstance(plan, str) or not isinstance(approved, bool):
             return None
-        said = one_line(str(facts.get("said", "")), LONGEST_TITLE)
+        said = clipped_line(str(facts.get("said", "")), LONGEST_TITLE)
         words = (
             [] if approved or said.lower() in NO else [*wrap_rows([f"You said: {said}"], "", width - INSIDE), Text()]
         )

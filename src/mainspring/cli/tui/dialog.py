@@ -6,6 +6,12 @@ counts at once, everywhere.
 
 A sheet that grants something (`grants`) is stricter about numbers: one that is followed by another key at once is the
 beginning of a word. `settle` tells it that no key followed.
+
+The questions of `AskUserQuestion`, with options: one after another, and at the end a look at all answers.
+
+The tool understands words (`tools/question.meant`): `answer_for_choice` finds those that it takes for what was chosen.
+
+Lists that the user asks for: sessions to go on with, models to talk to. What is typed narrows them.
 """
 
 from __future__ import annotations
@@ -18,8 +24,14 @@ from typing import Generic, TypeVar
 from rich.text import Text
 
 from mainspring.agent.permission_updates import READ
-from mainspring.cli.tui.layout import ScrollPage, clip_text, indent_lines, sanitize_text
-from mainspring.cli.tui.menu import TYPED, Clock, FreeTextChoice, Keys, Menu, MenuHeights, MenuSelection
+from mainspring.cli.commands.models import format_dollars
+from mainspring.cli.commands.sessions import format_age
+from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, clip_text, indent_lines, one_line, sanitize_text
+from mainspring.cli.tui.menu import TYPED, Clock, FreeTextChoice, Keys, Menu, MenuHeights, MenuItem, MenuSelection
+from mainspring.core.models import AS_OF, Model, same_model
+from mainspring.sessions.listing import MOST_LISTED, SessionEntry
+from mainspring.text import plural
+from mainspring.tools.question import UserQuestion, match_answer
 
 T = TypeVar("T")
 
@@ -235,3 +247,183 @@ def told_keys(keys: Keys) -> list[str]:
 
 def indented_all(lines: Sequence[Text]) -> list[Text]:
     return indent_lines(lines, Text(" " * INDENT), INDENT)
+
+
+OTHER = MenuItem("Other (your own words)", words="Other", hint="your own words", bare=False)
+Answers = tuple[str, ...]
+
+
+def make_question_form(questions: Sequence[UserQuestion], now: Clock) -> QuestionForm:
+    return QuestionForm(questions, now)
+
+
+def answer_for_choice(one: UserQuestion, picked: MenuSelection) -> str:
+    """Numbers and labels may look like each other, and labels may hold commas: the first way that is understood."""
+    places = [place for place in picked.places if place < len(one.options)]
+    labels = [one.options[place].label for place in places]
+    if picked.words:
+        said = ", ".join([*labels, picked.words])
+        return said if match_answer(one, said) == said else f'"{said}"'  # or it would be the name of something else
+    numbers = [place + 1 for place in places]
+    ways = (labels, [f"{number}" for number in numbers], [f"{number}." for number in numbers])
+    said = ", ".join(labels)
+    return next((way for way in map(", ".join, ways) if match_answer(one, way) == said), said)
+
+
+def sheet_of(one: UserQuestion, title: str, now: Clock, before: str = "") -> PageDialog[str | None]:
+    """`before`: what was answered already."""
+    options = [MenuItem(one_line(option.label), clean_for_drawing(option.description)) for option in one.options]
+    lines = [Text(clean_for_drawing(one.question))]
+    if before:
+        lines.append(Text(f"Answered: {clean_for_drawing(before)}", "detail"))
+
+    def said(picked: MenuSelection | None) -> str | None:
+        return None if picked is None else answer_for_choice(one, picked)
+
+    choices = Menu([*options, OTHER], many=one.multi_select)
+    return PageDialog(title, ScrollPage.of(*lines), choices, said, now=now, ways_out=OF_A_RUN)
+
+
+class QuestionForm(Dialog[Answers | None]):
+    def __init__(self, questions: Sequence[UserQuestion], now: Clock) -> None:
+        super().__init__(None)
+        self._questions, self._now = tuple(questions), now
+        self._answers = [""] * len(self._questions)
+        self._at = 0
+        self._sheet: PageDialog[str | None] = self._asked(0)
+        self._look: PageDialog[int | None] | None = None
+
+    def press(self, key: str, text: str = "") -> None:
+        if self.over:
+            self.miss(key, text)
+            return
+        if key == "s-tab" and len(self._questions) > 1:
+            self._go(max(0, self._at - 1))
+        elif self._look is not None:
+            self._hand(self._look, key, text)
+            self._looked(self._look)
+        else:
+            self._hand(self._sheet, key, text)
+            self._answered(self._sheet)
+
+    def draw(self, width: int, height: int) -> Sequence[Text]:
+        shown = self._look or self._sheet
+        shown.note = self.note
+        return shown.draw(width, height)
+
+    def _hand(self, sheet: Dialog[str | None] | Dialog[int | None], key: str, text: str) -> None:
+        sheet.press(key, text)
+        self.unheard += sheet.unheard
+        sheet.unheard = ""
+
+    # --- from one to the next ---------------------------------------------------------------------------------------
+
+    def _answered(self, sheet: PageDialog[str | None]) -> None:
+        if not sheet.over:
+            return
+        if sheet.said is None:
+            self._leave(sheet)
+            return
+        self._answers[self._at] = sheet.said
+        left = [at for at, answer in enumerate(self._answers) if not answer]
+        self._go(left[0] if left else len(self._questions))
+
+    def _looked(self, look: PageDialog[int | None]) -> None:
+        if not look.over:
+            return
+        if look.said is None:
+            self._leave(look)
+        elif look.said == 0:
+            self.say(tuple(self._answers))
+        else:
+            self._go(look.said - 1)
+
+    def _leave(self, sheet: Dialog[str | None] | Dialog[int | None]) -> None:
+        self.broken_off = sheet.broken_off
+        self.close()
+
+    def _go(self, at: int) -> None:
+        """Behind the last question is the look at all answers; one question needs none."""
+        self._at, self._look = at, None
+        if at < len(self._questions):
+            self._sheet = self._asked(at)
+        elif len(self._questions) == 1:
+            self.say(tuple(self._answers))
+        else:
+            self._look = self._all()
+
+    def _asked(self, at: int) -> PageDialog[str | None]:
+        one, of = self._questions[at], len(self._questions)
+        title = one_line(one.header) or "Question"
+        return sheet_of(one, f"{title} ({at + 1} of {of})" if of > 1 else title, self._now, self._answers[at])
+
+    def _all(self) -> PageDialog[int | None]:
+        lines: list[Text] = []
+        names: list[MenuItem] = []
+        for place, (one, answer) in enumerate(zip(self._questions, self._answers, strict=True), 1):
+            lines += [
+                Text(clean_for_drawing(one.question)),
+                Text.assemble(("⎿ ", "detail"), clean_for_drawing(match_answer(one, answer))),
+            ]
+            names.append(MenuItem(f"Change the answer to: {one_line(one.header) or f'question {place}'}"))
+
+        def chosen(picked: MenuSelection | None) -> int | None:
+            return None if picked is None else picked.places[0]
+
+        choices = Menu([MenuItem("Send them"), *names])
+        return PageDialog("Your answers", ScrollPage.of(*lines), choices, chosen, now=self._now, ways_out=OF_A_RUN)
+
+
+UNITS = (("MB", 1_000_000), ("kB", 1_000))
+
+
+def make_session_picker(entries: Sequence[SessionEntry], *, at: float, now: Clock) -> PageDialog[str | None]:
+    """As `listed` has them, the newest first. `at`: seconds since 1970, for their ages."""
+    choices = [
+        MenuItem(
+            one_line(entry.title) or entry.session_id,
+            " · ".join([format_age(at - entry.changed / 1_000), plural(entry.turns, "turn"), format_size(entry.size)]),
+            also=entry.session_id,
+        )
+        for entry in entries
+    ]
+    told = "There is none in this folder." if not entries else ""
+    if len(entries) >= MOST_LISTED:
+        told = f"The newest {len(entries)}. Any other one: '/resume ID'."
+    return make_picker("Resume a session", told, choices, [entry.session_id for entry in entries], now=now)
+
+
+def make_model_picker(known: Sequence[Model], current: str, *, now: Clock) -> PageDialog[str | None]:
+    """The one that is in use comes first under the cursor."""
+    places = [place for place, model in enumerate(known) if same_model(model.name, current)]
+    choices = [
+        MenuItem(
+            clean_for_drawing(model.name) + (" (in use)" if place in places[:1] else ""),
+            f"{format_window(model.window)} · ${format_dollars(model.price.input)} in, "
+            f"${format_dollars(model.price.output)} out",
+        )
+        for place, model in enumerate(known)
+    ]
+    told = f"In use: {clean_for_drawing(current)}. Prices are for a million tokens, as of {AS_OF}."
+    return make_picker("Model", told, choices, [model.name for model in known], now=now, start=(*places, 0)[0])
+
+
+def make_picker(  # noqa: PLR0913  # what is listed, and what it stands for
+    title: str, told: str, choices: Sequence[MenuItem], names: Sequence[str], *, now: Clock, start: int = 0
+) -> PageDialog[str | None]:
+    def meant(picked: MenuSelection | None) -> str | None:
+        return None if picked is None else names[picked.places[0]]
+
+    page = ScrollPage.of(*([Text(told, "note")] if told else []))
+    return PageDialog(title, page, Menu(choices, narrowed=True, at=start), meant, now=now)
+
+
+def format_size(number: int) -> str:
+    for unit, least in UNITS:
+        if number >= least:
+            return f"{number / least:.0f} {unit}"
+    return f"{number} bytes"
+
+
+def format_window(number: int) -> str:
+    return f"{number / 1_000_000:g}M tokens" if number >= 1_000_000 else f"{number // 1_000}k tokens"

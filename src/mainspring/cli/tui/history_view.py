@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
-from mainspring.cli.tui.calls import make_call_title
-from mainspring.cli.tui.laid import NARROWEST, WidthAware, text_of
-from mainspring.cli.tui.layout import clip_text, indent_lines, sanitize_text
+from mainspring.cli.tui.call_view import make_call_title
+from mainspring.cli.tui.layout import NARROWEST, WidthAware, clip_text, indent_lines, sanitize_text, text_of
 from mainspring.cli.tui.markdown import MarkdownText, lines_of, make_console
-from mainspring.cli.tui.spoken import render_markdown
+from mainspring.cli.tui.run_view import render_markdown
 from mainspring.core.messages import Assistant, Message, Origin, Stop, ToolCall, User
 from mainspring.core.messages import Text as Said
 from mainspring.text import plural
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
-    from mainspring.cli.tui.drawing import Scrollback
+    from mainspring.cli.tui.screen import Scrollback
 
 MOST_PROMPTS = 3
 MOST_LINES = 80  # about two screens

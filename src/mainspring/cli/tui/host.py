@@ -3,6 +3,8 @@
 A tool asks in words and understands words (`tools/question.py`, `tools/plan.py`, `mcp/elicitation.py`); here they
 become something to choose from, and what was chosen becomes words again. Escape, and a no without words, end the run:
 the call fails and says so, and nothing more is started.
+
+The person at the terminal, as the host of a session: asked by menus. What draws those is loaded at the first.
 """
 
 from __future__ import annotations
@@ -10,20 +12,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mainspring.agent.host import Answers, ApprovalRequest, QuestionSet
+from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
 from mainspring.agent.permission_updates import ApprovalScopes, Tell
-from mainspring.cli.tui.asked_texts import PlanAnswer, make_plan_dialog, make_text_dialog
-from mainspring.cli.tui.dialog import Dialog
-from mainspring.cli.tui.forms import make_question_form
+from mainspring.cli.output import TextStyle
+from mainspring.cli.terminal_session import LineWriter
+from mainspring.cli.tui.dialog import Dialog, make_question_form
 from mainspring.cli.tui.menu import Clock
-from mainspring.cli.tui.permission import Changes, apply_permission_choice, make_permission_dialog, plain_changes
+from mainspring.cli.tui.permission_dialog import (
+    Changes,
+    PlanAnswer,
+    apply_permission_choice,
+    make_permission_dialog,
+    make_plan_dialog,
+    make_text_dialog,
+    plain_changes,
+)
 from mainspring.core.errors import DeclinedError
 from mainspring.core.value import Bundle
 from mainspring.text import plural
 from mainspring.tools.base import Approval
 from mainspring.tools.plan import NOT_APPROVED
+
+if TYPE_CHECKING:
+    from mainspring.agent.permission_updates import PermissionUpdates
+    from mainspring.cli.tui.screen import Screen
+
 
 T = TypeVar("T")
 
@@ -128,3 +143,43 @@ def require_answer(said: T | None) -> T:
     if said is None:
         raise DeclinedError(DECLINED)
     return said
+
+
+class TerminalHost(NoHost):
+    reach: Reach = "during_run"
+
+    def __init__(
+        self,
+        lines: LineWriter,
+        stage: Callable[[], Screen],
+        permissions: Callable[[], PermissionUpdates],
+        interrupt: Callable[[], object],
+    ) -> None:
+        """`stage`: where menus are drawn. `interrupt`: the run under way."""
+        self._lines, self._stage, self._interrupt = lines, stage, interrupt
+        self._granting = ApprovalScopes(permissions)
+        self._questions: QuestionQueue | None = None
+
+    async def approve(self, request: ApprovalRequest) -> Approval:
+        return await self._asking().approve(request)
+
+    async def ask(self, questions: QuestionSet) -> Answers:
+        return await self._asking().ask(questions)
+
+    def _asking(self) -> QuestionQueue:
+        if self._questions is None:
+            from mainspring.cli.tui.permission_dialog import render_proposed_change
+
+            stage = self._stage()
+            self._questions = QuestionQueue(
+                QuestionContext(
+                    place=stage,
+                    granting=self._granting,
+                    tell=lambda words: self._lines.line(words, TextStyle.DIM),
+                    warn=lambda words: self._lines.line(words, TextStyle.YELLOW),
+                    interrupt=self._interrupt,
+                    now=stage.attended,
+                    changes=render_proposed_change,
+                )
+            )
+        return self._questions

@@ -1,17 +1,37 @@
 """Text that may be too long for its place: folded to a width, and scrolled where it does not fit.
 
 Nothing is left out without a word: a page that shows a part says how many lines there are above and below.
+
+Lines that are laid out for a width. On paper it is known only when they are printed, so what is put there says how
+it is made; what is drawn below is asked for with its width. `layout.py` has what folds and clips a text.
+
+From rich to the terminal: lines for prompt-toolkit, which draws what changes, and bytes for the scrollback.
+
+Sixteen colours are enough (`layout.py`), and every terminal has them; `NO_COLOR` leaves bold and the like.
+
+How each kind of thing looks. Sixteen colours at most: they are what the user's own terminal makes of them.
+
+What is less important is dim, not bright black: in some palettes (Solarized) that is the background. And since there
+may be no colours at all (`NO_COLOR`), what has to be told apart differs in more than its colour.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len, split_graphemes
+from rich.color import ColorType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
+from rich.theme import Theme
 
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 TAB = 4  # columns: a tab has no width of its own
 FLAGS = range(0x1F1E6, 0x1F200)  # two of these letters are one flag
@@ -168,3 +188,237 @@ def make_markdown_page(text: str) -> ScrollPage:
         return lines_of(MarkdownText(clean_for_drawing(text)), width)
 
     return ScrollPage(lines)
+
+
+NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever
+MOST_OF_LINE = 10_000  # characters of one that are folded; who wants more looks at the file
+MORE = "(ctrl+o)"
+BRANCH = "  ⎿  "  # before what belongs to the line above
+
+
+class WidthAware:
+    """Lines that learn their width when they are printed."""
+
+    def __init__(self, make: Callable[[int], Iterable[Text]]) -> None:
+        self.make = make
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self.make(options.max_width):
+            made = clip_text(line, options.max_width)
+            made.no_wrap, made.overflow, made.end = True, "crop", "\n"
+            yield made
+
+
+def clipped_line(text: str, width: int) -> str:
+    """Its words, as many as could matter: a text may have any length."""
+    return " ".join(clean_for_drawing(text[: 4 * width + 100]).split())
+
+
+def lines_in(text: str) -> list[str]:
+    """Of an output, without blank lines around it."""
+    return clean_for_drawing(text).strip("\n").split("\n") if text.strip() else []
+
+
+def wrap_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
+    """Folded, since the end of a line may be what matters."""
+    rows: list[Text] = []
+    for line in lines:
+        cut = f"{line[:MOST_OF_LINE]}…" if len(line) > MOST_OF_LINE else line
+        rows += wrap_text(Text(cut, style), max(NARROWEST, width))
+    return rows
+
+
+def left_out(number: int, *, unfolds: bool = True) -> Text:
+    return Text(f"… +{plural(number, 'line')}{f' {MORE}' if unfolds else ''}", "detail")
+
+
+def left_out_above(number: int) -> Text:
+    return Text(f"… {plural(number, 'line')} before {MORE}", "detail")
+
+
+class ClippedRows(NamedTuple):
+    """Of what there is, what is shown."""
+
+    rows: list[Text]
+    cut: bool = False  # there is more
+
+
+def first_rows(lines: Sequence[str], style: str, width: int, most: int) -> ClippedRows:
+    rows: list[Text] = []
+    for at, line in enumerate(lines):
+        made = wrap_rows([line], style, width)
+        if len(rows) + len(made) > most:
+            rows += made[: most - len(rows)]
+            return ClippedRows([*rows, left_out(len(lines) - at)], cut=True)
+        rows += made
+    return ClippedRows(rows)
+
+
+def last_rows(lines: Sequence[str], style: str, width: int, most: int) -> ClippedRows:
+    rows: list[Text] = []
+    for at, line in enumerate(reversed(lines)):
+        made = wrap_rows([line], style, width)
+        if len(rows) + len(made) > most:
+            rows = made[len(made) - (most - len(rows)) :] + rows
+            return ClippedRows([left_out_above(len(lines) - at), *rows], cut=True)
+        rows = made + rows
+    return ClippedRows(rows)
+
+
+def indent_with_branch(lines: Sequence[Text]) -> list[Text]:
+    return indent_lines(lines, Text(BRANCH, "detail"), len(BRANCH))
+
+
+def text_of(segments: Iterable[Segment]) -> Text:
+    """A line that rich has made, without the spaces that fill it up."""
+    made = Text(no_wrap=True)
+    for segment in segments:
+        if not segment.control:
+            made.append(segment.text.replace("\n", ""), segment.style or Style.null())
+    made.rstrip()
+    return made
+
+
+def strip_blank_lines(lines: list[Text], *, beginning: bool = True) -> list[Text]:
+    """Without blank lines at its end, and at its beginning."""
+    full = [at for at, line in enumerate(lines) if line.plain.strip()]
+    return lines[full[0] if beginning else 0 : full[-1] + 1] if full else []
+
+
+STYLES = {
+    # what happens
+    "prompt": "bold",  # what the user said
+    "call": "bold",  # the name of a tool
+    "call.done": "green",
+    "call.failed": "red",
+    "call.running": "cyan",
+    "detail": "dim",  # what belongs to the line above
+    "thinking": "italic dim",
+    "note": "dim",
+    "warning": "yellow",
+    "error": "red",
+    "busy": "cyan",
+    # changes to files: what comes is bold, what goes is plain, what stays is dim
+    "added": "bold green",
+    "removed": "red",
+    "kept": "dim",
+    "hunk": "cyan",
+    # tasks
+    "task.open": "none",
+    "task.now": "bold cyan",
+    "task.done": "dim strike",
+    # what a model says: rich has backgrounds for some of these, which are black on every terminal
+    "markdown.code": "cyan",
+    "markdown.code_block": "none",
+    "code.plain": "bold",  # commands and what has no language: no colours of syntax tell them from prose
+    "markdown.block_quote": "italic",
+    "markdown.item.bullet": "none",
+    "markdown.item.number": "none",
+    "markdown.h1": "bold underline",
+    "markdown.h2": "bold",
+    "markdown.h3": "bold",
+    "markdown.h4": "bold italic",
+    "markdown.h5": "italic",
+    "markdown.h6": "italic",
+    # menus
+    "title": "bold",
+    "chosen": "bold cyan",
+    "key": "bold",
+    "frame": "dim",
+    # modes
+    "mode.default": "dim",
+    "mode.acceptEdits": "magenta",
+    "mode.plan": "cyan",
+    "mode.dontAsk": "yellow",
+    "mode.auto": "yellow",
+    "mode.bypassPermissions": "bold red",
+}
+
+THEME = Theme(STYLES)
+
+
+Fragments = list[tuple[str, str]]  # as prompt-toolkit has them: a style and a text
+
+NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
+BRIGHT = (
+    "brightblack",
+    "brightred",
+    "brightgreen",
+    "brightyellow",
+    "brightblue",
+    "brightmagenta",
+    "brightcyan",
+    "white",
+)
+
+
+class SafeConsole(Console):
+    """Its own codes are those of styles. What a terminal would obey in a text was forgotten to be made harmless."""
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        return super()._render_buffer(
+            [Segment(strip_control_characters(text), style, control) for text, style, control in buffer]
+        )
+
+
+class Painter:
+    def __init__(self, *, colour: bool | None = None) -> None:
+        colour = not os.environ.get("NO_COLOR") if colour is None else colour
+        self._console = SafeConsole(
+            file=io.StringIO(),
+            force_terminal=True,
+            color_system="standard",
+            no_color=not colour,
+            theme=THEME,
+            width=80,
+            legacy_windows=False,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            _environ={},  # the size is ours to say
+        )
+        self._colour = colour
+        self._known: dict[Style, str] = {}
+
+    def printed(self, parts: Iterable[RenderableType], width: int) -> str:
+        """As it is sent to a terminal that does not translate ends of lines."""
+        self._console.width = width
+        with self._console.capture() as captured:
+            for part in parts:
+                self._console.print(part)
+        return captured.get().replace("\n", "\r\n")
+
+    def line(self, text: Text) -> Fragments:
+        self._console.width = max(1, text.cell_len)
+        return [
+            (self._name(segment.style), segment.text)
+            for segment in text.render(self._console)
+            if segment.text and segment.text != "\n"
+        ]
+
+    def lines(self, texts: Iterable[Text]) -> Fragments:
+        drawn: Fragments = []
+        for place, text in enumerate(texts):
+            if place:
+                drawn.append(("", "\n"))
+            drawn += self.line(text)
+        return drawn
+
+    def _name(self, style: Style | None) -> str:
+        if style is None:
+            return ""
+        if style not in self._known:
+            self._known[style] = prompt_toolkit_style(style, colour=self._colour)
+        return self._known[style]
+
+
+def prompt_toolkit_style(style: Style, *, colour: bool) -> str:
+    """In the words of prompt-toolkit."""
+    flags = ("bold", "dim", "italic", "underline", "reverse", "strike")
+    words = [flag for flag in flags if getattr(style, flag)]
+    for prefix, found in (("fg", style.color), ("bg", style.bgcolor)):
+        if colour and found is not None and found.type is ColorType.STANDARD and found.number is not None:
+            words.append(f"{prefix}:ansi{(NAMES + BRIGHT)[found.number]}")
+        elif colour and found is not None and found.type is not ColorType.DEFAULT:
+            words.append(f"{prefix}:{found.get_truecolor().hex}")
+    return " ".join(words)

@@ -33,9 +33,7 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.table import Table
 from rich.text import Text
 
-from mainspring.cli.tui.laid import NARROWEST, strip_blank_lines, text_of
-from mainspring.cli.tui.layout import TAB, cuts_of, wrap_text
-from mainspring.cli.tui.theme import THEME
+from mainspring.cli.tui.layout import NARROWEST, TAB, THEME, cuts_of, strip_blank_lines, text_of, wrap_text
 
 INDENT = 2  # columns of code, and of what is left of a long line of it: so it reads as code without colours
 PLAIN = frozenset(("bash", "sh", "shell", "zsh", "console", "text"))  # 'text': it says no language

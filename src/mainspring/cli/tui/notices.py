@@ -1,11 +1,27 @@
 """What happens to a run, in words for people: why the model is asked again, what went wrong, what left its view, and
-what it all came to. Tables, so that nothing is shown under the name that it has inside."""
+what it all came to. Tables, so that nothing is shown under the name that it has inside.
+
+What agents that worked in the background report: its first line, as it comes into the conversation.
+
+The last calls, so that what was cut of them can be looked at: turn by turn, the newest first.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.text import Text
+
 from mainspring.agent.results import LOCAL
 from mainspring.cli.plain import describe_freed_room
-from mainspring.cli.tui.live import format_elapsed
+from mainspring.cli.tui.call_view import BULLET, CallResultView, CallTitle
+from mainspring.cli.tui.layout import MORE, WidthAware, clip_text, clipped_line, indent_with_branch
+from mainspring.cli.tui.status import format_elapsed
+from mainspring.core.messages import Origin, User
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Transition, Trouble
@@ -129,3 +145,77 @@ def format_run_figures(result: Result, model: Model) -> str:
     if any(same_model(model.name, listed) for listed in MODELS):  # else nobody knows the price
         parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
     return f"[{', '.join(parts)}]"
+
+
+# `engine/subagents.py` writes them: what the model must know of it, a blank line, and the agent's own words.
+REPORT = re.compile(r'<task-notification agent="([^"]*)" status="([^"]*)">.*?\n\n(.*?)</task-notification>', re.DOTALL)
+LONGEST = 200  # columns of it
+
+
+class SubagentReport(NamedTuple):
+    agent_id: str
+    failed: bool
+    words: str
+
+    def by(self, title: CallTitle) -> WidthAware:
+        """In one line, if there is room for it."""
+        did, mark = ("failed:", "call.failed") if self.failed else ("reported:", "call.done")
+
+        def draw(width: int) -> list[Text]:
+            if cell_len(f"{BULLET}{title.name}({title.words}) {did} {self.words}") <= width:
+                return [title.draw(mark, width, f" {did} {self.words}")]
+            said = [clip_text(row, width) for row in indent_with_branch([Text(self.words, "detail")])]
+            return [title.draw(mark, width, f" {did}"), *said]
+
+        return WidthAware(draw)
+
+
+def reports_in(message: User) -> Iterator[SubagentReport]:
+    if message.origin is Origin.REPORT:
+        for found in REPORT.finditer(message.text):
+            first = found[3].strip().partition("\n")[0]
+            yield SubagentReport(found[1], found[2] != "completed", clipped_line(first, LONGEST) or "nothing")
+
+
+MOST_KEPT = 50  # calls
+
+
+class ExpandedCall(NamedTuple):
+    turn: int
+    at: float
+    call: CallResultView
+
+
+class CallGroup(NamedTuple):
+    about: str
+    calls: list[CallResultView]
+
+
+class ExpandedCalls:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._kept: deque[ExpandedCall] = deque(maxlen=MOST_KEPT)  # and what was unfolded leaves
+        self._turn = 0
+
+    def begins_turn(self) -> None:
+        self._turn += 1
+
+    def add(self, call: CallResultView) -> None:
+        self._kept.append(ExpandedCall(self._turn, self._now(), call))
+
+    def forget(self) -> None:
+        self._kept.clear()
+
+    def next(self) -> CallGroup | None:
+        """What was cut in the newest turn that was not unfolded yet."""
+        folded = [kept for kept in self._kept if kept.call.is_folded]
+        if not folded:
+            return None
+        group = [kept for kept in folded if kept.turn == folded[-1].turn]
+        rest = [kept for kept in self._kept if kept.turn != folded[-1].turn]
+        self._kept = deque(rest, MOST_KEPT)
+        ago, earlier = (
+            format_elapsed(self._now() - group[-1].at),
+            f" · earlier ones {MORE}" if len(folded) > len(group) else "",
+        )
+        return CallGroup(f"All of {plural(len(group), 'call')}, {ago} ago{earlier}", [kept.call for kept in group])

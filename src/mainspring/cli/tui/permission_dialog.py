@@ -2,19 +2,46 @@
 
 A line has its number, a sign and its text. Which colours they have, the terminal says; there is no background. Without
 colours it reads as a change, too: what comes is bold, what stays is dim.
+
+May this call be made? All of it is shown, why it is asked and for whom, and what a rule would allow.
+
+Questions that come as text and are answered with text: a plan, the form of an MCP server, anything else.
+
+What can be answered is read from the text's last lines, which the tool has written itself; what stands above them may
+come from a model or a server, and is only shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple, assert_never
 
+import msgspec
+from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.cli.tui.laid import MOST_OF_LINE, ClippedRows, left_out, wrap_rows
-from mainspring.cli.tui.layout import clean_for_drawing, indent_lines
+from mainspring.agent.permission_updates import ApprovalScopes, Tell, deny_approval, get_approval_reason, get_rule_offer
+from mainspring.cli.tui.dialog import OF_A_RUN, OTHER, STOPS, PageDialog
+from mainspring.cli.tui.layout import (
+    MOST_OF_LINE,
+    ClippedRows,
+    ScrollPage,
+    clean_for_drawing,
+    indent_lines,
+    left_out,
+    make_markdown_page,
+    wrap_rows,
+)
+from mainspring.cli.tui.menu import Clock, FreeTextChoice, Menu, MenuItem, MenuSelection
+from mainspring.core.value import Bundle
+from mainspring.permissions.policy import Mode
+from mainspring.permissions.rules import WRITERS
+from mainspring.text import show_invisible
 from mainspring.tools import patch
+from mainspring.tools.base import Approval
+from mainspring.tools.plan import is_approved
 
 MOST_LINES = 20  # of a change, until it is unfolded
 MOST_ROWS = 3  # to a line, on average
@@ -147,3 +174,244 @@ def diff_texts(old: str, new: str) -> list[DiffLine]:
             changes.append(DiffLine("…", ""))
         changes += [DiffLine(line[:1], line[1:]) for line in hunk["lines"] if line != patch.NO_NEWLINE]
     return changes
+
+
+Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # what a tool's input would change, line by line
+
+IN_A_CHOICE = 160  # characters of rules; longer ones stand on the page, where nothing is cut
+MOST_UNSEEN = 10  # kinds of characters that are named
+CHANGED = ("old_string", "new_string", "content", "new_source")  # what `FileChanges` shows
+
+
+class ApprovalScope(StrEnum):
+    NEVER = "no"
+    ONCE = "yes"
+    EDITS = "yes, and all edits"
+    SESSION = "yes, in this session"
+    PROJECT = "yes, in this project"
+
+
+class PermissionChoice(Bundle):
+    scope: ApprovalScope
+    words: str = ""  # with a no
+
+
+def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG001  # the input says it all
+    """All that goes and all that comes, with what cannot be seen made visible."""
+    gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
+    lines = [Text(f"- {line}", "removed") for line in lines_of(gone)]
+    return lines + [Text(f"+ {line}", "added") for line in lines_of(new)]
+
+
+ALL_EDITS = MenuItem(
+    f"Yes, and make all edits in this session without asking (mode {Mode.ACCEPT_EDITS})", key="s-tab", does="all edits"
+)
+NO = MenuItem(
+    "No, and tell the model what to do instead",
+    words="No",
+    hint="tell the model what to do instead, or Enter for a plain no",
+)
+
+
+def make_permission_dialog(
+    about: dict[str, Any], *, now: Clock, changes: Changes = plain_changes, mode: str = ""
+) -> PageDialog[PermissionChoice]:
+    """`mode`: in which it is asked."""
+    rules, tool = get_rule_offer(about), clean_for_drawing(str(about["tool_name"]))
+    covers, names = clean_for_drawing(rules.covers), clean_for_drawing(", ".join(rules.rules))
+    listed = len(covers) > IN_A_CHOICE or len(names) > IN_A_CHOICE
+    what = ("what is listed above", "the rules above") if listed else (covers, names)
+    body = [*body_of(about, changes), Text(clean_for_drawing(get_approval_reason(about)), "detail")]
+    if listed:
+        body += [Text(f"In this session: {covers}", "detail"), Text(f"Rules: {names}", "detail")]
+    offered = [(ApprovalScope.ONCE, MenuItem("Yes"))]
+    if mode == Mode.DEFAULT and about["tool_name"] in WRITERS:
+        offered.append((ApprovalScope.EDITS, ALL_EDITS))
+    if rules:
+        offered += [
+            (ApprovalScope.SESSION, MenuItem(f"Yes, and allow for this session: {what[0]}")),
+            (ApprovalScope.PROJECT, MenuItem(f"Yes, and do not ask again in this project: {what[1]}")),
+        ]
+    offered.append((ApprovalScope.NEVER, NO))
+
+    def meant(picked: MenuSelection | None) -> PermissionChoice:
+        return (
+            PermissionChoice(ApprovalScope.NEVER)
+            if picked is None
+            else PermissionChoice(offered[picked.places[0]][0], picked.words)
+        )
+
+    def page(width: int) -> list[Text]:
+        return [*([Text(tool, "title")] if cell_len(tool) > width else []), *body]  # else the title has it
+
+    choices, out = Menu([one for _, one in offered]), (("esc", "no"), STOPS)
+    return PageDialog(tool, ScrollPage(page), choices, meant, now=now, ways_out=out, grants=True)
+
+
+async def apply_permission_choice(
+    said: PermissionChoice, about: dict[str, Any], granting: ApprovalScopes, tell: Tell, warn: Tell
+) -> Approval:
+    """What was said, done: rules and the mode count before the call goes on."""
+    rules = get_rule_offer(about).rules
+    match said.scope:
+        case ApprovalScope.NEVER:
+            return deny_approval(said.words)
+        case ApprovalScope.ONCE:
+            pass
+        case ApprovalScope.EDITS:
+            await granting.set_mode(Mode.ACCEPT_EDITS)
+        case ApprovalScope.SESSION:
+            await granting.add(rules)
+        case ApprovalScope.PROJECT:
+            await granting.add(rules)
+            await granting.keep(rules, tell, warn)
+        case _:
+            assert_never(said.scope)
+    return Approval("allow")
+
+
+# --- what will be done ----------------------------------------------------------------------------------------------
+
+
+def body_of(about: dict[str, Any], changes: Changes) -> list[Text]:
+    """What the rules have looked at first, then the change, then everything else that is in the input."""
+    tool, given, shown = str(about["tool_name"]), dict[str, Any](about["input"]), str(about["shown"])
+    told = {
+        name for name, value in given.items() if isinstance(value, str) and shown == f"{tool}: {show_invisible(value)}"
+    }
+    main = [Text(clean_for_drawing(shown.removeprefix(f"{tool}: ")))] if told or not given else []
+    changed = [make_drawable(line) for line in changes(tool, given)]
+    unseen = unseen_in("".join([str(given.get(name, "")) for name in CHANGED])) if changed else []
+    told |= set(CHANGED) if changed else set()
+    rest = [render_field(name, value) for name, value in given.items() if name not in told]
+    return [*main, *changed, *unseen, *rest]
+
+
+def unseen_in(text: str) -> list[Text]:
+    """A change is drawn as it will look. What it holds that cannot be seen is named."""
+    found = sorted({show_invisible(one) for one in set(text) - {"\t", "\r"} if show_invisible(one) != one})
+    names = ", ".join(found[:MOST_UNSEEN]) + (", …" if len(found) > MOST_UNSEEN else "")
+    return [Text(f"It holds characters that cannot be seen: {names}", "warning")] if found else []
+
+
+def render_field(name: str, value: object) -> Text:
+    text = clean_for_drawing(show_invisible(value if isinstance(value, str) else msgspec.json.encode(value).decode()))
+    between = "\n" if "\n" in text else " "
+    return Text.assemble((f"{clean_for_drawing(show_invisible(name))}:", "detail"), between, text)
+
+
+def make_drawable(line: Text) -> Text:
+    """As it is, if it can be drawn as it is."""
+    safe = clean_for_drawing(line.plain)
+    return line if safe == line.plain else Text(safe, line.style)
+
+
+def lines_of(text: object) -> list[str]:
+    return clean_for_drawing(show_invisible(str(text))).split("\n") if text else []
+
+
+TITLE = "Question"
+PLAN = re.compile(r"(?P<plan>.*)\n\nCarry out this plan, in mode '(?P<mode>[^'\n]*)'\? [^\n]*\Z", re.DOTALL)
+DECLINES = " y, or n to decline."
+NUMBERED = re.compile(r"  (\d+)\. (.*)")
+ONE = re.compile(r"A number(?: or a name|, or words of your own)")
+MANY = re.compile(r"Numbers, with commas between them")
+YES_NO = re.compile(r"y or n\b")
+OWN_WORDS = "words of your own"
+EMPTY = re.compile(r"; empty (?:to leave it out|for (?P<default>.*))\.\Z")
+SHORT = 9  # choices; more are found by typing
+
+Ask = PageDialog[str | None]
+Way = tuple[MenuItem, str]  # something to choose, and the words that it stands for
+
+
+class PlanAnswer(Bundle):
+    words: str
+    mode: str = ""  # that the person chose: the tool keeps it, if it is set before it hears the words
+
+
+def make_plan_dialog(text: str, now: Clock) -> PageDialog[PlanAnswer] | None:
+    found = PLAN.fullmatch(text)
+    if found is None:
+        return None
+    ways = [(MenuItem(f"Yes, in mode '{clean_for_drawing(found['mode'])}'"), PlanAnswer("yes"))]
+    if found["mode"] != Mode.ACCEPT_EDITS:
+        ways.append((MenuItem("Yes, and make edits without asking"), PlanAnswer("yes", Mode.ACCEPT_EDITS)))
+    if found["mode"] != Mode.DEFAULT:  # Enter alone leads to no mode in which more is allowed
+        ways.insert(0, (MenuItem("No, keep planning"), PlanAnswer("no")))
+    hint = "say what should be different, or Enter for a plain no"
+    no = MenuItem("No, and say what should be different", words="No", hint=hint)
+
+    def meant(picked: MenuSelection | None) -> PlanAnswer:
+        if picked is not None and picked.places[0] < len(ways):
+            return ways[picked.places[0]][1]
+        words = picked.words if picked is not None else ""
+        return PlanAnswer(f"no: {words}" if is_approved(words) else words or "no")  # 'ok', but as a no
+
+    choices, out = Menu([*[choice for choice, _ in ways], no]), (("esc", "no"), STOPS)
+    return PageDialog(
+        "Carry out this plan?", make_markdown_page(found["plan"]), choices, meant, now=now, ways_out=out, grants=True
+    )
+
+
+def make_text_dialog(text: str, now: Clock) -> Ask:
+    """By what its last line asks for."""
+    above, _, last = text.rpartition("\n")
+    if text.endswith(DECLINES):
+        ways = [(MenuItem("Yes"), "y"), (MenuItem("No"), "n")]
+        return make_choice_dialog(text.removesuffix(DECLINES), ways, now)
+    left_out = [(MenuItem(describe_default(found["default"])), "")] if (found := EMPTY.search(last)) else []
+    if YES_NO.match(last):
+        return make_choice_dialog(above, [(MenuItem("Yes"), "y"), (MenuItem("No"), "n"), *left_out], now)
+    above, options = split_numbered_lines(above)
+    if options and (ONE.match(last) or MANY.match(last)):
+        ways = [
+            (MenuItem(clean_for_drawing(title)), choice_answer(options, place)) for place, title in enumerate(options)
+        ]
+        own = [(OTHER, "")] if OWN_WORDS in last else []
+        many = MANY.match(last) is not None
+        return make_choice_dialog(above, [*ways, *left_out, *own], now, many=many)
+    return make_text_entry_dialog(text, now)
+
+
+def describe_default(default: str | None) -> str:
+    return "Leave it out" if default is None else f"As it is set: {clean_for_drawing(default)}"
+
+
+def split_numbered_lines(text: str) -> tuple[str, list[str]]:
+    """The text without the numbered lines at its end, and those: from 1 on, none missing."""
+    lines = text.split("\n")
+    found: list[str] = []
+    while lines and (line := NUMBERED.fullmatch(lines[-1])) is not None:
+        lines.pop()
+        found.append(line[2])
+        if line[1] == "1":
+            return "\n".join(lines), found[::-1]
+    return text, []
+
+
+def choice_answer(options: Sequence[str], place: int) -> str:
+    """Its number; its name, if the number is the name of one before it."""
+    number = str(place + 1)
+    return options[place] if number in [name.casefold() for name in options[:place]] else number
+
+
+def make_choice_dialog(text: str, ways: Sequence[Way], now: Clock, *, many: bool = False) -> Ask:
+    def meant(picked: MenuSelection | None) -> str | None:
+        if picked is None:
+            return None
+        said = [ways[place][1] for place in picked.places]
+        return ", ".join([one for one in (*said, picked.words) if one])
+
+    words = any(choice.words for choice, _ in ways)
+    choices = Menu([choice for choice, _ in ways], many=many, narrowed=len(ways) > SHORT and not many and not words)
+    return PageDialog(TITLE, ScrollPage.of(Text(clean_for_drawing(text))), choices, meant, now=now, ways_out=OF_A_RUN)
+
+
+def make_text_entry_dialog(text: str, now: Clock) -> Ask:
+    def meant(picked: MenuSelection | None) -> str | None:
+        return None if picked is None else picked.words
+
+    return PageDialog(
+        TITLE, ScrollPage.of(Text(clean_for_drawing(text))), FreeTextChoice(), meant, now=now, ways_out=OF_A_RUN
+    )

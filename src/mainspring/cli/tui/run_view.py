@@ -1,6 +1,8 @@
 """What is shown of a run: what is settled goes to paper, and below it stands what is still under way.
 
 Each update is seen once, and forgotten: only what runs, and the last calls that are done, are kept.
+
+What somebody said, as it stands on paper.
 """
 
 from __future__ import annotations
@@ -14,17 +16,15 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from mainspring.agent.results import make_outcome
-from mainspring.cli.tui import live, notices
+from mainspring.cli.tui import notices
+from mainspring.cli.tui import status as tui_status
 from mainspring.cli.tui.active_calls import ActiveCalls
-from mainspring.cli.tui.call_view import CallResultView, render_interrupted_call
-from mainspring.cli.tui.drawing import Scrollback
-from mainspring.cli.tui.laid import WidthAware, wrap_rows
-from mainspring.cli.tui.layout import clean_for_drawing, clip_text, indent_lines
-from mainspring.cli.tui.live import ProgressLine, format_elapsed
-from mainspring.cli.tui.reports import reports_in
-from mainspring.cli.tui.saying import SettledPart, StreamingText
-from mainspring.cli.tui.tasks import TaskList
-from mainspring.cli.tui.unfolding import ExpandedCalls
+from mainspring.cli.tui.call_view import CallResultView, TaskList, render_interrupted_call
+from mainspring.cli.tui.layout import WidthAware, clean_for_drawing, clip_text, indent_lines, wrap_rows
+from mainspring.cli.tui.notices import ExpandedCalls, reports_in
+from mainspring.cli.tui.screen import Scrollback
+from mainspring.cli.tui.status import ProgressLine, format_elapsed
+from mainspring.cli.tui.streaming_text import SettledPart, StreamingText
 from mainspring.core.messages import Text as TextBlock
 from mainspring.core.messages import Thinking, User
 from mainspring.core.models import Model
@@ -57,7 +57,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.text import plural
+from mainspring.text import plural, strip_control_characters
 
 
 class RunView:
@@ -82,7 +82,7 @@ class RunView:
 
     # --- when --------------------------------------------------------------------------------------------------------
 
-    def begins(self, model: Model | None = None, doing: str = live.ASKING) -> None:
+    def begins(self, model: Model | None = None, doing: str = tui_status.ASKING) -> None:
         """Somebody has said something: from here on there is a line that says what is done about it."""
         self._model = model or self._model
         self._live = ProgressLine(self._now())
@@ -161,7 +161,7 @@ class RunView:
                 self._ends_block(update)
             case ReplyDone():
                 self._status.reply_is_done(update.usage.output)
-                self._status.does(live.ASKING)
+                self._status.does(tui_status.ASKING)
             case Tombstone():
                 self._saying.drop()
                 self._text_is_over()
@@ -173,13 +173,15 @@ class RunView:
     def _begins_block(self, update: BlockStarted) -> None:
         match update.kind:
             case BlockKind.THINKING:
-                self._status.does(live.THINKING)
+                self._status.does(tui_status.THINKING)
                 self._saying.thinks()
             case BlockKind.TEXT:
-                self._status.does(live.WRITING)
+                self._status.does(tui_status.WRITING)
             case BlockKind.INPUT:
                 self._status.does(
-                    f"{live.WRITING} a call of {clean_for_drawing(update.name)}" if update.name else live.WRITING
+                    f"{tui_status.WRITING} a call of {clean_for_drawing(update.name)}"
+                    if update.name
+                    else tui_status.WRITING
                 )
             case _:
                 assert_never(update.kind)
@@ -254,7 +256,7 @@ class RunView:
             case RequestStarted():
                 self._unfolding.begins_turn()
                 self._under_way.end()  # what never came to an end
-                self._status.does(live.ASKING)
+                self._status.does(tui_status.ASKING)
                 if words := notices.went_on(update):
                     self._note(words, "warning")
             case Retrying():
@@ -267,7 +269,7 @@ class RunView:
 
     def _no_more_tries(self) -> None:
         if words := self._retries.over(self._now()):
-            self._status.does(live.ASKING)
+            self._status.does(tui_status.ASKING)
             self._note(words, "warning")
 
     def _end(self, result: Result) -> None:
@@ -350,3 +352,22 @@ def join_with_blank_lines(parts: list[list[Text]], height: int) -> list[Text]:
             spare -= 1
         lines += part
     return lines
+
+
+MOST_LINES = 30  # of a long paste
+MOST_TEXT = 8_000  # characters, if it is one long line
+
+
+def render_markdown(text: str) -> tuple[RenderableType, ...]:
+    lines = strip_control_characters(text[:MOST_TEXT]).splitlines() or [""]
+    if len(text) > MOST_TEXT:
+        lines.append("…")
+    more = len(lines) - MOST_LINES
+    shown = Text("\n".join(lines[:MOST_LINES]), "prompt")
+    if more > 0:
+        shown.append(f"\n… {plural(more, 'more line')}", "note")
+    head = Text("❯ ", "prompt")
+    hanging = Text("\n").join(
+        [head + line if place == 0 else Text("  ") + line for place, line in enumerate(shown.split())]
+    )
+    return Text(), hanging

@@ -3,6 +3,15 @@
 One prompt-toolkit application runs as long as the conversation does, not in full screen: it owns the last lines of the
 terminal and nothing else. What is put on paper is written just before those lines are drawn anew: they are erased, the
 text takes their place and becomes the terminal's own, and they are drawn below it, all in one go.
+
+The words in which the parts of the terminal speak of what is drawn.
+
+There are two places. Paper is the terminal's own scrollback: what is put there stands for good, and is never touched
+again. Below it is what may still change: it is drawn anew as often as it must be, from lines that each part hands out.
+Texts that come from outside (a model, a file, a command) are made harmless (`text.py`) by whoever puts
+them into a `Text`, so that nothing here sends control characters to a terminal.
+
+Every key goes to what has the keyboard, by the names of `drawing.KEYS`.
 """
 
 from __future__ import annotations
@@ -13,14 +22,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
@@ -29,14 +39,93 @@ from prompt_toolkit.styles import Style
 
 from mainspring.cli.tui.dialog import Dialog
 from mainspring.cli.tui.editor import Editor
-from mainspring.cli.tui.modal_keys import modal_keys
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from mainspring.cli.tui.drawing import Drawable, Modal
-    from mainspring.cli.tui.paint import Painter
+    from mainspring.cli.tui.layout import Painter
+
+
+class Drawable(Protocol):
+    """A part of what stands below the paper."""
+
+    def draw(self, width: int, height: int) -> Sequence[Text]:
+        """Its lines, one `Text` for each, at most `height` of them and none wider than `width` columns. Called at each
+        redraw, up to thirty times a second: it takes as long as what is shown, not as what there is."""
+        ...
+
+
+class Modal(Drawable, Protocol):
+    """Something that takes the keyboard until it has what it wants. Whoever opened it waits for that."""
+
+    unheard: str  # what was typed, and meant for somebody else
+
+    def press(self, key: str, text: str = "") -> None:
+        """`key` is one of `KEYS`; for what is typed it is 'text', for what is pasted 'paste', and `text` holds it."""
+        ...
+
+    def settle(self) -> None:
+        """Called now and then while it is on the screen and no key waits to be read."""
+        ...
+
+
+class Scrollback(Protocol):
+    def put(self, *parts: RenderableType) -> None:
+        """Each begins on a line of its own, in the order in which they came."""
+        ...
+
+    def redraw(self) -> None:
+        """What stands below the paper has changed. It is drawn soon; many wishes are one."""
+        ...
+
+
+# fmt: off
+KEYS = frozenset((
+    "text", "paste", "enter", "newline", "escape", "tab", "s-tab", "space", "backspace", "delete", "left", "right",
+    "up", "down", "home", "end", "pageup", "pagedown",
+    "c-a", "c-c", "c-d", "c-e", "c-k", "c-n", "c-o", "c-p", "c-t", "c-u", "c-w",
+))
+# fmt: on
+
+
+# In the words of prompt-toolkit, where they are not ours.
+OTHERS = {
+    "enter": ("c-m",),
+    "newline": ("escape", "c-m"),
+    "tab": ("c-i",),
+    "space": (" ",),
+    "backspace": ("c-h",),
+}
+SAME = KEYS - {"text", "paste", *OTHERS}
+
+
+def modal_keys(press: Callable[[str, str], None]) -> KeyBindings:
+    bindings = KeyBindings()
+
+    def bind(name: str, *keys: str) -> None:
+        def pressed(_: KeyPressEvent) -> None:
+            press(name, " " if name == "space" else "")
+
+        bindings.add(*keys)(pressed)
+
+    for name in SAME:
+        bind(name, name)
+    for name, keys in OTHERS.items():
+        bind(name, *keys)
+    bind("newline", "c-j")
+
+    @bindings.add(Keys.Any)
+    def _(event: KeyPressEvent) -> None:
+        if event.data.isprintable() and event.data:
+            press("text", event.data)
+
+    @bindings.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        press("paste", event.data)
+
+    return bindings
+
 
 FRAME = 1 / 30  # seconds: nobody sees more
 MID_WORD = 2.0  # seconds after a key of a word, in which its Enter may follow
@@ -155,7 +244,7 @@ class Screen:
     @property
     def _painter(self) -> Painter:
         if self._paint is None:
-            from mainspring.cli.tui.paint import Painter  # after the first prompt is there: rich takes a while
+            from mainspring.cli.tui.layout import Painter  # after the first prompt is there: rich takes a while
 
             self._paint = Painter(colour=self._colour)
         return self._paint

@@ -3,17 +3,27 @@
 Somebody may say more at any time. While a run is under way, words for the model are handed to it, and go out with its
 next request; what must be looked at first (a word with a slash, a file that is named, a hook) waits until it is over.
 What was handed on in another sitting, before a crash, waits until somebody wants it sent.
+
+What was said and has not been taken up yet: it is drawn over the input, and can be taken back.
+
+Prompts that were submitted wait in the session, and are read there, so nothing is kept twice. The rest waits here:
+slash commands, and what stands behind one.
+
+What stands behind a word with a slash, where somebody gave nothing: it is chosen from a list.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
+from rich.text import Text as RichText
+
 from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, parse_compact_command
+from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import (
     Idle,
     Notice,
@@ -32,15 +42,66 @@ from mainspring.cli.slash import table
 from mainspring.cli.slash.table import run_own
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.cli.trust import list_untrusted_content
+from mainspring.cli.tui import dialog
+from mainspring.cli.tui.dialog import PageDialog
+from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, one_line
+from mainspring.cli.tui.menu import Clock, Menu, MenuItem, MenuSelection
 from mainspring.cli.tui.run_view import RunView
+from mainspring.cli.tui.screen import Screen
 from mainspring.cli.tui.status import StatusLine
-from mainspring.cli.tui.waiting import PromptQueue
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Origin, Text
 from mainspring.core.updates import Injected, QuestionAsked, Result, Update
 from mainspring.engine.tasks import end_all
 from mainspring.hooks.payloads import waiting_for_person
-from mainspring.text import strip_control_characters
+from mainspring.text import strip_control_characters, truncate
+
+MARK = "❯ "
+MOST_DRAWN = 4
+HEAD = 500  # characters of a prompt that may be shown: no terminal has so many columns
+
+
+class PromptQueue:
+    def __init__(self, session: AgentSession) -> None:
+        self._session = session
+        self._own: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._own or self._session.queued)
+
+    @property
+    def has_own(self) -> bool:
+        return bool(self._own)
+
+    def add(self, text: str) -> None:
+        self._own.append(text)
+
+    def next(self) -> str | None:
+        return self._own.pop(0) if self._own else None
+
+    async def take_back(self) -> str:
+        """What was said last, unless it is on its way to the model."""
+        if self._own:
+            return self._own.pop()
+        for queued in reversed(self._session.queued):
+            if (prompt := await self._session.withdraw(queued.id)) is not None:
+                return prompt.text
+        return ""
+
+    def draw(self, width: int, height: int) -> Sequence[RichText]:
+        texts = [*[queued.prompt.text for queued in self._session.queued], *self._own]
+        if not texts or height < 1:
+            return ()
+        most = min(MOST_DRAWN, height)
+        shown = texts[: most if len(texts) <= most else most - 1]
+        lines = [
+            RichText(MARK + truncate(" ".join(strip_control_characters(text[:HEAD]).split()), width - 3), "note")
+            for text in shown
+        ]
+        if len(texts) > len(shown):
+            lines.append(RichText(truncate(f"  … {len(texts) - len(shown)} more", width), "note"))
+        return lines
+
 
 T = TypeVar("T")
 
@@ -305,3 +366,75 @@ class SessionController:
             self._place.ring()
         if isinstance(update, Result):
             self._ends()
+
+
+YES = "yes"
+
+
+async def ask_dialog(sheet: PageDialog[str | None], stage: Screen) -> str | None:
+    stage.open(sheet)
+    try:
+        return await sheet.answer()
+    finally:
+        sheet.close()
+        stage.close(sheet)
+
+
+async def choose_session(talk: TerminalSession, stage: Screen) -> str | None:
+    from mainspring.agent.resume import new_place
+    from mainspring.sessions.listing import list_sessions_in
+
+    place = new_place(talk.config.environment, talk.config.cwd, ())
+    if place.home is None:
+        return ""
+    own = talk.world.about.session_id
+    found = [one for one in await asyncio.to_thread(list_sessions_in, place.folder) if one.session_id != own]
+    return (
+        await ask_dialog(dialog.make_session_picker(found, at=time.time(), now=stage.attended), stage) if found else ""
+    )
+
+
+async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
+    from mainspring.cli.commands.models import known_models
+
+    known = known_models(talk.config.settings)
+    return await ask_dialog(dialog.make_model_picker(known, talk.model.name, now=stage.attended), stage)
+
+
+async def choose_prompt(talk: TerminalSession, stage: Screen) -> str | None:
+    """Numbered from the end, as `/rewind` takes them. Empty: the word itself says why there is no way back."""
+    from mainspring.cli.slash.session import list_user_prompts
+
+    texts = [one.text for one in reversed(list_user_prompts(talk))]
+    if not texts:
+        return ""
+    numbers = [str(number) for number in range(1, len(texts) + 1)]
+    choices = [MenuItem(one_line(text) or "(no words)") for text in texts]
+    told = "The conversation goes back to before this prompt, as a fork. Files stay as they are."
+    return await ask_dialog(dialog.make_picker("Rewind", told, choices, numbers, now=stage.attended), stage)
+
+
+async def ask_for_trust(held: list[str], folder: str, stage: Screen) -> bool:
+    return await ask_dialog(make_trust_dialog(held, folder, now=stage.attended), stage) == YES
+
+
+def make_trust_dialog(held: list[str], folder: str, *, now: Clock) -> PageDialog[str | None]:
+    """Without a filter, and with the safe choice selected: to trust needs its number, or its own line and Enter."""
+    said = (
+        f"{clean_for_drawing(folder)} brings {', '.join(held)}. They may run commands and change what is asked; "
+        "they take effect only if you trust the folder."
+    )
+    choices = Menu([MenuItem("Continue without them"), MenuItem("Trust this folder")])
+
+    def meant(picked: MenuSelection | None) -> str | None:
+        return None if picked is None else ("", YES)[picked.places[0]]
+
+    page = ScrollPage.of(RichText(said, "note"))
+    return PageDialog("Do you trust this folder?", page, choices, meant, now=now, grants=True)
+
+
+CHOICES: dict[str, Callable[[TerminalSession, Screen], Awaitable[str | None]]] = {
+    "resume": choose_session,
+    "model": choose_model,
+    "rewind": choose_prompt,
+}

@@ -1,6 +1,8 @@
 """`mainspring` in a terminal, from the command line to the end: what is made, in which order, and who ends whom.
 
 The prompt comes first. The session, and what draws it, are loaded while somebody looks at it.
+
+Words of ours for the person: on paper while the terminal is drawn, else on standard output.
 """
 
 from __future__ import annotations
@@ -15,14 +17,52 @@ from typing import TYPE_CHECKING, Any
 from mainspring.agent.options import sanitize_words
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.main import freeze_garbage_collector
-from mainspring.cli.output import TextStyle
+from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, wants_colour
 from mainspring.cli.signals import HURRY, INTERRUPT, Signals, do_nothing
 from mainspring.cli.tui.app import TerminalApp
-from mainspring.cli.tui.lines import ScrollbackLines
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
     from mainspring.cli.tui.input_help import PromptHelpers
+    from mainspring.cli.tui.run_view import RunView
+    from mainspring.cli.tui.screen import Scrollback
+
+
+STYLES = {
+    TextStyle.PLAIN: "",
+    TextStyle.BOLD: "bold",
+    TextStyle.DIM: "note",
+    TextStyle.RED: "error",
+    TextStyle.GREEN: "added",
+    TextStyle.YELLOW: "warning",
+    TextStyle.CYAN: "busy",
+}
+
+
+class ScrollbackLines:
+    def __init__(
+        self, paper: Callable[[], Scrollback | None], shown: Callable[[], RunView | None] = lambda: None
+    ) -> None:
+        """`paper`: None, when nothing is drawn any more. `shown` knows what stands last on it."""
+        self._plain = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
+        self._paper, self._shown = paper, shown
+
+    def note(self, words: str) -> None:
+        """Something that the person should know."""
+        self.line(words, TextStyle.YELLOW)
+
+    def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None:
+        """It is harmless already, as for any other screen."""
+        if (paper := self._paper()) is None:
+            self._plain.line(text, style)
+            return
+        if (shown := self._shown()) is not None:
+            shown.tell(text, STYLES[style])
+            return
+        from rich.text import Text  # the first prompt need not wait for it
+
+        paper.put(Text(text, STYLES[style]))
+
 
 AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # no marks around pastes, a cursor, no colour
 BREATH = 0.001  # seconds between two things that are loaded: keys are seen
@@ -82,7 +122,7 @@ class TerminalStart:
         from mainspring.agent.config import resolve_config
         from mainspring.agent.open_session import open_session
         from mainspring.cli.terminal_session import TerminalSession
-        from mainspring.cli.tui.asker import TerminalHost
+        from mainspring.cli.tui.host import TerminalHost
 
         await asyncio.sleep(BREATH)
         config = resolve_config(self._options, dict(os.environ))

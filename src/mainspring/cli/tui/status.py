@@ -1,13 +1,34 @@
-"""The last line: the mode, and what the session is at. Plain pieces: the first prompt need not wait for rich."""
+"""The last line: the mode, and what the session is at. Plain pieces: the first prompt need not wait for rich.
+
+`statusLine` of the settings: a command of the user's that says what stands in the last line.
+
+It is asked after each run and when something else has changed, one at a time, with what Claude Code tells such commands
+on standard input. The first line that it prints is shown, without its colours. What fails, shows nothing.
+
+The line that says what is being done, and for how long. It is drawn from the time that it is: nothing here waits.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
+from rich.text import Text
 
+from mainspring.cli.terminal_session import TerminalSession
+from mainspring.cli.tui.layout import clip_text
 from mainspring.core.models import Model
+from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.updates import Boundary, ReplyDone, ReplyStarted, Update
-from mainspring.text import truncate
+from mainspring.hooks.commands import HookShell
+from mainspring.hooks.invocation import HookCallError
+from mainspring.text import strip_control_characters, truncate
+from mainspring.version import __version__
 
 # What somebody chooses by Shift-Tab, one after the other. The others are begun with, and left by it.
 MODES = ("default", "acceptEdits", "plan")
@@ -71,3 +92,130 @@ class StatusLine:
     def _room(self, model: Model) -> str:
         percent = min(100, 100 * self._filled // max(1, model.window))
         return f"{percent}% of the window" if percent >= NEAR else ""
+
+
+SECONDS = 5.0
+COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+class StatusCommand:
+    def __init__(self, talk: TerminalSession, command: str, changed: Callable[[], None]) -> None:
+        self.text = ""
+        self._talk, self._command, self._changed = talk, command, changed
+        self._asked = self._again = False
+        self._task: asyncio.Future[None] | None = None
+
+    def ask(self) -> None:
+        """Soon. While it is asked, once more is enough, however often."""
+        if self._asked:
+            self._again = True
+            return
+        self._asked = True
+        self._task = asyncio.ensure_future(self._ask())
+
+    def close(self) -> None:
+        """Nobody looks any more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _ask(self) -> None:
+        try:
+            self.text = await self._line()
+        finally:
+            self._asked = False
+        self._changed()
+        if self._again:
+            self._again = False
+            self.ask()
+
+    async def _line(self) -> str:
+        kit = self._talk.world.kit
+        shell = HookShell(kit.children, kit.env, cwd=kit.place.root, outside=(kit.place.root, *kit.place.folders))
+        try:
+            async with asyncio.timeout(SECONDS):
+                ended = await kit.children.run(shell.job(self._command, self._facts()))
+        except (TimeoutError, OSError, ValueError, HookCallError):
+            return ""
+        lines = COLOURS.sub("", ended.stdout.text).strip().splitlines()
+        return strip_control_characters(lines[0]).strip() if lines and ended.code == 0 else ""
+
+    def _facts(self) -> dict[str, Any]:
+        world, config, place = self._talk.world, self._talk.config, self._talk.world.kit.place
+        journal, name = self._talk.opened.journal, self._talk.model.name
+        return {
+            "hook_event_name": "Status",
+            "session_id": world.about.session_id,
+            "transcript_path": journal.file if journal is not None else "",
+            "cwd": place.cwd,
+            "model": {"id": name, "display_name": name},
+            "workspace": {"current_dir": place.cwd, "project_dir": config.cwd, "added_dirs": list(place.folders)},
+            "version": __version__,
+            "output_style": {"name": world.about.output_style},
+            "cost": {"total_cost_usd": world.session.shared.ledger.account.spent / NANOS_PER_USD},
+        }
+
+
+TURNS = ("·", "*", "✻", "*")  # of the glyph in front
+TURN = 0.2  # seconds for each
+LETTERS = 4  # to a token, until the model has counted them
+WAYS_OUT = "esc to interrupt"
+
+ASKING, THINKING, WRITING = "Asking the model", "Thinking", "Writing"
+SUMMARISING = "Summarising the conversation"
+
+
+class ProgressLine:
+    def __init__(self, now: float) -> None:
+        self.doing = ASKING
+        self._began = now
+        self._tokens = 0  # of replies that are complete
+        self._letters = 0  # of the one that is being written
+        self._again: tuple[float, str] | None = None  # when the model is asked again, and what is said meanwhile
+
+    def does(self, what: str) -> None:
+        self.doing, self._again = what, None
+
+    def hears(self, letters: int) -> None:
+        self._letters += letters
+
+    def reply_is_done(self, tokens: int) -> None:
+        self._tokens += tokens or self._letters // LETTERS
+        self._letters = 0
+
+    def reply_is_lost(self) -> None:
+        self._letters = 0
+
+    def tries_again(self, at: float, words: str) -> None:
+        self._again = (at, words)
+
+    def line(self, now: float, width: int, calls: str = "", *, asks: bool = False) -> Text:
+        """`calls`: what is said of calls that run, in the place of all else. `asks`: Esc answers a question."""
+        glyph = TURNS[int(max(0.0, now - self._began) / TURN) % len(TURNS)]
+        tokens = self._tokens + self._letters // LETTERS
+        facts = [
+            format_elapsed(now - self._began),
+            f"↓ {format_thousands(tokens)} tokens" if tokens else "",
+            "" if asks else WAYS_OUT,
+        ]
+        told = " · ".join([fact for fact in facts if fact])
+        return clip_text(
+            Text.assemble((f"{glyph} {calls or self._words(now)}…", "busy"), (f" ({told})", "detail")), width
+        )
+
+    def _words(self, now: float) -> str:
+        if self._again is None:
+            return self.doing
+        at, words = self._again
+        left = max(0, ceil(at - now))
+        return f"{words}, again in {left} s" if left else f"{words}, now"
+
+
+def format_elapsed(took: float) -> str:
+    whole = max(0, int(took))
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3_600 else f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+def format_thousands(number: int) -> str:
+    return f"{number / 1_000:.1f}k" if number >= 1_000 else str(number)
