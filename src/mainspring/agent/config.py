@@ -23,7 +23,7 @@ from mainspring.core.value import Bundle
 from mainspring.engine.shared_state import EnginePolicy, SessionPolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Provider
-from mainspring.secrets.held import SecretScope
+from mainspring.secrets.held import SecretScope, hold_key, hold_secrets
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.load import SettingsRequest, home_folder, load_settings, users_folder
 from mainspring.settings.values import (
@@ -235,7 +235,6 @@ def hold_settings_secrets(settings: Settings, environment: Environment) -> None:
     addresses = [one for one in (settings.api.base_url, *[model.base_url for model in settings.models]) if one]
     if not variables and not settings.written and not any("@" in one for one in addresses):
         return
-    from mainspring.secrets.held import hold_key, hold_secrets
     from mainspring.secrets.redaction import passwords_in, secrets_in
 
     for name in variables:

@@ -22,7 +22,7 @@ from mainspring.providers.http.client import Transport
 from mainspring.providers.http.proxy import is_local, split_url
 from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.retry import RetryLimits
-from mainspring.providers.router import ProviderRouter
+from mainspring.providers.router import ProviderRouter, ToollessProvider
 from mainspring.secrets.held import bind_scope, hold_key
 from mainspring.settings.values import ModelEntry, Settings
 
@@ -204,8 +204,6 @@ def provider_at(
 
 
 def without_tools(provider: Provider) -> Provider:
-    from mainspring.providers.router import ToollessProvider
-
     return ToollessProvider(provider)
 
 

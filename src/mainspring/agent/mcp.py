@@ -21,8 +21,13 @@ from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin as By
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
-from mainspring.mcp.base import DYNAMIC, START, McpStatus
-from mainspring.mcp.resources import fill_prompt_arguments, format_prompt_hint
+from mainspring.mcp.base import DYNAMIC, START, McpStatus, McpTimeouts
+from mainspring.mcp.resources import (
+    build_prompt_content,
+    fill_prompt_arguments,
+    format_prompt_hint,
+    read_mentioned_resources,
+)
 from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.redaction import secrets_in
 from mainspring.settings.keys import InvalidSetting, check_table
@@ -255,7 +260,6 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
 ) -> McpServers:
     """They are started by `McpServers.start`, where an event loop runs. `relay` reaches those within the program that
     drives us; None: nobody does."""
-    from mainspring.mcp.base import McpTimeouts
     from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
     from mainspring.mcp.servers import McpServers
 
@@ -347,13 +351,10 @@ class SessionMcpServers:
         if "@" not in said or ":" not in said:
             return prompt
         from mainspring.context.memory import find_mentions
-        from mainspring.mcp.resources import read_mentioned_resources
 
         return (*prompt, *await read_mentioned_resources(find_mentions(said), self.servers, may))
 
     async def _prompted(self, said: str) -> tuple[User, ...]:
-        from mainspring.mcp.resources import build_prompt_content
-
         word, words = (*said[1:].split(None, 1), "")[:2]
         speaker = self.servers.speaker(word)
         if speaker is not None:

@@ -22,13 +22,21 @@ from mainspring.agent.context import (
     new_model_context,
     read_context_sources,
 )
-from mainspring.agent.model import least_limit, patience_of
+from mainspring.agent.model import available_name, least_limit, patience_of
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.prompt_expansion import PromptHooks
 from mainspring.agent.resume import OpenedSession, open_journal
 from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import CHECKPOINTS, STDIO, HostCallbacks, SessionCleanup, SessionInfo, SessionParts
-from mainspring.agent.slash_commands import list_other_commands, make_mention_attacher, skill_names, skill_of
+from mainspring.agent.slash_commands import (
+    ONCE,
+    PIPE,
+    list_other_commands,
+    make_mention_attacher,
+    names_at,
+    skill_names,
+    skill_of,
+)
 from mainspring.agent.subagents import (
     OURS,
     SessionSubagents,
@@ -550,8 +558,6 @@ def list_slash_commands(options: SessionOptions, found: ContextSources, *, drive
     """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
     if not options.lists_commands and not driven:
         return ()
-    from mainspring.agent.slash_commands import ONCE, PIPE, names_at
-
     own, skills = names_at(PIPE if driven else ONCE), skill_names(found)
     return (*own, *[entry.name for entry in list_other_commands(found, own) if entry.name not in skills])
 
@@ -598,8 +604,6 @@ def check_model_available(model: Model | None, config: ResolvedConfig) -> Model 
     """A model that was chosen in the session before; None, and told, if the settings rule it out by now."""
     if model is None:
         return None
-    from mainspring.agent.model import available_name
-
     try:
         available_name(model.name, config.settings)
     except UsageError as error:

@@ -13,7 +13,7 @@ from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import new_id
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.line_format import Envelope
-from mainspring.sessions.paths import file_of, find_session_file, folder_of
+from mainspring.sessions.paths import file_of, find_session_file, folder_of, id_of, read_log
 from mainspring.settings.load import home_folder
 from mainspring.version import __version__
 
@@ -208,7 +208,6 @@ def resume_session_file(
     options: SessionOptions, place: SessionLocation, file: str, new_id: str, settings: JournalOptions
 ) -> OpenedSession:
     from mainspring.processes.read_log import copy_read_log
-    from mainspring.sessions.paths import id_of, read_log
     from mainspring.sessions.resume import fork_session_state, load_session
 
     at, drops = options.resume_session_at or "", options.resume_drops_turn or ""

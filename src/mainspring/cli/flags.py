@@ -14,7 +14,17 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from mainspring.agent.options import CHOICES, LEAST, OTHER_MODES, Fields, SessionOptions, Spell, StartError
+from mainspring.agent.options import (
+    CHOICES,
+    LEAST,
+    OTHER_MODES,
+    Fields,
+    OptionError,
+    SessionOptions,
+    Spell,
+    StartError,
+    read_option,
+)
 from mainspring.cli.stdio import print_hook_message, print_stderr
 
 NOTHING: Mapping[str, Any] = {}
@@ -433,8 +443,6 @@ def format_spellings(flag: Flag) -> str:
 
 def read_json_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Those of them that are JSON. Raises `OptionError`."""
-    from mainspring.agent.options import read_option
-
     read: dict[str, Any] = {}
     if "settings" in given:
         read["settings"] = read_option("settings", given["settings"], spell_option)
@@ -451,8 +459,6 @@ def read_json_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def decode_json_flag(option: str, text: str, why: str) -> dict[str, Any]:
     import msgspec
-
-    from mainspring.agent.options import OptionError
 
     try:
         return msgspec.json.decode(text, type=dict[str, Any])

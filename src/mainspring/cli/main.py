@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import SUBCOMMANDS, Arguments, find_near_flag, parse_arguments
+from mainspring.cli.flags import SUBCOMMANDS, Arguments, find_near_flag, help_text, parse_arguments
 from mainspring.cli.stdio import protect_terminal
 from mainspring.version import __version__
 
@@ -83,8 +83,6 @@ def run_subcommand(words: list[str]) -> int:
 
 def run_session(arguments: Arguments) -> int:
     if arguments.help:
-        from mainspring.cli.flags import help_text
-
         print(help_text(), end="")
         return 0
     if arguments.version:

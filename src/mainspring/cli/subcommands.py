@@ -136,14 +136,14 @@ def add_session_flags(parser: Parser, names: Iterable[str]) -> None:
 
 # The module of each (its function has the subcommand's name), and what adds its arguments.
 RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
-    "sessions": ("commands.sessions_command", add_sessions),
+    "sessions": ("commands.sessions", add_sessions),
     "context": ("commands.sessions", add_context),
     "trace": ("commands.trace", add_trace),
     "models": ("commands.models", add_models),
     "config": ("commands.config", add_config),
     "trust": ("commands.config", add_trust),
     "permissions": ("commands.config", add_permissions),
-    "mcp": ("commands.mcp_command", add_mcp),
+    "mcp": ("commands.config", add_mcp),
     "doctor": ("commands.doctor", add_doctor),
     "demo": ("commands.demo", add_demo),
 }

@@ -27,6 +27,7 @@ from mainspring.engine.session_deps import (
     default_cache_marks,
     estimate_tokens,
     since_the_last_reply,
+    warm_context,
 )
 from mainspring.engine.session_deps import size_of as size_of_call
 from mainspring.hooks.events import HookPoint, Hooks, NoHooks
@@ -151,8 +152,6 @@ class ModelContext:
     async def recall(self, state: State) -> tuple[User, ...]:
         await asyncio.sleep(HEAD_START)
         if self._context is None and self._is_near:
-            from mainspring.engine.session_deps import warm_context
-
             warm_context()
         return await self._around.recall(state) if self._around is not None else ()
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import UsageError
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequest
-from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
+from mainspring.permissions.rules import PermissionRules, RuleSource, glob_matches, parse_rules
 from mainspring.processes.addresses import is_public
 from mainspring.processes.paths import resolve_path
 from mainspring.sandbox.proxy import AllowedHost, Gate, HostRefusedError
@@ -90,8 +90,6 @@ def domain_matches(labels: tuple[str, ...], host: str) -> bool:
 
 
 def _each(labels: tuple[str, ...], names: list[str]) -> bool:
-    from mainspring.permissions.rules import glob_matches
-
     return all(glob_matches(label.split("*"), name) for label, name in zip(labels, names, strict=True))
 
 

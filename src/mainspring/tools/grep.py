@@ -16,7 +16,7 @@ from mainspring.processes.paths import Resolved
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
 from mainspring.tools.files import HaltSignal, mark_half_characters, newest_first, run_in_thread
 from mainspring.tools.glob import shown_prefix
-from mainspring.tools.read_lines import DescriptorBytes
+from mainspring.tools.read_lines import DescriptorBytes, count_ahead
 from mainspring.tools.search import SECONDS, open_search_root, search_confirmed
 from mainspring.tools.search_child import FileMatches, SearchLine, SearchOutput, parse_counts, parse_groups, parse_names
 from mainspring.tools.search_walk import LARGEST, FileSearchRequest, Mode
@@ -253,8 +253,6 @@ def _grep(given: GrepInput, calling: ToolContext, halt: HaltSignal) -> ToolAnswe
 
 def _look_ahead(fd: int, place: Workspace) -> None:
     """Who was shown lines of a big file reads around them next."""
-    from mainspring.tools.read_lines import count_ahead  # most searches are in folders
-
     marked = os.pread(fd, len(BOM_UTF8), 0) == BOM_UTF8
     count_ahead(DescriptorBytes(fd, len(BOM_UTF8) if marked else 0), place)
 

@@ -29,6 +29,7 @@ from mainspring.tools.read_lines import (
     LineRequest,
     LineWindow,
     MemoryBytes,
+    count_ahead,
     index_of,
     native_count,
     read_line_window,
@@ -171,8 +172,6 @@ def _big(given: ReadInput, path: Resolved, source: DescriptorBytes, place: Works
         made = _text(given, path, _seen(given, source, index, halt))
     far = given.offset > FAR and native_count() is not None  # who has looked there knows that the rest takes no longer
     if not index.whole and not far:
-        from mainspring.tools.read_lines import count_ahead  # most files are small
-
         count_ahead(source, place)  # for the next look
     return made
 

@@ -25,6 +25,7 @@ import msgspec
 
 from mainspring.agent.config import settings_of
 from mainspring.agent.endpoints import (
+    KEYS_NEEDED,
     Endpoint,
     address_place,
     endpoint_of,
@@ -32,6 +33,7 @@ from mainspring.agent.endpoints import (
     key_of,
     key_place,
 )
+from mainspring.agent.endpoints import ways_out as ways_out_at
 from mainspring.agent.model import ways_out
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.cli.commands.doctor_checks import (
@@ -90,7 +92,6 @@ def list_known_models(here: DoctorContext) -> list[str]:
 
 
 def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
-    from mainspring.agent.endpoints import KEYS_NEEDED
     from mainspring.providers.http.proxy import split_url
 
     name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
@@ -121,8 +122,6 @@ def check_online(here: DoctorContext) -> Iterator[Finding]:
 
 
 def check_endpoint_reply(endpoint: Endpoint, offer: OfferedModels, here: DoctorContext) -> Findings:
-    from mainspring.agent.endpoints import ways_out as ways_out_at
-
     name, ways, keyed = f"'{endpoint.url}'", ways_out_at(endpoint), bool(key_of(endpoint, here.environ))
     if not offer.status:
         yield Finding("server", CheckState.PROBLEM, f"{name}: {offer.error}", ways.unreached)

@@ -27,8 +27,8 @@ from mainspring.processes.environment import find_program
 from mainspring.processes.own_process import harden_process
 from mainspring.processes.paths import is_within
 from mainspring.sandbox.bubblewrap import TEMPORARY
-from mainspring.sandbox.probes import PROBES
-from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status
+from mainspring.sandbox.probes import PROBES, ProbeOutcome, ProbeRunner, run_one
+from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel, decide_status, probe_sandbox
 from mainspring.secrets.sources import HELPER, NONE, KeyRequest, find_key, list_present_keys
 from mainspring.sessions.paths import make_folder
 from mainspring.settings.values import ProblemKind, Settings
@@ -247,8 +247,6 @@ def is_asked_here(here: DoctorContext) -> bool:
 
 def check_sandbox(here: DoctorContext) -> Findings:
     """Its level, and every way out of it that we know, tried."""
-    from mainspring.sandbox.sandbox import probe_sandbox
-
     wanted = level_of(here.settings.sandbox)
     if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
         answer = ProbeResult(None, "there is no folder of ours to try it in: set MAINSPRING_HOME")
@@ -283,8 +281,6 @@ def run_sandbox_probes(program: str, home: str, kind: SandboxBackend) -> Finding
         way_out = "set MAINSPRING_HOME to a folder that is not temporary"
         yield Finding("probes", CheckState.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
         return
-    from mainspring.sandbox.probes import ProbeOutcome, ProbeRunner, run_one
-
     tried = [probe for probe in PROBES if probe.landlock or kind is not SandboxBackend.LANDLOCK]
     with tempfile.TemporaryDirectory(dir=home, prefix="doctor-") as base, ThreadPoolExecutor(AT_ONCE) as pool:
         try:

@@ -27,7 +27,7 @@ from mainspring.core.errors import ToolError
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.listing import SessionEntry, describe_session
 from mainspring.sessions.paths import size_of
-from mainspring.text import strip_control_characters, truncate
+from mainspring.text import closest_name, strip_control_characters, truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
@@ -96,8 +96,6 @@ def waits_for_trust(word: str, talk: TerminalSession) -> bool:
 
 
 def suggest_slash_command(word: str, talk: TerminalSession) -> str:
-    from mainspring.text import closest_name
-
     own = names_at(TERMINAL)
     near = closest_name(word, (*own, *[one.name for one in list_other_commands(talk.world.around, own)]))
     return f". Did you mean '/{strip_control_characters(near)}'?" if near else ": '/help' says what there is."

@@ -28,6 +28,7 @@ from mainspring.cli.tui.permission_dialog import (
     make_plan_dialog,
     make_text_dialog,
     plain_changes,
+    render_proposed_change,
 )
 from mainspring.core.errors import DeclinedError
 from mainspring.core.value import Bundle
@@ -168,8 +169,6 @@ class TerminalHost(NoHost):
 
     def _asking(self) -> QuestionQueue:
         if self._questions is None:
-            from mainspring.cli.tui.permission_dialog import render_proposed_change
-
             stage = self._stage()
             self._questions = QuestionQueue(
                 QuestionContext(
