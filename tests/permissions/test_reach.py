@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from web.test_target import READ, REFUSED
 
 from mainspring.core.errors import MainspringError
 from mainspring.permissions.decide import decide
@@ -18,7 +19,6 @@ from mainspring.permissions.policy import Mode, PermissionPolicy, PermissionRequ
 from mainspring.permissions.rules import parse_rules
 from mainspring.processes.paths import resolve_path
 from mainspring.sandbox.proxy import AllowedHost, Gate, SandboxProxy
-from web.test_target import READ, REFUSED
 
 
 def rules(*allow: str, deny: Sequence[str] = (), ask: Sequence[str] = ()) -> PermissionPolicy:
