@@ -1,10 +1,13 @@
 """The agent loop as a library. The public names are listed here and imported when they are used."""
 
+import sys
 from typing import TYPE_CHECKING
 
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from mainspring.engine.session_deps import open_run
     from mainspring.sdk.client import Client, query
     from mainspring.sdk.options import Options
@@ -31,3 +34,18 @@ def __getattr__(name: str) -> object:
 
     value: object = getattr(import_module(_PLACES[name]), name)
     return value
+
+
+class _MovedModules:
+    """Python asks it last, when no module of a name exists: it may have moved."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> "ModuleSpec | None":  # noqa: ARG004
+        if not name.startswith("mainspring.") or name == "mainspring.renamed":
+            return None
+        from mainspring.renamed import find_spec
+
+        return find_spec(name)
+
+
+sys.meta_path.append(_MovedModules)

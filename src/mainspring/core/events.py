@@ -99,3 +99,7 @@ class Aborted(Happened):
 
 
 Event = Submitted | ContextReady | Replied | CallFailed | Compacted | ToolsDone | HooksDone | Aborted
+
+
+# Former names, for one release.
+Verdict = StopDecision

@@ -155,3 +155,7 @@ class EngineSession:
         record = PolicyRecord(policy.mode, policy.model, policy.rules, policy.tools, self.deps.now())
         await self.deps.journal.append(record)
         self.shared.policy = policy
+
+
+# Former names, for one release.
+Session = EngineSession

@@ -236,3 +236,7 @@ def compile_hook_matcher(hook: Hook, warn: Tell) -> re.Pattern[str] | None:
         warn(f"the matcher '{hook.matcher}' of the {hook.point} hook '{get_hook_name(hook)}' is not used: {error}. "
              "The hook runs for every call")  # fmt: skip
         return None
+
+
+# Former names, for one release.
+Runner = HookRunner

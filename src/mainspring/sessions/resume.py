@@ -273,3 +273,8 @@ def fork_session_state(loaded: LoadedSession, file: Place) -> LoadedSession:
     return loaded._replace(
         file=Path(file), how="fork", state=state, standing=standing, made=messages, summaries=frozenset()
     )
+
+
+# Former names, for one release.
+fork = fork_session_state
+load = load_session

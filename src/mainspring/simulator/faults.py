@@ -506,3 +506,8 @@ class FaultPlan:
             if share < 0:
                 return name
         return ""
+
+
+# Former names, for one release.
+Faults = FaultPlan
+Planned = PlannedFault

@@ -427,3 +427,9 @@ def parse_approval(answer: str) -> Approval:
 
 def approval_to_text(approval: Approval) -> str:
     return msgspec.json.encode(approval).decode()
+
+
+# Former names, for one release.
+Answer = ToolAnswer
+Calling = ToolContext
+Place = Workspace
