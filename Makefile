@@ -6,7 +6,7 @@ READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports peers fix docs fuzz crash soak bench local mutate lock clean
+.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports wording peers fix docs fuzz crash soak bench local mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -67,7 +67,7 @@ fuzz: $(READY)
 	@$(BIN)/python scripts/fuzz_permissions.py --bash --minutes 10
 
 # Side by side: each of them uses one core. The one that takes longest is first.
-CHECKS := style pyright mypy imports
+CHECKS := style pyright mypy imports wording
 
 check: $(READY)
 	@$(MAKE) --no-print-directory -j 2 $(CHECKS)
@@ -84,6 +84,11 @@ mypy: $(READY)
 
 imports: $(READY)
 	@$(BIN)/lint-imports --no-logo > .venv/imports.txt || { cat .venv/imports.txt; exit 1; }
+
+# Spelling, and the constructions that we do not use in anything people read.
+wording: $(READY)
+	@$(BIN)/codespell -q 3 src docs scripts bench examples README.md AGENTS.md CONTRIBUTING.md CHANGELOG.md
+	@$(BIN)/python scripts/check_wording.py
 
 fix: $(READY)
 	@$(BIN)/ruff check -q --output-format concise --fix .
