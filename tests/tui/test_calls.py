@@ -71,4 +71,4 @@ def test_without_a_folder_paths_stay_whole(root: str) -> None:
     ],
 )
 def test_a_refusal_is_told_to_the_person_and_not_to_the_model(text: str, words: str) -> None:
-    assert summarize_refusal(text) == f"Not done: {words}"
+    assert summarize_refusal(text) == f"Denied: {words}"

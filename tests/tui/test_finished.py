@@ -43,12 +43,12 @@ def below(*lines: str) -> list[str]:
         ("told", Rendering("Found 2 files", "a\nb"), {}, ["Found 2 files"]),
         ("told", Rendering("make", "in the background: b1"), {}, ["in the background: b1"]),
         (LINES, None, {"wrong": True}, ["Failed: row 0", *FIRST[1:]]),
-        ("", None, {"wrong": True}, ["Failed: it did not say why"]),
+        ("", None, {"wrong": True}, ["Failed: no reason given"]),
         ("x" * 300, None, {}, ["x" * 55] * 4 + ["… +1 line (ctrl+o)"]),
-        (DENIED, None, {"wrong": True, "denied": True}, ["Not done: you said no"]),
-        ("not\nallowed", None, {"wrong": True, "denied": True}, ["Not done: not allowed"]),
+        (DENIED, None, {"wrong": True, "denied": True}, ["Denied: you said no"]),
+        ("not\nallowed", None, {"wrong": True, "denied": True}, ["Denied: not allowed"]),
         ("never " * 60, None, {"wrong": True, "denied": True},
-         ["Not done: " + "never " * 6 + "never", "never " * 8 + "never", "… +1 line (ctrl+o)"]),
+         ["Denied: " + "never " * 6 + "never", "never " * 8 + "never", "… +1 line (ctrl+o)"]),
         (CANCELLED, None, {"wrong": True}, ["Not run: an earlier command failed"]),
     ],
 )  # fmt: skip
@@ -113,7 +113,7 @@ def test_an_interrupted_call_keeps_what_was_seen_of_it(text: str, words: str) ->
 def test_a_call_that_ends_with_its_run_is_told() -> None:
     seen = Watching().reply().calls("Bash", "make").see(CallProgress("c", "one\n"))
     seen.shown.broke_off("no memory")
-    assert seen.paper.said == ["● Bash(make)", *below("Interrupted", "one"), "The run broke off: no memory"]
+    assert seen.paper.said == ["● Bash(make)", *below("Interrupted", "one"), "The run failed: no memory"]
 
 
 @pytest.mark.parametrize(

@@ -51,15 +51,15 @@ def test_each_way_to_make_room_has_its_words() -> None:
 
 
 def test_lines_are_short_and_plain() -> None:
-    assert went_on(RequestStarted(2, "m", Transition.STREAM_RETRY)) == "(the connection broke: asked again)"
+    assert went_on(RequestStarted(2, "m", Transition.STREAM_RETRY)) == "(the connection broke: retrying)"
     assert left_view(Boundary("summary", 100_000, 20_000)) == (
-        "(the conversation was summed up to make room, from 100,000 to 20,000 tokens)"
+        "(the conversation was compacted to make room, from 100,000 to 20,000 tokens)"
     )
     assert left_view(Boundary("own", freed=7)) == "(own to make room, 7 tokens less)"
     assert (
-        describe_withdrawn(Trouble.STREAM_CUT, was_seen=True) == "(the text above does not count: the connection broke)"
+        describe_withdrawn(Trouble.STREAM_CUT, was_seen=True) == "(the text above was discarded: the connection broke)"
     )
-    assert describe_withdrawn(Trouble.STREAM_CUT, was_seen=False) == "(a reply was dropped: the connection broke)"
+    assert describe_withdrawn(Trouble.STREAM_CUT, was_seen=False) == "(a reply was discarded: the connection broke)"
 
 
 # --- tries ----------------------------------------------------------------------------------------------------------
@@ -70,8 +70,8 @@ GAVE_UP = Result(Terminal.MODEL_ERROR, Cause.OVERLOADED, Subtype.SUCCESS)
 
 
 def test_how_many_tries_there_are_is_told_if_it_is_known() -> None:
-    assert RetryNotice().see(Retrying(BUSY, 2, 4_000, most=10), 0.0) == "The server is overloaded: try 3 of 10"
-    assert RetryNotice().see(Retrying(AWAY, 1, 4_000), 0.0) == "The server cannot be reached: try 2"
+    assert RetryNotice().see(Retrying(BUSY, 2, 4_000, most=10), 0.0) == "The server is overloaded: attempt 3 of 10"
+    assert RetryNotice().see(Retrying(AWAY, 1, 4_000), 0.0) == "The server cannot be reached: attempt 2"
 
 
 @pytest.mark.parametrize("over", [STARTED, RequestStarted(1, "m", Transition.MODEL_FALLBACK), GAVE_UP])
@@ -79,11 +79,15 @@ def test_tries_are_one_line_while_they_last_and_one_when_they_are_over(over: Upd
     seen = Watching(80).see(RequestStarted(1, "m"))
     for attempt in (1, 2, 3, 4):
         seen.see(Retrying(BUSY, attempt, 4_000, 10), Retrying(BUSY, attempt, 3_000, 10))
-        assert seen.drawn()[-1][2:].startswith(f"The server is overloaded: try {attempt + 1} of 10, again in 3 s… (")
+        assert seen.drawn()[-1][2:].startswith(
+            f"The server is overloaded: attempt {attempt + 1} of 10, retrying in 3 s… ("
+        )
         seen.time += 3.0
-        assert seen.drawn()[-1][2:].startswith(f"The server is overloaded: try {attempt + 1} of 10, now… (")
+        assert seen.drawn()[-1][2:].startswith(
+            f"The server is overloaded: attempt {attempt + 1} of 10, retrying now… ("
+        )
     assert seen.paper.said == []
-    assert seen.see(over).paper.said[0] == "(waited 12 s: the server was overloaded, 5 tries)"
+    assert seen.see(over).paper.said[0] == "(waited 12 s: the server was overloaded, 5 attempts)"
     assert "overloaded: try" not in "".join(seen.drawn())
     seen.see(STARTED)
     assert sum("waited" in line for line in seen.paper.said) == 1
@@ -93,4 +97,4 @@ def test_an_interruption_while_it_waits_leaves_the_line_too() -> None:
     seen = Watching().see(RequestStarted(1, "m"), Retrying(AWAY, 1, 4_000))
     seen.time = 2.0
     seen.shown.ends()
-    assert seen.paper.said == ["(waited 2 s: the server could not be reached, 2 tries)"]
+    assert seen.paper.said == ["(waited 2 s: the server could not be reached, 2 attempts)"]

@@ -24,9 +24,9 @@ def test_the_glyph_turns_with_the_time() -> None:
 
 def test_a_wait_is_counted_down_until_something_else_is_done() -> None:
     live = ProgressLine(0.0)
-    live.tries_again(4.0, "Overloaded: try 2")
+    live.tries_again(4.0, "Overloaded: attempt 2")
     assert [live.line(at, 80).plain[2:].partition("…")[0] for at in (0.0, 0.9, 3.5, 9.0)] == [
-        *[f"Overloaded: try 2, again in {left} s" for left in (4, 4, 1)], "Overloaded: try 2, now",
+        *[f"Overloaded: attempt 2, retrying in {left} s" for left in (4, 4, 1)], "Overloaded: attempt 2, retrying now",
     ]  # fmt: skip
     live.does("Writing")
     assert live.line(1.0, 80).plain.startswith("* Writing…")

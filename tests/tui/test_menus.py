@@ -155,7 +155,7 @@ def test_typing_narrows_a_list() -> None:
     press(choices, " o l d")
     assert plain(choices.draw(40, 9)) == ["Filter: GPT o l d ", "❯ Gpt-4"]
     press(choices, "zzz")
-    assert plain(choices.draw(40, 9)) == ["Filter: GPT o l dzzz ", "nothing matches"]
+    assert plain(choices.draw(40, 9)) == ["Filter: GPT o l dzzz ", "no matches"]
     assert picked(choices, "enter") is None
     assert picked(choices, "c-u", "down", "enter") is not None
 
@@ -264,7 +264,7 @@ def test_one_line_of_what_is_left_is_marked(
         choices.press(*key)
         lines = choices.draw(width, height)
         fits(lines, width, height)
-        assert marked(lines) == ("nothing matches" not in plain(lines))
+        assert marked(lines) == ("no matches" not in plain(lines))
 
 
 # --- the sheet ------------------------------------------------------------------------------------------------------
@@ -292,9 +292,9 @@ def test_what_it_looks_like() -> None:
 def test_the_keys_name_the_way_out_first_of_all() -> None:
     keys = (("↑↓", "move"), ("enter", "choose"))
     for width, told in (
-        (80, "↑↓ move · enter choose · esc cancel · ctrl-c stops the run"),
-        (50, "↑↓ move · esc cancel · ctrl-c stops the run"),
-        (40, "esc cancel · ctrl-c stops the run"),
+        (80, "↑↓ move · enter choose · esc cancel · ctrl-c stop the run"),
+        (50, "↑↓ move · esc cancel · ctrl-c stop the run"),
+        (40, "esc cancel · ctrl-c stop the run"),
         (30, "esc cancel"),
         (5, "esc …"),
     ):

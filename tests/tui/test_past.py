@@ -99,9 +99,9 @@ def test_nothing_that_was_said_is_nothing_on_paper() -> None:
 
 
 def test_what_was_summed_up_is_told() -> None:
-    assert shown([user("a"), reply("b")], forgotten=True)[0] == "… what was summed up"
+    assert shown([user("a"), reply("b")], forgotten=True)[0] == "… compacted messages"
     messages = [one for number in range(4) for one in (user(str(number)), reply("b"))]
-    assert shown(messages, forgotten=True)[0] == "… 1 earlier prompt, and what was summed up"
+    assert shown(messages, forgotten=True)[0] == "… 1 earlier prompt, and compacted messages"
     assert shown([user("s", Origin.SUMMARY), reply("what came of it"), user("on")])[:2] == ["", "● what came of it"]
 
 
@@ -110,7 +110,7 @@ def test_the_newest_answer_is_whole_however_long_and_the_rest_is_counted() -> No
     steps = [reply(call("Read", file_path=f"{number}.py")) for number in range(500)]
     lines = shown([user("before"), reply("x"), user("go"), *steps, reply(long)])
     assert lines[:4] == ["… 1 earlier prompt", "", "❯ go", ""]
-    assert lines[4] == "  … 500 steps before this"
+    assert lines[4] == "  … 500 earlier steps"
     assert lines[6] == "● Paragraph 0."
     assert lines[-1] == "  Paragraph 99."
     lines = shown([user("before"), reply("x"), user("go"), *steps, reply("Done.")])
@@ -122,7 +122,7 @@ def test_the_newest_answer_is_whole_however_long_and_the_rest_is_counted() -> No
 def test_long_prompts_are_cut_as_when_they_were_said() -> None:
     lines = shown([user("\n".join(map(str, range(100))))])
     assert (len(lines), lines[-1]) == (32, "  … 70 more lines")
-    assert shown([user("")]) == ["", "❯ (no words)"]
+    assert shown([user("")]) == ["", "❯ (empty prompt)"]
 
 
 def test_no_more_of_the_history_is_laid_out_than_is_shown() -> None:

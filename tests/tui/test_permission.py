@@ -50,18 +50,18 @@ def about(tool: str = "Bash", *, suggestions: tuple[dict[str, str], ...] = (RULE
 
 @pytest.mark.covers("O-11", "N-11")
 def test_what_it_looks_like() -> None:
-    assert read(make_permission_dialog(about(), now=Clock()), Clock(), 70) == [
-        "─" * 70,
+    assert read(make_permission_dialog(about(), now=Clock()), Clock(), 80) == [
+        "─" * 80,
         "Bash",
         "  touch a",
         "  (no rule covers 'touch a')",
         "",
         "❯ 1. Yes",
-        "  2. Yes, and allow for this session: exactly this command: touch a",
-        "  3. Yes, and do not ask again in this project: Bash(touch a)",
+        "  2. Yes, and don't ask again this session for exactly this command: touch a",
+        "  3. Yes, and don't ask again in this project for Bash(touch a)",
         "  4. No, and tell the model what to do instead",
         "",
-        "↑↓ move · enter choose · esc no · ctrl-c stops the run",
+        "↑↓ move · enter choose · esc no · ctrl-c stop the run",
     ]
 
 
@@ -103,7 +103,7 @@ def test_an_empty_no_shows_what_can_be_said() -> None:
     sheet = make_permission_dialog(about(), now=clock)
     read(sheet, clock)
     press(sheet, "4")
-    assert "❯ 4. No:  tell the model what to do instead, or Enter for a plain no" in read(sheet, clock)
+    assert "❯ 4. No:  tell the model what to do instead, or press Enter to deny" in read(sheet, clock)
 
 
 def test_an_edit_in_mode_default_offers_all_edits() -> None:
@@ -111,12 +111,12 @@ def test_an_edit_in_mode_default_offers_all_edits() -> None:
     lines = read(make_permission_dialog(EDIT, now=clock, mode="default"), clock, 100)
     assert [line for line in lines if line[3:5] == ". "] == [
         "❯ 1. Yes",
-        "  2. Yes, and make all edits in this session without asking (mode acceptEdits)",
-        "  3. Yes, and allow for this session: this file",
-        "  4. Yes, and do not ask again in this project: Edit(/a.txt)",
+        "  2. Yes, and allow all edits this session (mode acceptEdits)",
+        "  3. Yes, and don't ask again this session for this file",
+        "  4. Yes, and don't ask again in this project for Edit(/a.txt)",
         "  5. No, and tell the model what to do instead",
     ]
-    assert lines[-1] == "shift-tab all edits · ↑↓ move · enter choose · esc no · ctrl-c stops the run"
+    assert lines[-1] == "shift-tab all edits · ↑↓ move · enter choose · esc no · ctrl-c stop the run"
 
 
 @pytest.mark.parametrize("tool", ["Edit", "Write", "NotebookEdit"])
@@ -170,7 +170,7 @@ def test_in_a_window_of_40_columns_the_marked_choice_is_whole() -> None:
     read(sheet, clock)
     press(sheet, "down", "down")
     text = " ".join(" ".join(read(sheet, clock, 40, 14)).split())
-    assert "❯ 3. Yes, and do not ask again in this project: Bash(touch a)" in text
+    assert "❯ 3. Yes, and don't ask again in this project for Bash(touch a)" in text
 
 
 def test_in_the_smallest_windows_choices_come_before_the_page() -> None:
@@ -220,7 +220,7 @@ def test_what_cannot_be_seen_is_made_visible() -> None:
     text = "\n".join(read(make_permission_dialog(about(command="rm \u202etxt \x1b[2J"), now=Clock()), Clock()))
     assert "rm <U+202E>txt <U+001B>[2J" in text
     edit = about("Write", file_path="a", content="x\u200b\u202ey")
-    assert "It holds characters that cannot be seen: <U+200B>, <U+202E>" in "\n".join(
+    assert "It contains invisible characters: <U+200B>, <U+202E>" in "\n".join(
         read(make_permission_dialog(edit, now=Clock(), changes=render_proposed_change), Clock())
     )
 
@@ -252,8 +252,8 @@ def test_rules_too_long_for_a_choice_stand_on_the_page_whole() -> None:
     lines = read(make_permission_dialog(about(suggestions=(long,)), now=Clock()), Clock(), 80, 40)
     text = "".join(line.strip() for line in lines)
     assert text.count("x" * 300) == 2
-    assert "2. Yes, and allow for this session: what is listed above" in text
-    assert "3. Yes, and do not ask again in this project: the rules above" in text
+    assert "2. Yes, and don't ask again this session for what is listed above" in text
+    assert "3. Yes, and don't ask again in this project for the rules above" in text
 
 
 def test_a_name_too_long_for_the_title_stands_on_the_page_whole() -> None:

@@ -55,14 +55,14 @@ def test_the_filter_stays_where_nothing_matches() -> None:
     read(sheet, clock)
     press(sheet, "zzz")
     lines = read(sheet, clock)
-    assert lines[2:4] == ["Filter: zzz ", "nothing matches"]
+    assert lines[2:4] == ["Filter: zzz ", "no matches"]
     assert lines[-1].endswith("esc cancel"), "there is no run to stop"
 
 
 def test_nothing_is_chosen_by_escape_or_where_there_is_nothing() -> None:
     clock = Clock()
     sheet = make_session_picker([], at=AT, now=clock)
-    assert "  There is none in this folder." in read(sheet, clock)
+    assert "  No other sessions in this folder." in read(sheet, clock)
     press(sheet, "enter")
     assert not sheet.over
     press(sheet, "escape")
@@ -104,7 +104,7 @@ def test_a_picker_never_fails_and_picks_what_it_offers(
     for key in pressed:
         lines = sheet.draw(width, height)
         fits(lines, width, height)
-        assert marked(lines) == (0 if "nothing matches" in plain(lines) else 1)
+        assert marked(lines) == (0 if "no matches" in plain(lines) else 1)
         clock.now += 1
         sheet.press(*key)
     assert sheet.said is None or sheet.said in [one.session_id for one in found]

@@ -147,7 +147,7 @@ def test_a_question_with_options() -> None:
         "",
         "❯ 1. red  warm",
         "  2. blue  cold",
-        "  3. Other (your own words)",
+        "  3. Other (type your own answer)",
     ]
 
 
@@ -161,8 +161,8 @@ def test_words_of_ones_own() -> None:
 def test_other_opens_with_enter_and_wants_words() -> None:
     person = Person(["up", "enter", "enter", "green", "enter"])
     assert answers(asked(person, COLOUR)) == {"Which colour?": "green"}
-    assert "❯ 3. Other:  your own words" in person.seen[2]
-    assert "❯ 3. Other:  your own words" in person.seen[3], "there is no answer without words"
+    assert "❯ 3. Other:  type your own answer" in person.seen[2]
+    assert "❯ 3. Other:  type your own answer" in person.seen[3], "there is no answer without words"
 
 
 def test_what_a_form_does_not_hear_is_kept_for_the_input_line() -> None:
@@ -196,7 +196,7 @@ def test_several_questions_and_a_look_at_the_answers() -> None:
         "  Which sizes?",
         "  ⎿ M",
         "",
-        "❯ 1. Send them",
+        "❯ 1. Send the answers",
         "  2. Change the answer to: Colour",
         "  3. Change the answer to: question 2",
     ]
@@ -313,10 +313,10 @@ def test_a_plan_is_approved() -> None:
     assert lines[1] == "Carry out this plan?"
     assert [line for line in lines if line[3:4] == "." and line[:2] in ("❯ ", "  ")][-3:] == [
         "❯ 1. Yes, in mode 'default'",
-        "  2. Yes, and make edits without asking",
-        "  3. No, and say what should be different",
+        "  2. Yes, and allow all edits",
+        "  3. No, and say what to change",
     ]
-    assert lines[-1] == "↑↓ move · enter choose · esc no · ctrl-c stops the run"
+    assert lines[-1] == "↑↓ move · enter choose · esc no · ctrl-c stop the run"
     assert any(line.strip() == "1. first" for line in lines)
     assert "#" not in "".join(lines)
 
@@ -327,7 +327,7 @@ def test_a_plan_is_not_approved() -> None:
             planned(*pressed)
     assert planned("3", "tests first", "enter")[0].endswith("They said: tests first")
     _, person = planned("3", "x", "enter")
-    assert any(line.startswith("❯ 3. No:  say what should be different, or Enter") for line in person.seen[1])
+    assert any(line.startswith("❯ 3. No:  say what to change, or press Enter") for line in person.seen[1])
 
 
 @pytest.mark.parametrize("before", ["default", "bypassPermissions"])
@@ -349,7 +349,7 @@ def test_where_edits_are_made_without_asking_anyway_a_plan_has_one_yes() -> None
     assert mode == "acceptEdits"
     assert "❯ 1. No, keep planning" in person.seen[0]
     assert "  2. Yes, in mode 'acceptEdits'" in person.seen[0]
-    assert "  3. No, and say what should be different" in person.seen[0]
+    assert "  3. No, and say what to change" in person.seen[0]
 
 
 @pytest.mark.parametrize("words", ["ok", "yes", "Go ahead!"])
@@ -397,7 +397,7 @@ def test_a_field_may_be_left_out() -> None:
     assert elicited(person, **kinds) == {"action": "accept", "content": {}}
     person = Person(["1"], ["3"])
     assert elicited(person, a={"type": "string", "enum": ["x", "y"], "default": "y"})["content"] == {"a": "y"}
-    assert "  3. As it is set: y" in [line for lines in person.seen for line in lines]
+    assert "  3. Keep the default: y" in [line for lines in person.seen for line in lines]
 
 
 @pytest.mark.parametrize("answers", [[["2"]], [["escape"]], [["1"], ["escape"]]])

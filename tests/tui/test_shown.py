@@ -141,7 +141,7 @@ def test_an_agent_shows_what_it_calls_and_then_what_it_reports() -> None:
         "● Agent(Explore: find it) 5 calls · 7 s",
         "  ⎿  Grep(3)",
         "     Grep(4)",
-        "     Not done: not allowed",
+        "     Denied: not allowed",
     ]
     seen.see(AgentDone("c", "a", None)).done("It is here.\nAnd there.")
     assert seen.paper.said == ["● Agent(Explore: find it)", "  ⎿  5 calls · 7 s", "     It is here.", "     And there."]
@@ -196,9 +196,9 @@ BUSY = Failure(Trouble.OVERLOADED, "busy", 529)
 @pytest.mark.parametrize(
     ("updates", "words"),
     [
-        ((STARTED,), "(the model does not answer: 'haiku' is asked in its place)"),
-        ((Boundary("collapse", freed=20_000),), "(older turns were summed up to make room, 20,000 tokens less)"),
-        ((Tombstone("r", Trouble.OVERLOADED),), "(a reply was dropped: the server is overloaded)"),
+        ((STARTED,), "(the model does not answer: switching to 'haiku')"),
+        ((Boundary("collapse", freed=20_000),), "(older turns were summarized to make room, 20,000 tokens less)"),
+        ((Tombstone("r", Trouble.OVERLOADED),), "(a reply was discarded: the server is overloaded)"),
         ((Result(Terminal.ABORTED_TOOLS, Cause.HARD, Subtype.ERROR_DURING_EXECUTION),), "(interrupted)"),
         (
             (MaxTurnsReached(3, 3), Result(Terminal.MAX_TURNS, Cause.LIMIT, Subtype.ERROR_MAX_TURNS, turns=3)),
@@ -217,7 +217,7 @@ def test_a_failure_is_told_in_its_own_words() -> None:
 
 def test_text_that_is_withdrawn_stays_if_it_was_settled_and_goes_if_it_was_not() -> None:
     seen = Watching().reply().says("Settled.\n\nNot yet").see(Tombstone("r", Trouble.OVERLOADED))
-    assert seen.paper.said == ["● Settled.", "(the text above does not count: the server is overloaded)"]
+    assert seen.paper.said == ["● Settled.", "(the text above was discarded: the server is overloaded)"]
     assert len(seen.drawn()) == 1
 
 
@@ -229,7 +229,7 @@ def test_what_was_written_before_an_interruption_stays() -> None:
 def test_a_run_that_breaks_off_says_why() -> None:
     seen = Watching().reply().says("So far")
     seen.shown.broke_off("no \x1bmemory")
-    assert seen.paper.said == ["● So far", "The run broke off: no memory"]
+    assert seen.paper.said == ["● So far", "The run failed: no memory"]
     assert seen.drawn() == []
 
 
@@ -238,7 +238,7 @@ def test_waiting_for_agents_is_said_until_somebody_stops_it() -> None:
     seen.shown.waits_for(2)
     assert seen.drawn() == ["· Waiting for 2 agents… (0 s · esc to interrupt)"]
     seen.shown.stops_waiting()
-    assert seen.paper.said == ["(its report will come into a later turn)"]
+    assert seen.paper.said == ["(the report will arrive in a later turn)"]
     assert seen.drawn() == []
 
 

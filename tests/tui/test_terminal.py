@@ -142,7 +142,7 @@ def test_ctrl_c_at_rest_leaves_the_second_time(serve: Serve, sit_at: SitAt) -> N
     person.type(CTRL_C)
     person.see_no("half a word")
     person.type(CTRL_C)
-    person.see("Ctrl-C again leaves")
+    person.see("Press Ctrl-C again to exit")
     person.type(CTRL_C)
     assert person.end() == 0
     assert person.is_as_before()
@@ -157,7 +157,7 @@ def test_a_mode_is_chosen_by_shift_tab_and_holds(serve: Serve, sit_at: SitAt) ->
     person = sit_at(stage)
     person.see("? for keys")
     person.type(SHIFT_TAB * 4)
-    person.see("edits are made without asking")
+    person.see("edits are allowed without asking")
     person.say("write it")
     person.see("Written.")
     assert (stage.folder / "b.txt").read_text() == "one\n"
@@ -394,7 +394,7 @@ def test_what_was_typed_before_a_crash_is_sent_by_enter(serve: Serve, sit_at: Si
     person.process.kill()
     person.end()
     person = sit_at(stage, "--continue")
-    person.see("Enter sends what waits")
+    person.see("Enter sends the queued prompt")
     person.type(ENTER)
     person.see("I see.")
     assert texts(stage, 1)[-1] == "and this"

@@ -42,10 +42,10 @@ def test_each_press_unfolds_the_turn_before() -> None:
     ran(seen, "short", 2).see(NEXT)
     seen.time = 64.0
     assert unfolded(seen) == [
-        "All of 1 call, 4 s ago · earlier ones (ctrl+o)", "● Bash(three)", "  ⎿  row 0",
+        "Full output of 1 call, 4 s ago · earlier calls: (ctrl+o)", "● Bash(three)", "  ⎿  row 0",
         *[f"     row {at}" for at in range(1, 7)],
     ]  # fmt: skip
-    assert heads(seen) == ["All of 2 calls, 1 min 4 s ago", "● Bash(one)", "● Bash(two)"]
+    assert heads(seen) == ["Full output of 2 calls, 1 min 4 s ago", "● Bash(one)", "● Bash(two)"]
     assert not seen.shown.unfold()
 
 
@@ -102,4 +102,4 @@ def test_another_conversation_has_calls_of_its_own() -> None:
 def test_what_is_unfolded_is_not_endless() -> None:
     seen = Watching().reply().calls("Bash", "seq").done("\n".join(map(str, range(5_000))))
     seen.shown.unfold()
-    assert seen.paper.said[-1] == "     … 3,000 more lines are in the file of this session"
+    assert seen.paper.said[-1] == "     … 3,000 more lines in the session file"

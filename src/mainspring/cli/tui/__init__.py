@@ -1,1 +1,1 @@
-"""The terminal: an input at the bottom, what happens above it, and the terminal's own scrollback for the past."""
+"""The terminal front end: an input at the bottom, a live region above it, and the terminal's own scrollback."""

@@ -1,4 +1,4 @@
-"""The calls and agents that run now, and the questions that they wait for."""
+"""The tool calls and subagents that are running, and the questions they wait for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mainspring.core.updates import (
     QuestionAsked,
 )
 
-MOST_GONE = 50  # agents whose reports are awaited: as many as may be away
+MOST_GONE = 50  # subagents whose reports are pending: as many as can run in the background
 
 Seen = CallStarted | CallProgress | QuestionAsked | QuestionAnswered | AgentStarted | AgentUpdate
 
@@ -28,9 +28,9 @@ class ActiveCalls:
     def __init__(self, now: Callable[[], float], root: str = "") -> None:
         self._now, self._root = now, root
         self._running: dict[str, ActiveCall] = {}
-        self._questions: dict[str, str] = {}  # and the calls, or the agents, that wait for them
+        self._questions: dict[str, str] = {}  # question id -> id of the call or subagent that waits for the answer
         self._agents: dict[str, SubagentLine] = {}
-        self._gone: dict[str, CallTitle] = {}  # agents that are done, until their reports are here
+        self._gone: dict[str, CallTitle] = {}  # finished subagents, until their reports arrive
 
     def see(self, update: Seen) -> None:
         match update:
@@ -53,7 +53,7 @@ class ActiveCalls:
                 assert_never(update)
 
     def _of_agent(self, about: AgentUpdate) -> None:
-        """What it calls and asks; what it reports is the outcome of its own call."""
+        """Track the calls and questions of a subagent. Its report is the result of its own call."""
         agent = self._agents.get(about.agent_id)
         match about.update:
             case CallStarted() as started if agent:
@@ -81,12 +81,13 @@ class ActiveCalls:
         return agent
 
     def take_reported(self, agent_id: str) -> CallTitle:
-        """Who that was. It is done: of one that ended between two runs nobody has heard."""
+        """Return the title of the subagent that reported, and drop it: one that ended between two runs sent no
+        `AgentDone`."""
         agent, title = self._agents.pop(agent_id, None), self._gone.pop(agent_id, None)
         return agent.title if agent is not None else title or CallTitle("Agent", "")
 
     def end(self) -> list[ActiveCall]:
-        """Of the turn. Agents in the background go on. What it returns has not come to its end."""
+        """End the turn and return the calls that did not finish. Background subagents keep running."""
         left = list(self._running.values())
         self._running.clear()
         self._questions.clear()
@@ -94,14 +95,14 @@ class ActiveCalls:
         return left
 
     def is_out_of_sight(self) -> None:
-        """The run is over: what agents do until the next one, nobody hears."""
+        """The run is over: calls that subagents make before the next run are not shown."""
         for agent in self._agents.values():
             agent.is_out_of_sight()
 
     def _ask_no_more(self, owner: str) -> None:
         self._questions = {asked: whose for asked, whose in self._questions.items() if whose != owner}
 
-    # --- what is drawn ---
+    # --- drawing ---
 
     @property
     def asks(self) -> bool:
@@ -109,14 +110,14 @@ class ActiveCalls:
 
     @property
     def words(self) -> str:
-        """For the line that says what is done; empty: nothing runs."""
+        """Text for the progress line; empty if nothing is running."""
         if self._questions:
             return "Waiting for your answer"
         names = [running.title.name for running in self._running.values()]
         return f"Running {names[0]}" if len(names) == 1 else f"Running {len(names)} calls" if names else ""
 
     def draw(self, width: int, height: int) -> list[Text]:
-        """If there is no room for all of it, their titles, and how many there are."""
+        """If the calls do not fit, draw their titles only, and count the rest."""
         if height < 1:
             return []
         now = self._now()

@@ -1,8 +1,7 @@
-"""Where somebody sits: the stage, the input, the keys and the last line, put together. A key becomes what it asks for.
+"""The terminal application: the screen, the input, the key bindings and the status line, put together.
 
-Nothing here needs the session, or rich: the first prompt stands there before they are loaded.
-
-What helps typing comes after the first prompt: until then nothing is completed, and the history waits.
+This module needs neither the session nor rich, so that the first prompt appears before they are loaded. Completion and
+history are loaded after the first prompt: until then the input completes nothing.
 """
 
 from __future__ import annotations
@@ -83,22 +82,22 @@ class LateHistory(History):
         return ()
 
     def store_string(self, string: str) -> None:
-        pass  # the inner one does
+        pass  # the inner handler does
 
 
-BEAT = 0.1  # seconds between two drawings while something is under way
-LONG = 10  # seconds: who waits longer than this may have looked away
-AGAIN = "Ctrl-C again leaves"
-COLUMN = 28  # of what a key does
+BEAT = 0.1  # seconds between two redraws during a run
+LONG = 10  # seconds: after a longer wait the user may have looked away
+AGAIN = "Press Ctrl-C again to exit"
+COLUMN = 28  # width of the key column in the help
 
 
 def this_terminal() -> Output:
-    """Where the cursor stands is not asked for: some terminals do not answer, and we need not know."""
+    """Do not ask the terminal for the cursor position: some terminals do not answer, and we do not need it."""
 
     def size() -> Size:
         try:
             columns, rows = os.get_terminal_size(1)
-        except OSError:  # it is gone
+        except OSError:  # the terminal is gone
             columns, rows = 0, 0
         return Size(rows=rows or 24, columns=columns or 80)
 
@@ -106,7 +105,7 @@ def this_terminal() -> Output:
 
 
 class LoadedTerminal(NamedTuple):
-    """What there is when all is loaded."""
+    """What exists once everything is loaded."""
 
     talk: TerminalSession
     helps: PromptHelpers
@@ -118,25 +117,25 @@ class LoadedTerminal(NamedTuple):
 
 class TerminalApp:
     def __init__(self, *, input: Input | None = None, output: Output | None = None) -> None:
-        self.drawn = asyncio.Event()  # the first prompt stands there
-        self._sat: LoadedTerminal | None = None  # comes after the first prompt,
-        self._early: list[str] = []  # and what was said before is kept for it
-        self._suggested = ""  # what may be said next
+        self.drawn = asyncio.Event()  # set when the first prompt is on the screen
+        self._sat: LoadedTerminal | None = None  # None until the session is loaded,
+        self._early: list[str] = []  # and prompts submitted before that wait here
+        self._suggested = ""  # suggested next prompt
         self._completer, self._history = LateCompleter(), LateHistory()
         self._editor = Editor(self._completer, self._history, lambda: self._suggested)
         self._changing = asyncio.Lock()
         self._helping, self._remarked = False, ""
-        self._stopped = -DOUBLE  # when Ctrl-C found nothing to stop
-        self._raw: list[Any] | None = None  # how the terminal is while it is ours
-        self.is_away = False  # it is given to a program of the user's own
+        self._stopped = -DOUBLE  # when Ctrl-C last found nothing to stop
+        self._raw: list[Any] | None = None  # terminal attributes while we own the terminal
+        self.is_away = False  # a program of the user has the terminal
         self._suspended = False  # by Ctrl-Z
-        self._over = False  # the terminal is not drawn any more
+        self._over = False  # the terminal is no longer drawn
         output = output or this_terminal()
         bindings = TerminalKeyBindings(self._editor, self).made
         self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
         self.stage.app.after_render += self._is_drawn
 
-    def begin(  # all that there is
+    def begin(
         self,
         talk: TerminalSession,
         helps: PromptHelpers,
@@ -146,7 +145,7 @@ class TerminalApp:
     ) -> None:
         own_status: StatusCommand | None = None
         if command := talk.config.settings.status_line:
-            from mainspring.cli.tui.status import StatusCommand  # few have one
+            from mainspring.cli.tui.status import StatusCommand  # imported here: few users configure one
 
             own_status = StatusCommand(talk, command, self.stage.redraw)
             own_status.ask()
@@ -158,25 +157,25 @@ class TerminalApp:
 
     @property
     def paper(self) -> Scrollback | None:
-        """Where lines go; None: nothing is drawn any more."""
+        """The scrollback; None once nothing is drawn any more."""
         return None if self._over else self.stage
 
     @property
     def shown(self) -> RunView | None:
-        """What stands last on it, when all is loaded."""
+        """The view of the run, once everything is loaded."""
         return self._sat.shown if self._sat is not None else None
 
     def interrupt(self) -> bool:
-        """Whether there was anything to interrupt."""
+        """Return whether there was anything to interrupt."""
         return self._sat is not None and self._sat.conversation.interrupt()
 
     def say_early(self) -> None:
-        """What was typed before all was loaded."""
+        """Submit the prompts that the user typed before everything was loaded."""
         for text in self._early:
             self._say(text)
 
     async def run(self) -> None:
-        """Until `end`, or until the terminal is gone."""
+        """Run until `end`, or until the terminal is gone."""
         beat = asyncio.ensure_future(self._beat())
         try:
             with suppress(EOFError):
@@ -204,8 +203,9 @@ class TerminalApp:
                 self.stage.redraw()
 
     def take_terminal_again(self) -> None:
-        """Somebody else has had it: a shell, while we were stopped. Not if it is a program's of the user's own, or if
-        prompt-toolkit has stopped us, and puts it right itself."""
+        """Restore the terminal modes after another process changed them, such as the shell while we were stopped. Do
+        nothing if a program of the user has the terminal, or if prompt-toolkit stopped us: it restores the modes
+        itself."""
         if self._raw is not None and not self.is_away and not self._suspended:
             with suppress(termios.error):
                 termios.tcsetattr(0, termios.TCSANOW, self._raw)
@@ -213,7 +213,7 @@ class TerminalApp:
             self.stage.redraw()
         self._suspended = False
 
-    # --- what is drawn ----------------------------------------------------------------------------------------------
+    # --- drawing ----------------------------------------------------------------------------------------------------
 
     def _footer(self) -> StyleAndTextTuples:
         if self._sat is None:
@@ -222,14 +222,14 @@ class TerminalApp:
         away = talk.world.agents.away
         waits = f"{away} in the background" if away else ""
         if self._sat.conversation.waits_for_a_word:
-            waits = "Enter sends what waits, Up takes it back"
+            waits = "Enter sends the queued prompt, Up takes it back"
         own = own_status.text if own_status is not None else ""
         mode = talk.world.session.shared.policy.mode
         width = self.stage.size.columns
         return self._sat.status.line(width, mode, talk.model, waits, remark=self._remarked, own=own)
 
     def suggest(self, words: str) -> None:
-        """What begins like a command is not taken: only the person starts one."""
+        """Suggest the next prompt. Text that starts like a command is ignored: only the user runs commands."""
         self._suggested = "" if words.lstrip().startswith(("/", "!")) else strip_control_characters(words)
         self.stage.redraw()
 
@@ -244,7 +244,7 @@ class TerminalApp:
             line.truncate(width, overflow="ellipsis")
         return lines
 
-    # --- what keys ask for ------------------------------------------------------------------------------------------
+    # --- key actions ------------------------------------------------------------------------------------------------
 
     def send(self) -> None:
         text = self._editor.take()
@@ -259,7 +259,7 @@ class TerminalApp:
         self._say(text)
 
     def _say(self, text: str) -> None:
-        assert self._sat is not None  # all is loaded
+        assert self._sat is not None  # everything is loaded
         self._history.append_string(text)
         self._sat.conversation.say(self._sat.helps.pastes.expand(text))
 
@@ -276,7 +276,7 @@ class TerminalApp:
             self._remark(AGAIN)
 
     def _remark(self, words: str) -> None:
-        """For a moment."""
+        """Show a note in the status line for a moment."""
         self._remarked = words
         asyncio.get_running_loop().call_later(DOUBLE, self._forget_remark)
 
@@ -300,7 +300,7 @@ class TerminalApp:
             self._sat.talk.beside(self._change_mode(self._sat.talk))
 
     async def _change_mode(self, talk: TerminalSession) -> None:
-        """One after the other: each goes on from what the one before has chosen."""
+        """Changes run one after the other: each starts from the mode that the previous one set."""
         from mainspring.cli.tui.status import next_mode
 
         async with self._changing:
@@ -311,7 +311,7 @@ class TerminalApp:
 
     def unfold(self) -> None:
         if self._sat is not None and not self._sat.shown.unfold():
-            self._remark("nothing more to unfold")
+            self._remark("nothing more to expand")
 
     def toggle_tasks(self) -> None:
         if self._sat is not None:
@@ -363,7 +363,7 @@ class TerminalApp:
         at = buffer.cursor_position
         buffer.delete(self._sat.helps.pastes.after(buffer.text, at) if self._sat is not None else 1)
 
-    # --- what a conversation asks for -------------------------------------------------------------------------------
+    # --- for the session controller ---------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
         from mainspring.cli.tui.run_view import render_markdown
@@ -377,7 +377,7 @@ class TerminalApp:
             self.ring()
 
     def draft(self, text: str) -> None:
-        """Before what was typed meanwhile."""
+        """Insert before the text that was typed in the meantime."""
         typed = self._editor.buffer.text
         self._editor.put(f"{text}\n{typed}" if typed else text)
         self.stage.redraw()
@@ -402,7 +402,7 @@ class TerminalApp:
     def show_past(self) -> None:
         from mainspring.cli.tui.history_view import put_past
 
-        assert self._sat is not None  # it is the conversation that asks
+        assert self._sat is not None  # only the session calls this
         put_past(self.stage, self._sat.talk)
 
     async def trusts(self, held: list[str]) -> bool:
@@ -419,5 +419,5 @@ class TerminalApp:
     async def choose(self, word: str) -> str | None:
         from mainspring.cli.tui.session import CHOICES
 
-        assert self._sat is not None  # it is the conversation that asks
+        assert self._sat is not None  # only the session calls this
         return await CHOICES[word](self._sat.talk, self.stage)

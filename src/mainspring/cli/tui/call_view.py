@@ -1,12 +1,8 @@
-"""Calls that are done, as paper has them: a few lines of what is worth them, and all of it when somebody wants it.
+"""How tool calls look: titles, running calls, finished calls, and the task list.
 
-What went wrong is said in words, since there may be no colours.
-
-Calls: how they are titled, and those that run, with the end of what they say or of what their agents do.
-
-What they come to is in `call_view.py`.
-
-What the model means to do, as its task tools tell it: a few lines around what is under way.
+A running call shows the end of its output, or the last calls of its subagent. A finished call goes to the scrollback
+as a few lines; Ctrl-O expands it. Failures are described in words, since there may be no colours. The task list shows
+a few lines around the task in progress, as the task tools report it.
 """
 
 from __future__ import annotations
@@ -46,12 +42,12 @@ from mainspring.tools.plan import NO
 from mainspring.tools.tasks import Status, Task
 
 BULLET = "● "
-LONGEST_TITLE = 400  # columns: more is on no line
-PATIENCE = 2.0  # seconds until it is told how long a call takes
-MOST_PROGRESS = 5  # lines of what it says while it runs
-MOST_RECENT = 3  # calls of an agent
-ABOUT_FILES = ("Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob")  # their words name paths, and say no more
-SAID_NO = "The user said no: "  # `granting.refused`, before the words
+LONGEST_TITLE = 400  # columns: no line shows more
+PATIENCE = 2.0  # seconds before the elapsed time of a call is shown
+MOST_PROGRESS = 5  # lines of output of a running call
+MOST_RECENT = 3  # calls shown for a subagent
+ABOUT_FILES = ("Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob")  # their titles contain paths only
+SAID_NO = "The user said no: "  # prefix that `deny_approval` writes before the user's reason
 
 
 class CallTitle(NamedTuple):
@@ -59,7 +55,7 @@ class CallTitle(NamedTuple):
     words: str
 
     def draw(self, mark: str, width: int, more: str = "") -> Text:
-        """`mark`: the bullet's style. The name and what is said behind the title are there at any rate."""
+        """`mark`: style of the bullet. The name and `more` are always drawn; the words are clipped to fit."""
         room = width - cell_len(f"{BULLET}{self.name}(){more}")
         inside = clip_text(Text(self.words), room) if self.words and room > 0 else Text()
         words = Text.assemble("(", inside, ")") if inside.plain else Text()
@@ -67,13 +63,13 @@ class CallTitle(NamedTuple):
 
 
 def make_call_title(call: ToolCall, line: str = "", root: str = "") -> CallTitle:
-    """Most tools say their name in the line that they have for a person."""
+    """Most tools repeat their name in their one-line description: remove it."""
     name, words = clipped_line(call.name, LONGEST_TITLE), clipped_line(line, LONGEST_TITLE)
     if name == "Agent":
         kind, about = (clipped_line(str(call.input.get(key, "")), 100) for key in ("subagent_type", "description"))
         return CallTitle(name, f"{kind}: {about}" if kind and about else about or kind)
     if name.startswith("mcp__") and words and words != name:
-        return CallTitle(words, "")  # the server, its tool and what it is given
+        return CallTitle(words, "")  # it names the server, its tool and the input
     if not words:
         words = clipped_line(
             next((value for value in call.input.values() if isinstance(value, str)), ""), LONGEST_TITLE
@@ -87,10 +83,10 @@ def make_call_title(call: ToolCall, line: str = "", root: str = "") -> CallTitle
 
 
 def seen_from(root: str, tool: str, words: str) -> str:
-    """What a tool says of files, with paths as they are called in the working folder. A command stays as it is run."""
+    """Make the paths in a tool's description relative to the working directory. Commands stay as they are run."""
     if tool not in ABOUT_FILES or not root.strip("/"):
         return words
-    if tool == "Grep":  # what is looked for may look like a path
+    if tool == "Grep":  # the pattern may look like a path
         pattern, sign, place = words.rpartition(" in ")
         return f"{pattern}{sign}{make_paths_relative(place, root)}".removesuffix(" in .") if sign else words
     return make_paths_relative(words, root).removesuffix(" in .")
@@ -102,7 +98,7 @@ def make_paths_relative(words: str, root: str) -> str:
 
 @lru_cache(maxsize=4)
 def compile_root_pattern(root: str) -> re.Pattern[str]:
-    """Where a path begins that is the folder, or is in it."""
+    """Match the start of a path that is the folder itself or inside it."""
     return re.compile(rf"(?<![^\s'\"(]){re.escape(root)}(?:(/)(?=[^\s'\")])|/?(?=[\s'\"):,]|$))")
 
 
@@ -110,29 +106,29 @@ def compile_root_pattern(root: str) -> re.Pattern[str]:
 
 
 def summarize_refusal(text: str) -> str:
-    """Why a call was not done. The words of it are meant for a model, which should know what to do next."""
+    """Describe for the user why a call was denied: the original text is written for the model."""
     said = text.strip()
     if said in (DENIED, DECLINED):
         why = "you said no"
     elif said.startswith(SAID_NO):
         why = f"you said no: {said.removeprefix(SAID_NO)}"
-    else:  # of a rule or a hook
+    else:  # denied by a rule or a hook
         why = said.removeprefix("Not allowed: ")
-    return f"Not done: {why}"
+    return f"Denied: {why}"
 
 
-# --- that run -------------------------------------------------------------------------------------------------------
+# --- running calls --------------------------------------------------------------------------------------------------
 
 
 class SubagentLine:
-    """At work for a call, which may be over."""
+    """A subagent that works for a call. The call may be over (background)."""
 
     def __init__(self, started: AgentStarted, now: float) -> None:
         self.call_id, self.background, self.began = started.call_id, started.background, now
         self.title = CallTitle("Agent", clipped_line(f"{started.kind}: {started.description}", LONGEST_TITLE))
         self._calls = 0
         self._counted = True
-        self._recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)  # words and their style
+        self._recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)  # text and style
 
     def calls_one(self, call: ToolCall, line: str, root: str = "") -> None:
         self._calls += 1
@@ -143,7 +139,7 @@ class SubagentLine:
         self._recent.append((clipped_line(summarize_refusal(why), LONGEST_TITLE), "error"))
 
     def is_out_of_sight(self) -> None:
-        """From now on it may make calls that nobody sees."""
+        """From now on it may make calls that are not shown."""
         self._counted = False
 
     def figures(self, now: float) -> str:
@@ -158,7 +154,7 @@ class ActiveCall:
     def __init__(self, call: ToolCall, line: str, now: float, root: str = "") -> None:
         self.title, self.id, self.name, self.began = make_call_title(call, line, root), call.id, call.name, now
         self.agent: SubagentLine | None = None
-        self.said: list[str] = []  # the end of it
+        self.said: list[str] = []  # the end of its output
 
     def says(self, text: str) -> None:
         lines = [line for line in lines_in(text[-10_000:]) if line.strip()]
@@ -173,7 +169,7 @@ class ActiveCall:
 
 
 def render_subagent_line(agent: SubagentLine, now: float, width: int) -> list[Text]:
-    """One that works in the background: its call is over."""
+    """A background subagent: its call is over."""
     head = agent.title.draw("call.running", width, f" {agent.figures(now)}")
     return [head, *[clip_text(line, width) for line in indent_with_branch(agent.draw()[-1:])]]
 
@@ -183,7 +179,7 @@ MOST_LINES = 8
 
 MARKS: dict[Status, str] = {"pending": "☐", "in_progress": "❯", "completed": "☒"}
 STYLES: dict[Status, str] = {"pending": "task.open", "in_progress": "task.now", "completed": "task.done"}
-LEFT_OUT: dict[Status, str] = {"pending": "open", "in_progress": "under way", "completed": "done"}
+LEFT_OUT: dict[Status, str] = {"pending": "open", "in_progress": "in progress", "completed": "done"}
 
 
 class TaskList:
@@ -191,24 +187,24 @@ class TaskList:
         self._tasks: list[Task] = []
 
     def see(self, tool: str, data: Any) -> None:
-        """What such a call came to."""
+        """Handle the result of a task tool."""
         if tool not in TOOLS or not isinstance(data, dict):
             return
         try:
             self._tasks = msgspec.convert(cast("dict[str, Any]", data).get("tasks"), list[Task])
         except msgspec.ValidationError:
-            return  # a tool of somebody else, under the same name
+            return  # another tool with the same name
 
     def forget(self) -> None:
         self._tasks = []
 
     @property
     def under_way(self) -> str:
-        """What is being done, in the words that the model has for it."""
+        """The task in progress, in the model's words."""
         return next((task.active_form or task.subject for task in self._tasks if task.status == "in_progress"), "")
 
     def draw(self, width: int, height: int) -> list[Text]:
-        """Nothing, when all of it is done."""
+        """Draw nothing if all tasks are done."""
         most = min(MOST_LINES, height)
         if most < 1 or all(task.status == "completed" for task in self._tasks):
             return []
@@ -223,7 +219,7 @@ class TaskList:
         ]
 
     def _first(self, most: int) -> int:
-        """So that what is under way, or else is next, stands in the middle."""
+        """Center the task in progress, or else the next one."""
         states = [task.status for task in self._tasks]
         now = states.index("in_progress" if "in_progress" in states else "pending")
         return max(0, min(now - most // 2, len(states) - most))
@@ -240,21 +236,21 @@ def count_left_out(tasks: list[Task]) -> str:
     return ", ".join([f"{number} {words}" for status, words in LEFT_OUT.items() if (number := states.count(status))])
 
 
-MOST_OUTPUT = 4  # rows of what came out
+MOST_OUTPUT = 4  # rows of output
 MOST_WRITTEN = 10  # lines of a new file
-MOST_REFUSAL = 2  # rows: a hook may have a lot to say to the model
-MOST_UNFOLDED = 2_000  # lines: a few screens can be read, and a terminal keeps a few thousand lines
-LOOKING = ("Read", "Grep", "Glob")  # told in one line each
-INSIDE = 5  # columns before what belongs to a call
+MOST_REFUSAL = 2  # rows: a hook may write a long text for the model
+MOST_UNFOLDED = 2_000  # lines: readable in a few screens, and terminals keep a few thousand lines
+LOOKING = ("Read", "Grep", "Glob")  # one line each
+INSIDE = 5  # columns of indentation below a call
 
-# How a call ended that did not come to its end; what it said until then stays.
+# How an unfinished call ended; the output it printed until then is kept.
 ENDS: dict[str, str] = {
     INTERRUPTED: "Interrupted",
     ABANDONED: "Interrupted. It may still be running",
     NeverRan.INTERRUPTED: "Interrupted before it ran",
     CANCELLED: "Not run: an earlier command failed",
 }
-HOW_IT_FAILED = re.compile(r"(Exit code|Ended by signal|It did not end)")  # of a command, below what it has printed
+HOW_IT_FAILED = re.compile(r"(Exit code|Ended by signal|It did not end)")  # of a command, after its output
 ONE = re.compile(r"\b1 (line|file|cell|page)s\b")
 
 
@@ -267,16 +263,17 @@ class CallResultView:
         self._done, self._now, self._root = done, now, root
         self._failed = done.result.is_error or done.denied
         self._mark = "call.failed" if self._failed else "call.done"
-        self._cut: bool | None = None  # as it was drawn
+        self._cut: bool | None = None  # whether the last drawing left lines out
 
     @property
     def in_short(self) -> bool:
-        """One line says it: what was looked at, and tasks, which are drawn elsewhere."""
+        """One line is enough: for files that were read or searched, and for tasks, which have their own list."""
         return not self._failed and (self._name in LOOKING or self._name in TOOLS)
 
     @property
     def is_folded(self) -> bool:
-        """There is more to it than what stands on paper. What was read is in its file, and would bury the rest."""
+        """Whether the scrollback shows less than there is. Files that were read do not count: the file has the text,
+        and it would bury the rest."""
         if self._name in ("Read", *TOOLS) and not self._failed:
             return False
         if self._cut is None:
@@ -308,7 +305,7 @@ class CallResultView:
         return [Text(self._agent.figures(self._now), "detail")]
 
     def _outcome(self, width: int) -> ClippedRows:
-        """What is worth a few lines: what went wrong, a change, how an output ends, or one line that sums it up."""
+        """A few lines: the error, the change, the end of the output, or a one-line summary."""
         done, shown, text = self._done, self._done.rendering, self._done.result.text
         if self._failed:
             return self._failure(width)
@@ -322,7 +319,7 @@ class CallResultView:
             begin = permission_dialog.render_new_file(content, width, MOST_WRITTEN)
             return ClippedRows([summary, *begin.rows], begin.cut)
         if shown.kind == "output" and not self._name.startswith("mcp__"):
-            # The end is where a build says how it went, and what was seen a moment ago.
+            # A build reports its outcome at the end, and the user has just seen these lines.
             return last_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
         if shown.kind == "output" or (shown.body and clipped_line(shown.summary, LONGEST_TITLE) in self._title):
             return first_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
@@ -333,11 +330,11 @@ class CallResultView:
 
     @property
     def _hides(self) -> bool:
-        """A line that sums it up stands for something that can be looked at."""
+        """Whether there is more to show than the one-line summary."""
         shown = self._done.rendering
         return bool(shown and shown.body.strip()) or "\n" in self._done.result.text.strip()
 
-    # --- that failed ---
+    # --- failed calls ---
 
     def _failure(self, width: int) -> ClippedRows:
         text = self._done.result.text
@@ -347,10 +344,10 @@ class CallResultView:
             return ClippedRows([*wrap_rows([words], "warning", width), *[Text(line, "detail") for line in self._said]])
         printed = get_shell_output(self._done.data)
         if printed is None or not text.startswith(printed):
-            lines = lines_in(text) or ["it did not say why"]
+            lines = lines_in(text) or ["no reason given"]
             return first_rows([f"Failed: {lines[0].strip()}", *lines[1:]], "error", width, MOST_OUTPUT)
         notes = lines_in(text[len(printed) :])
-        how = next((note for note in notes if HOW_IT_FAILED.match(note)), notes[0] if notes else "it did not say why")
+        how = next((note for note in notes if HOW_IT_FAILED.match(note)), notes[0] if notes else "no reason given")
         head = first_rows([f"Failed: {how[:1].lower()}{how[1:]}"], "error", width, MOST_OUTPUT)
         output = last_rows(lines_in(printed), "detail", width, MOST_OUTPUT)
         more = [left_out(len(notes) - 1)] if len(notes) > 1 else []
@@ -359,7 +356,7 @@ class CallResultView:
     # --- plans ---
 
     def _plan(self, width: int) -> ClippedRows | None:
-        """All of it: it is what the work is about from here on."""
+        """Draw the whole plan: the rest of the session is about it."""
         facts = facts_of(self._done.data)
         plan, approved = facts.get("plan"), facts.get("approved")
         if self._failed or self._name != "ExitPlanMode" or not isinstance(plan, str) or not isinstance(approved, bool):
@@ -373,10 +370,10 @@ class CallResultView:
         head = CallTitle("Plan", "").draw(mark, width, f" · {more}")
         return ClippedRows([head, *[clip_text(line, width) for line in indent_with_branch([*words, *lines])]])
 
-    # --- all of it ---
+    # --- expanded ---
 
     def whole(self, width: int) -> list[Text]:
-        """As much of it as a person reads."""
+        """Draw everything, up to what a person reads."""
         rows = self._all(width - INSIDE) or [Text("nothing", "detail")]
         return [self._title.draw(self._mark, width), *[clip_text(row, width) for row in indent_with_branch(rows)]]
 
@@ -389,22 +386,22 @@ class CallResultView:
         lines = lines_in(self._text)
         rows = wrap_rows(lines[:MOST_UNFOLDED], "error" if self._failed else "", width)
         if len(lines) > MOST_UNFOLDED:
-            rows.append(Text(f"… {len(lines) - MOST_UNFOLDED:,} more lines are in the file of this session", "detail"))
+            rows.append(Text(f"… {len(lines) - MOST_UNFOLDED:,} more lines in the session file", "detail"))
         return rows
 
     @property
     def _text(self) -> str:
-        """What the model was told, or what there is for a person, whichever says more."""
+        """The text for the model or the rendering for the user, whichever says more."""
         body = self._done.rendering.body if self._done.rendering and not self._failed else ""
         return max(self._done.result.text, body, key=len)
 
 
 def render_interrupted_call(running: ActiveCall, now: float) -> CallResultView:
-    """One that ended with its run, and nobody has said how."""
+    """A call that ended with its run and has no result."""
     return CallResultView(running, CallDone(result(running.id, INTERRUPTED, is_error=True)), now)
 
 
-# --- what tools tell of what they did: they may be anybody's, so it may be anything ---------------------------------
+# --- data of tools: it may come from any tool, so it may have any form ----------------------------------------------
 
 
 def facts_of(data: Any) -> dict[str, Any]:
@@ -412,13 +409,13 @@ def facts_of(data: Any) -> dict[str, Any]:
 
 
 def get_shell_output(data: Any) -> str | None:
-    """What a command has printed; None: it is none."""
+    """The output of a shell command; None if the data is of another tool."""
     printed = facts_of(data).get("stdout")
     return printed.rstrip("\n") if isinstance(printed, str) else None
 
 
 def new_file(tool: str, data: Any) -> str:
-    """What is in a file that was made."""
+    """The content of a newly created file."""
     facts = facts_of(data)
     content = facts.get("content")
     return content if tool == "Write" and facts.get("type") == "create" and isinstance(content, str) else ""

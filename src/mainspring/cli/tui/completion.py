@@ -1,18 +1,18 @@
-"""What may be meant by what stands before the cursor: words with a slash, what follows them, and paths.
+"""Completion for the text before the cursor, and long pastes.
 
-    /mo          a word of ours, a skill, a command, a prompt of a server: only at the very beginning
-    /model op    what may follow that word: whoever knows says so (`CompletionSources.behind`)
+    /mo          a slash command, skill, custom command or MCP prompt: only at the very beginning
+    /model op    an argument of that command, from `CompletionSources.behind`
     @src/ma      a path of the project, by its letters; '@./', '@../', '@~/' and '@/' list that folder instead
     !cat src/m   a path as a shell takes it
 
-Nothing here waits, but listing a folder may take as long as its disk: it is meant for a thread (`input_help.py`).
+Listing a folder takes as long as its disk does: call `find_candidates` in a thread (`input_help.py`).
 
-What is pasted: a long text stands in the input as one word, and is put back when the prompt is sent.
+A long paste appears in the input as a placeholder, and its text replaces it when the prompt is sent:
 
     [Pasted text #1, 42 lines]
 
-Behind 'Pasted' is a blank that does not break, which nobody types: so what was typed by hand is never taken for one. It
-is known by all of its characters; whoever changes one of them has text of their own, and nothing is put back.
+The placeholder has a no-break space after 'Pasted', which is not typed by accident, so typed text is never mistaken for
+a placeholder. It must match exactly: if the user edits one character, it is ordinary text and is not replaced.
 """
 
 # ruff: noqa: PTH113, PTH118  # names are plain strings here: what was typed stays as it was
@@ -31,35 +31,35 @@ from mainspring.core.value import Bundle
 from mainspring.settings.load import expand_tilde
 from mainspring.text import plural, strip_control_characters
 
-MOST = 20  # offered
-MOST_ASKED = 200  # paths that the rules are asked about for these
-MOST_LISTED = 10_000  # entries of a folder that are looked at
-LONGEST = 4_096  # characters before the cursor that a path may have, as on Linux
-LONGEST_SHOWN = 300  # characters; whoever draws it cuts it to its columns
+MOST = 20  # candidates offered
+MOST_ASKED = 200  # paths checked against the permission rules for these
+MOST_LISTED = 10_000  # folder entries that are read
+LONGEST = 4_096  # characters before the cursor: the longest path on Linux
+LONGEST_SHOWN = 300  # characters; the editor cuts them to its columns
 
 _MENTION = re.compile(r'(?:(?<=[\s(])|\A)@(?:"([^"\n]*)|(?!")((?:\\ |[^\s`\\])*))\Z')  # as `context/memory.py` reads it
 _SHELL_WORD = re.compile(r"""(?:(?<=\s)|\A)((?:\\.|[^\s\\'"`$|&;<>()*?!])*)\Z""")
 _SHELL_ODD = re.compile(r"[^\w./~+,:@%=-]", re.ASCII)
 _ARGUMENT = re.compile(r"/(\S+)\s+(.*)\Z", re.DOTALL)
-_BY_FOLDER = ("./", "../", "~/", "/")  # begin a path that is no path of the index
+_BY_FOLDER = ("./", "../", "~/", "/")  # prefixes of paths that are not in the index
 
 
 class Candidate(Bundle):
-    text: str  # takes the place of what was typed
-    start: int  # from where on, in the text before the cursor
-    shown: str  # in the menu; harmless, as is `about`
+    text: str  # replaces the typed text
+    start: int  # where the replaced text starts, in the text before the cursor
+    shown: str  # in the menu; sanitized, as is `about`
     about: str = ""
 
 
 class CompletionOption(Bundle):
-    """Something that may follow a word."""
+    """An argument of a slash command."""
 
     name: str
     about: str = ""
 
 
 class Completable(Protocol):
-    """`agent/own_words.Word` and `context/slash.Entry` are both."""
+    """`SlashCommand` and `SlashEntry` both match."""
 
     @property
     def name(self) -> str: ...
@@ -70,18 +70,18 @@ class Completable(Protocol):
 
 
 class CompletionSources(Bundle):
-    """Whom to ask. Each is asked when it is needed, and says what is so then."""
+    """Where candidates come from. Each source is called when it is needed, and returns the current state."""
 
-    words: Callable[[], Iterable[Completable]]  # the ones that matter most first
+    words: Callable[[], Iterable[Completable]]  # most important first
     paths: Callable[[], PathIndex]
     may_read: Callable[[str], bool]  # for an absolute path
-    behind: Mapping[str, Callable[[], Iterable[CompletionOption]]]  # by the word: 'model', 'resume'; asked at each key
+    behind: Mapping[str, Callable[[], Iterable[CompletionOption]]]  # by command: 'model', 'resume'; called at each key
     cwd: str
-    home: str = ""  # what '~' stands for; empty: nothing
+    home: str = ""  # what '~' expands to; empty: it is not expanded
 
 
 def find_candidates(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
-    """The best first. Empty: there is nothing to say."""
+    """Return the candidates, best first; empty if there are none."""
     if before.startswith("/") and (found := _of_slash(before, known)):
         return found
     if before.startswith("!"):
@@ -89,7 +89,7 @@ def find_candidates(before: str, known: CompletionSources) -> tuple[Candidate, .
     return _of_mention(before, known)
 
 
-# --- words with a slash ---------------------------------------------------------------------------------------------
+# --- slash commands -------------------------------------------------------------------------------------------------
 
 
 def _of_slash(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
@@ -104,7 +104,7 @@ def _of_slash(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
 
 
 def _word(word: Completable) -> Candidate:
-    """A blank behind it if more may follow."""
+    """Add a space if arguments may follow."""
     shown = f"/{word.name} {word.hint}".rstrip()
     return Candidate(f"/{word.name}{' ' if word.hint else ''}", 0, _line(shown), _line(word.about))
 
@@ -119,17 +119,17 @@ def _of_argument(said: re.Match[str], known: CompletionSources) -> tuple[Candida
 
 
 def _line(text: str) -> str:
-    """On one line, without what a terminal obeys."""
+    """One line, without control characters."""
     return strip_control_characters(" ".join(text[: 2 * LONGEST_SHOWN].split()))[:LONGEST_SHOWN]
 
 
-# --- ranking of what is little ----------------------------------------------------------------------------------------
+# --- ranking of short lists -------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
 
 def rank_matches(query: str, among: Iterable[T], texts: Callable[[T], Iterable[str]]) -> list[T]:
-    """Those that fit, the best first; of equal ones, the first first. Large lists are in `files_index.Paths`."""
+    """Return the matches, best first; ties keep their order. For large lists use `files_index.PathIndex`."""
     low = query.lower()
     ranks = [(min([_rank(low, text.lower()) for text in texts(one)]), one) for one in among]
     return [one for rank, one in sorted(ranks, key=lambda pair: pair[0]) if rank < NO_FIT]
@@ -174,7 +174,7 @@ def _of_mention(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
 
 
 def _paths(query: str, known: CompletionSources) -> Iterator[str]:
-    """Those that may be read."""
+    """Only paths that the permission rules allow to read."""
     if query in ("..", "~"):
         yield f"{query}/"
         return
@@ -185,12 +185,12 @@ def _paths(query: str, known: CompletionSources) -> Iterator[str]:
 
 
 def _of_project(query: str, known: CompletionSources) -> Iterator[str]:
-    """But for a folder that is called '~', which would lead elsewhere."""
+    """Skip a folder named '~': the path would expand to the home folder."""
     return (path for path in known.paths().rank(query) if not path.startswith("~/"))
 
 
 def list_folder_entries(query: str, known: CompletionSources) -> Iterator[str]:
-    """The entries of the folder that it names, spelled as it begins. Hidden ones only if asked for, as in shells."""
+    """List the folder that the query names, spelled as in the query. Hidden entries only if asked for, as in shells."""
     folder, slash, name = query.rpartition("/")
     hidden = name.startswith(".")
     entries = [one for one in _entries(_absolute(folder + slash, known)) if hidden or not one.startswith(".")]
@@ -198,12 +198,12 @@ def list_folder_entries(query: str, known: CompletionSources) -> Iterator[str]:
 
 
 def _entries(folder: str) -> list[str]:
-    """Folders with a slash, also those that a link leads to."""
+    """Folders end with a slash, and so do links to folders."""
     try:
         with os.scandir(folder) as entries:
             few = islice(entries, MOST_LISTED)
             return [f"{one.name}/" if one.is_dir() else one.name for one in few if is_typable(one.name)]
-    except (OSError, ValueError):  # no folder, or not ours to list; a NUL in its name
+    except (OSError, ValueError):  # not a folder, or not readable; a NUL in its name
         return []
 
 
@@ -212,21 +212,21 @@ def _absolute(path: str, known: CompletionSources) -> str:
 
 
 def format_mention(path: str) -> str:
-    """How a prompt names a path, as `context/memory.py` reads it; empty if it cannot. A folder is spelled so that one
-    can type on behind it, and a blank ends a file."""
+    """Format a path as `context/memory.py` reads it; empty if that is impossible. A folder is spelled so that the user
+    can continue typing after it; a file is followed by a space."""
     spellings = (f"@{path}", "@" + path.replace(" ", "\\ ") if path.endswith("/") else f'@"{path}"', f'@"{path}"')
-    if "`" in path or "\n" in path:  # code begins there
+    if "`" in path or "\n" in path:  # a backquote starts code
         return ""
     text = next((text for text in spellings if find_mentions(text) == (path,)), "")
     return text + " " if text and not path.endswith("/") else text
 
 
-# --- for a shell ------------------------------------------------------------------------------------------------------
+# --- shell commands ---------------------------------------------------------------------------------------------------
 
 
 def _of_shell(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
-    """The last word, if it may be a path: the first one names a program, unless it has a slash. Only what begins with
-    it, as shells have it. The rules about reading are not asked: it is the user's own command."""
+    """Complete the last word if it may be a path: the first word names a program, unless it has a slash. Match prefixes
+    only, as shells do. Read rules do not apply: it is the user's own command."""
     line = before[1:][-LONGEST:]
     said = _SHELL_WORD.search(line)
     if said is None or not said[1] or ("/" not in said[1] and not line[: said.start()].strip()):
@@ -241,26 +241,26 @@ def _escaped(odd: re.Match[str]) -> str:
     return odd[0] if odd[0].isalnum() else f"\\{odd[0]}"
 
 
-MOST_LINES = 10  # a paste of more is long
+MOST_LINES = 10  # a longer paste becomes a placeholder
 MOST_CHARACTERS = 2_000
-MOST_KEPT = 100  # pastes, besides those that stand in the input: prompts of before may be taken up again
-IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")  # those that models take
+MOST_KEPT = 100  # pastes, besides those in the input: the user may recall an earlier prompt
+IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")  # formats that models accept
 LONGEST_PATH = 4_096
 
 _STANDS = re.compile(r"\[Pasted\u00a0text #\d+, [\d,]+ lines?\]")
 
 
 class PastedTexts:
-    """Those of one session."""
+    """The pastes of one session."""
 
     def __init__(self, cwd: str, home: str = "") -> None:
-        """For names of images: where they are seen from, and what '~' stands for."""
+        """Image paths are relative to `cwd`; '~' expands to `home`."""
         self._cwd, self._home = cwd, home
-        self._texts: dict[str, str] = {}  # by what stands for them, the oldest first
+        self._texts: dict[str, str] = {}  # by placeholder, oldest first
         self._number = 0
 
     def put(self, pasted: str, before: str = "", after: str = "") -> str:
-        """What to put into the input, whose text before and after the cursor is given."""
+        """Return what to insert into the input, given the text before and after the cursor."""
         text = clean_paste(pasted)
         if image := self._image(text):
             blank = " " if before and not before[-1].isspace() else ""
@@ -270,21 +270,21 @@ class PastedTexts:
         return self._keep(text, before + after)
 
     def expand(self, text: str) -> str:
-        """With each of them put back; what they hold is left as it is."""
+        """Replace each placeholder with its text; placeholders inside that text are left as they are."""
         return _STANDS.sub(lambda found: self._texts.get(found[0], found[0]), text)
 
     def before(self, text: str, cursor: int) -> int:
-        """How many characters one press of backspace takes: one, or what stands for a paste."""
+        """How many characters Backspace deletes: one, or a whole placeholder."""
         start, end = self.around(text, cursor - 1)
         return cursor - max(start, 0) if end == cursor else min(1, cursor)
 
     def after(self, text: str, cursor: int) -> int:
-        """The same for the key that deletes what follows."""
+        """The same for the Delete key."""
         start, end = self.around(text, cursor)
         return min(end, len(text)) - cursor if start == cursor else min(1, len(text) - cursor)
 
     def around(self, text: str, at: int) -> tuple[int, int]:
-        """Where the unit begins and ends that a character belongs to: of most characters, they are one themselves."""
+        """Return the span to delete for the character at `at`: the placeholder around it, else the character itself."""
         begin = text.rfind("[", 0, at + 1)
         found = _STANDS.match(text, begin) if begin >= 0 else None
         if found is not None and at < found.end() and found[0] in self._texts:
@@ -302,7 +302,7 @@ class PastedTexts:
         return name
 
     def _image(self, text: str) -> str:
-        """How a prompt names it, if this is the path of an image that is there; else nothing."""
+        """Return the mention if this is the path of an existing image, else an empty string."""
         said = text.strip()
         if len(said) > LONGEST_PATH or "\n" in said or not said.rstrip("'\"").lower().endswith(IMAGES):
             return ""
@@ -314,7 +314,7 @@ class PastedTexts:
 
 
 def _bare(said: str) -> str:
-    """As terminals drop a file: in quotes, with backslashes, or as an address."""
+    """Undo how terminals write a dropped file: in quotes, with backslashes, or as a file URL."""
     if said.startswith("file://"):
         from urllib.parse import unquote
 
@@ -325,6 +325,6 @@ def _bare(said: str) -> str:
 
 
 def clean_paste(text: str) -> str:
-    """With line feeds alone for the ends of lines, and without control characters and what is no character."""
+    """Normalize line ends to line feeds, and remove control characters and invalid characters."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     return strip_control_characters(lines.encode(errors="ignore").decode())

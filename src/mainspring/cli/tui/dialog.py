@@ -1,17 +1,16 @@
-"""What a question stands on: a rule, a title, a page of text, what can be answered, and the keys that work here.
+"""Dialogs: a rule, a title, a page of text, a menu or text field, and the keys that work there.
 
-A sheet has the keyboard until it is answered or closed. A key that would answer counts only when the sheet has been on
-the screen for a moment, and not as part of a word: such words were meant for the input line and are kept for it. Escape
-counts at once, everywhere.
+A dialog has the keyboard until it is answered or closed. An answering key counts only after the dialog was visible for
+a moment, and not as part of a word: such a word was meant for the input and is passed on to it. Escape always counts
+at once.
 
-A sheet that grants something (`grants`) is stricter about numbers: one that is followed by another key at once is the
-beginning of a word. `settle` tells it that no key followed.
+A dialog that grants a permission (`grants`) is stricter about numbers: a number followed at once by another key is the
+start of a word. `settle` tells the dialog that no key followed.
 
-The questions of `AskUserQuestion`, with options: one after another, and at the end a look at all answers.
+`QuestionForm` shows the questions of `AskUserQuestion` one after another, then a review of all answers. The tool parses
+text (`match_answer` in `tools/question.py`): `answer_for_choice` finds a text that it parses as the chosen options.
 
-The tool understands words (`tools/question.meant`): `answer_for_choice` finds those that it takes for what was chosen.
-
-Lists that the user asks for: sessions to go on with, models to talk to. What is typed narrows them.
+The session and model pickers are menus that narrow as the user types.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ BURST = 0.1  # seconds: keys that follow sooner come from a held key, a paste or
 INDENT = 2
 PAGES = {"pageup": -1, "pagedown": 1}
 CANCEL: Keys = (("esc", "cancel"),)
-STOPS = ("ctrl-c", "stops the run")
-OF_A_RUN: Keys = (*CANCEL, STOPS)  # what a call asks
+STOPS = ("ctrl-c", "stop the run")
+OF_A_RUN: Keys = (*CANCEL, STOPS)  # for questions of a tool call
 
 
 class Dialog(Generic[T]):
-    """Waits for one answer. `close` ends the wait from outside with the answer of somebody who gave none."""
+    """Waits for one answer. `close` ends the wait from outside with the default answer."""
 
-    note = ""  # beside the title
+    note = ""  # next to the title
 
     def __init__(self, unanswered: T) -> None:
         self.said = unanswered
-        self.broken_off = False  # by Ctrl-C: not only the question is unwanted
-        self.unheard = ""  # was typed or pasted, and had no meaning here: it belongs into the input line
+        self.broken_off = False  # Ctrl-C: the user wants to stop the run, too
+        self.unheard = ""  # keys that had no meaning here: they go to the input
         self._over = asyncio.Event()
 
     @property
@@ -75,10 +74,10 @@ class Dialog(Generic[T]):
             self.unheard += {"space": " ", "newline": "\n"}.get(key) or sanitize_text(text)
 
     def settle(self) -> None:
-        """Called now and then while it is on the screen and no key waits to be read."""
+        """The screen calls this regularly while the dialog is visible and no key is waiting to be read."""
 
     def expect_rest_of_word(self) -> None:
-        """Somebody was typing a word into the input line when it came: the next Enter belongs to that."""
+        """The user was typing a word into the input when the dialog opened: the next Enter belongs to that word."""
 
     def press(self, key: str, text: str = "") -> None:
         raise NotImplementedError
@@ -88,7 +87,7 @@ class Dialog(Generic[T]):
 
 
 class PageDialog(Dialog[T]):
-    def __init__(  # noqa: PLR0913  # what is on it
+    def __init__(  # noqa: PLR0913  # its parts
         self,
         title: str,
         page: ScrollPage,
@@ -99,16 +98,16 @@ class PageDialog(Dialog[T]):
         ways_out: Keys = CANCEL,
         grants: bool = False,
     ) -> None:
-        """`meant` says what an answer comes to; None is Escape. `title` is one line. `ways_out`: what keys do that give
-        no answer, the first one Escape."""
+        """`meant` converts the selection to the result; None means Escape. `title` is one line. `ways_out` describes
+        the keys that give no answer, Escape first."""
         super().__init__(meant(None))
         self._title, self._page, self._below, self._meant = title, page, below, meant
         self._now, self._ways_out = now, ways_out
         self._grants = grants
-        self._heeds_from = inf  # what answers; until it is drawn, nothing does
-        self._in_word = False  # letters for the input line: the next Enter belongs to them
+        self._heeds_from = inf  # when answering keys start to count; never before the first drawing
+        self._in_word = False  # the user types a word for the input: the next Enter belongs to it
         self._ignored_enter = -inf
-        self._number: tuple[str, MenuSelection, float] | None = None  # that answers if no key follows it at once
+        self._number: tuple[str, MenuSelection, float] | None = None  # answers if no key follows at once
 
     def press(self, key: str, text: str = "") -> None:
         if key in ("escape", "c-c"):
@@ -147,7 +146,7 @@ class PageDialog(Dialog[T]):
             self.say(self._meant(self._number[1]))
 
     def _go_on_after_number(self, number: str, picked: MenuSelection, at: float, key: str, text: str) -> None:
-        """A pause has passed, or Enter follows: it was the answer. Else a word begins with it."""
+        """After a pause, or with Enter, the number was the answer. Otherwise it starts a word for the input."""
         self._number = None
         if key == "enter" or self._now() - at >= BURST:
             self.say(self._meant(picked))
@@ -161,7 +160,7 @@ class PageDialog(Dialog[T]):
         self._in_word, self._heeds_from = True, self._now() + READ
 
     def _too_soon(self, key: str) -> bool:
-        """Whoever was typing when it came goes on for a while, and looks up only when they pause."""
+        """A user who was typing when the dialog opened continues for a while, and looks up only at a pause."""
         now = self._now()
         if key == "enter":
             return self._is_stray_enter(now)
@@ -172,7 +171,7 @@ class PageDialog(Dialog[T]):
         return self._below.chooses(key)
 
     def _is_stray_enter(self, now: float) -> bool:
-        """It came too soon, ends a word for the input line, or comes from a key that is held down."""
+        """Whether an Enter came too soon, ends a word for the input, or comes from a held key."""
         if now >= self._heeds_from and not self._in_word and now - self._ignored_enter >= BURST:
             return False
         if self._in_word:
@@ -211,8 +210,8 @@ class PageDialog(Dialog[T]):
 
 
 def share_height(height: int, page: int, below: MenuHeights) -> dict[str, int]:
-    """How many lines each part gets. First, all choices can be seen; then a line of the page and one that says how many
-    more there are. Of what is left at last, what can be answered gets up to a half, or what the page does not want."""
+    """Return how many lines each part gets. First every choice gets a line; then the page gets one line and the count
+    of hidden lines. Of the remaining lines, the menu gets up to half, or as many as the page does not need."""
     wanted = {"rule": 1, "title": 1, "page": page, "below": below.whole, "keys": 1}
     got = dict.fromkeys(wanted, 0)
     first = (("below", 1), ("title", 1), ("below", below.first), ("page", 2), ("keys", 1), ("below", below.marked))
@@ -232,7 +231,7 @@ def share_height(height: int, page: int, below: MenuHeights) -> dict[str, int]:
 
 
 def render_key_hints(keys: Keys, ways_out: Keys, width: int) -> Text:
-    """As many as fit: the ways out before the others, and the first of them always."""
+    """As many hints as fit: `ways_out` first, and its first entry always."""
     out, others = told_keys(ways_out), told_keys(keys)
     while others and len(" · ".join([*others, *out])) > width:
         others.pop()
@@ -249,7 +248,7 @@ def indented_all(lines: Sequence[Text]) -> list[Text]:
     return indent_lines(lines, Text(" " * INDENT), INDENT)
 
 
-OTHER = MenuItem("Other (your own words)", words="Other", hint="your own words", bare=False)
+OTHER = MenuItem("Other (type your own answer)", words="Other", hint="type your own answer", bare=False)
 Answers = tuple[str, ...]
 
 
@@ -258,12 +257,13 @@ def make_question_form(questions: Sequence[UserQuestion], now: Clock) -> Questio
 
 
 def answer_for_choice(one: UserQuestion, picked: MenuSelection) -> str:
-    """Numbers and labels may look like each other, and labels may hold commas: the first way that is understood."""
+    """Numbers and labels may look alike, and labels may contain commas: return the first spelling that the tool parses
+    correctly."""
     places = [place for place in picked.places if place < len(one.options)]
     labels = [one.options[place].label for place in places]
     if picked.words:
         said = ", ".join([*labels, picked.words])
-        return said if match_answer(one, said) == said else f'"{said}"'  # or it would be the name of something else
+        return said if match_answer(one, said) == said else f'"{said}"'  # else it names another option
     numbers = [place + 1 for place in places]
     ways = (labels, [f"{number}" for number in numbers], [f"{number}." for number in numbers])
     said = ", ".join(labels)
@@ -271,7 +271,7 @@ def answer_for_choice(one: UserQuestion, picked: MenuSelection) -> str:
 
 
 def sheet_of(one: UserQuestion, title: str, now: Clock, before: str = "") -> PageDialog[str | None]:
-    """`before`: what was answered already."""
+    """`before`: the earlier answer, if the user returns to a question."""
     options = [MenuItem(one_line(option.label), clean_for_drawing(option.description)) for option in one.options]
     lines = [Text(clean_for_drawing(one.question))]
     if before:
@@ -316,7 +316,7 @@ class QuestionForm(Dialog[Answers | None]):
         self.unheard += sheet.unheard
         sheet.unheard = ""
 
-    # --- from one to the next ---------------------------------------------------------------------------------------
+    # --- navigation -------------------------------------------------------------------------------------------------
 
     def _answered(self, sheet: PageDialog[str | None]) -> None:
         if not sheet.over:
@@ -343,7 +343,7 @@ class QuestionForm(Dialog[Answers | None]):
         self.close()
 
     def _go(self, at: int) -> None:
-        """Behind the last question is the look at all answers; one question needs none."""
+        """After the last question comes the review of all answers; a single question has none."""
         self._at, self._look = at, None
         if at < len(self._questions):
             self._sheet = self._asked(at)
@@ -370,7 +370,7 @@ class QuestionForm(Dialog[Answers | None]):
         def chosen(picked: MenuSelection | None) -> int | None:
             return None if picked is None else picked.places[0]
 
-        choices = Menu([MenuItem("Send them"), *names])
+        choices = Menu([MenuItem("Send the answers"), *names])
         return PageDialog("Your answers", ScrollPage.of(*lines), choices, chosen, now=self._now, ways_out=OF_A_RUN)
 
 
@@ -378,7 +378,7 @@ UNITS = (("MB", 1_000_000), ("kB", 1_000))
 
 
 def make_session_picker(entries: Sequence[SessionEntry], *, at: float, now: Clock) -> PageDialog[str | None]:
-    """As `listed` has them, the newest first. `at`: seconds since 1970, for their ages."""
+    """`entries` as `list_sessions_in` returns them, newest first. `at`: seconds since 1970, to compute ages."""
     choices = [
         MenuItem(
             one_line(entry.title) or entry.session_id,
@@ -387,14 +387,14 @@ def make_session_picker(entries: Sequence[SessionEntry], *, at: float, now: Cloc
         )
         for entry in entries
     ]
-    told = "There is none in this folder." if not entries else ""
+    told = "No other sessions in this folder." if not entries else ""
     if len(entries) >= MOST_LISTED:
-        told = f"The newest {len(entries)}. Any other one: '/resume ID'."
+        told = f"Showing the newest {len(entries)}. Use '/resume ID' for an older session."
     return make_picker("Resume a session", told, choices, [entry.session_id for entry in entries], now=now)
 
 
 def make_model_picker(known: Sequence[Model], current: str, *, now: Clock) -> PageDialog[str | None]:
-    """The one that is in use comes first under the cursor."""
+    """The current model is selected first."""
     places = [place for place, model in enumerate(known) if same_model(model.name, current)]
     choices = [
         MenuItem(
@@ -404,11 +404,11 @@ def make_model_picker(known: Sequence[Model], current: str, *, now: Clock) -> Pa
         )
         for place, model in enumerate(known)
     ]
-    told = f"In use: {clean_for_drawing(current)}. Prices are for a million tokens, as of {AS_OF}."
+    told = f"In use: {clean_for_drawing(current)}. Prices are per million tokens, as of {AS_OF}."
     return make_picker("Model", told, choices, [model.name for model in known], now=now, start=(*places, 0)[0])
 
 
-def make_picker(  # noqa: PLR0913  # what is listed, and what it stands for
+def make_picker(  # noqa: PLR0913  # the rows, and the value of each
     title: str, told: str, choices: Sequence[MenuItem], names: Sequence[str], *, now: Clock, start: int = 0
 ) -> PageDialog[str | None]:
     def meant(picked: MenuSelection | None) -> str | None:

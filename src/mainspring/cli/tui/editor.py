@@ -1,4 +1,4 @@
-"""The input: several lines, a history, completions below it, a search in the history."""
+"""The input: several lines, history, completions below it, and history search."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
 PROMPT, MORE = "❯ ", "  "
-MOST_LINES = 12  # of the input that are seen at once, at most half of the terminal
+MOST_LINES = 12  # input lines visible at once, at most half of the terminal
 MOST_COMPLETIONS = 8
-NAME = 26  # columns for what a completion puts there
+NAME = 26  # columns for the inserted text of a completion
 
 
 class Editor:
-    """`hint`: what stands there, dimly, while nothing is typed."""
+    """`hint`: dim text shown while the input is empty."""
 
     def __init__(self, completer: Completer | None, history: History | None, hint: Callable[[], str]) -> None:
         self.buffer = Buffer(
@@ -58,7 +58,7 @@ class Editor:
         self._width, self._rows = 80, 24
 
     def height(self, size: Size) -> int:
-        """Lines that it takes now."""
+        """Lines that the input takes now."""
         self._width, self._rows = size.columns, size.rows
         return self._all.preferred_height(size.columns, size.rows).preferred
 
@@ -66,7 +66,7 @@ class Editor:
         return Dimension(min=1, max=max(1, min(MOST_LINES, self._rows // 2)))
 
     def _completes(self) -> bool:
-        """While typing; Tab asks anywhere."""
+        """Complete while typing only after '@' and '/'; Tab completes anywhere."""
         before = self.buffer.document.text_before_cursor
         word = before.rsplit(None, 1)[-1] if before and not before[-1].isspace() else ""
         return word.startswith("@") or (before.startswith("/") and "\n" not in before)
@@ -80,7 +80,7 @@ class Editor:
 
     @property
     def is_choosing(self) -> bool:
-        """A completion stands in the input, and is not taken yet."""
+        """A completion is inserted, but not accepted yet."""
         return self._offered is not None and self._offered.current_completion is not None
 
     @property
@@ -88,7 +88,7 @@ class Editor:
         return self._offered is not None
 
     def take_completion(self) -> None:
-        """The one that is chosen, else the first."""
+        """Accept the selected completion, else the first."""
         if (state := self._offered) is None:
             self.buffer.start_completion(select_first=False)
         elif state.current_completion is not None:
@@ -97,7 +97,7 @@ class Editor:
             self.buffer.apply_completion(state.completions[0])
 
     def is_half_a_word(self) -> bool:
-        """A word with a slash that is not one of those offered, as it stands."""
+        """Whether the input is a slash command that is not exactly one of the completions."""
         if (state := self._offered) is None or not self.buffer.text.startswith("/") or " " in self.buffer.text:
             return False
         return self.buffer.text not in [one.text.strip() for one in state.completions]
@@ -124,7 +124,7 @@ class Editor:
         more = len(found) - first - MOST_COMPLETIONS
         return [*drawn, ("class:footer", f"\n  … {more} more")] if more > 0 else drawn
 
-    # --- what is typed ----------------------------------------------------------------------------------------------
+    # --- the text ---------------------------------------------------------------------------------------------------
 
     def take(self) -> str:
         text = self.buffer.text
@@ -135,7 +135,7 @@ class Editor:
         self.buffer.reset(Document(""))
 
     def put(self, text: str) -> None:
-        """In place of what is there."""
+        """Replace the input."""
         self.buffer.reset(Document(text, len(text)))
 
     def is_at_first_line(self) -> bool:

@@ -1,7 +1,7 @@
-"""The paths of the project, for whoever types `@`: found by a child in a thread, prepared to be searched key by key.
+"""The paths of the project, for `@` completion: a child process lists them, and an index searches them key by key.
 
-Nobody waits for any of it. What is offered is what was last found; when that is old, the next look begins beside it.
-Which paths may be offered is not decided here: rules change while we run, and only what is shown is held against them.
+Completion never waits for a scan: it offers the result of the last one, and starts a new scan in a thread if that is
+old. The index does not check permissions: rules change during a session, so completion checks only the paths it shows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from mainspring.tools.search_child import SearchLocation, parse_names
 from mainspring.tools.search_walk import FileSearchRequest
 
 MOST_FILES = 100_000
-MOST_BYTES = 100 * MOST_FILES  # of their names; a path of a project has about 60
-SECONDS = 2.0  # for one look
-FRESH = 5.0  # seconds: what is younger is not looked for again
-PAUSE = 10  # times as long as a look took, no other one begins: a home folder takes its two seconds each time
-LONGEST_QUERY = 200  # characters; no name is longer than 255
+MOST_BYTES = 100 * MOST_FILES  # of their names; an average project path has about 60
+SECONDS = 2.0  # for one scan
+FRESH = 5.0  # seconds: a younger result is not refreshed
+PAUSE = 10  # pause between scans, in multiples of the last duration: scanning a home folder takes two seconds
+LONGEST_QUERY = 200  # characters; file names have at most 255
 
 _UNTYPABLE = re.compile("[\t\n\u2028\u2029\ud800-\udfff]")
 
@@ -39,14 +39,14 @@ _UNTYPABLE = re.compile("[\t\n\u2028\u2029\ud800-\udfff]")
 
 
 class SearchScan:
-    """How far the texts were searched for some letters, and where those begin that hold them."""
+    """How far the texts were searched for some letters, and where the matches start."""
 
     def __init__(self, letters: str, found: list[int], end: int) -> None:
         self.letters, self.found, self.end = letters, found, end
 
 
 class SearchableLines:
-    """Texts that are searched as one, in C: 50,000 of them for a key press leave no time for a step of Python each."""
+    """Texts that are joined and searched in C: a key press leaves no time for a Python step on each of 50,000 texts."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._joined = "\n" + "\n".join(texts) + "\n"
@@ -54,7 +54,8 @@ class SearchableLines:
         self._scan = SearchScan("", [], 0)
 
     def holding(self, part: str) -> Iterator[int]:
-        """The places of those that hold it; with a line feed before it, of those that begin with it. Each once."""
+        """Yield the index of each text that contains the part; with a leading line feed, of each text that starts with
+        it."""
         at = self._joined.find(part)
         while at >= 0:
             place = bisect_right(self._starts, at) - 1
@@ -62,9 +63,9 @@ class SearchableLines:
             at = self._joined.find(part, self._starts[place + 1])
 
     def find_scattered(self, letters: str) -> Iterator[int]:
-        """Of those that hold the letters in their order. What did not hold the first of them is not read again when
-        somebody types on: all the keys of a word together read the texts about once. Two threads may ask at once: then
-        a place may come twice."""
+        """Yield the index of each text that contains the letters in order. A longer query searches only the matches of
+        the shorter one, so typing a word reads the texts about once. Two threads may search at once: then an index may
+        come twice."""
         if any(letter not in self._joined for letter in letters):
             return
         pattern = _in_order(letters)
@@ -82,13 +83,13 @@ class SearchableLines:
 
 
 def _in_order(letters: str) -> re.Pattern[str]:
-    """The first place where a letter fits is as good as any later one, so none is given back (`*+`): each text is read
-    once, whatever it holds."""
+    """The first match of a letter is as good as any later one, so no backtracking (`*+`): each text is read once,
+    whatever it contains."""
     return re.compile("\n" + "".join([rf"[^\n{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters]))
 
 
 class PathIndex:
-    """Paths, the first ones first where several fit as well."""
+    """Paths in order of preference for equal matches."""
 
     def __init__(self, paths: list[str]) -> None:
         self.all = paths
@@ -97,7 +98,7 @@ class PathIndex:
         self._names = SearchableLines([path[path.rfind("/", 0, len(path) - 1) + 1 :] for path in low])
 
     def rank(self, query: str) -> Iterator[str]:
-        """What may be meant, the best first, each once. It is searched as far as it is asked for."""
+        """Yield matches lazily, best first, each once."""
         low = query.lower()
         if not low:
             yield from self.all
@@ -110,7 +111,8 @@ class PathIndex:
                 yield self.all[place]
 
     def _tiers(self, query: str) -> Iterator[Iterator[int]]:
-        """The last name begins with it, the path does, the name holds it, the path does; then only its letters."""
+        """Ranks: the last name starts with the query, the path starts with it, the name contains it, the path contains
+        it, the path has its letters in order."""
         yield self._names.holding(f"\n{query}")
         yield self._whole.holding(f"\n{query}")
         yield self._names.holding(query)
@@ -121,13 +123,13 @@ class PathIndex:
 
 
 def build_path_index(files: Iterable[str]) -> PathIndex:
-    """With the folders that they are in. Few folders deep first, then short, then by letters."""
+    """Add the folders of the files. Order: fewest path segments, then shortest, then alphabetical."""
     found = frozenset(files)
     return PathIndex(_ordered([*found, *_folders(found)]))
 
 
 def _folders(files: Iterable[str]) -> set[str]:
-    """Those that the files are in, with a slash at the end."""
+    """The folders of the files, with a slash at the end."""
     found: set[str] = set()
     for file in files:
         end = file.rfind("/")
@@ -138,7 +140,7 @@ def _folders(files: Iterable[str]) -> set[str]:
 
 
 def _ordered(paths: list[str]) -> list[str]:
-    """By hand, in small pieces: one sort of all of them would keep the keyboard waiting while it runs."""
+    """Sort in small groups: sorting all paths at once would block the keyboard."""
     alike: dict[tuple[int, int], list[str]] = {}
     for path in paths:
         alike.setdefault((path.count("/", 0, len(path) - 1), len(path)), []).append(path)
@@ -149,7 +151,7 @@ def _ordered(paths: list[str]) -> list[str]:
 
 
 class FilesIndex:
-    """The paths below the folder where a session began."""
+    """The paths below the folder where the session started."""
 
     def __init__(
         self,
@@ -158,46 +160,46 @@ class FilesIndex:
         now: Callable[[], float] = time.monotonic,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`changed` is called when there is something new to offer, in the thread that found it."""
+        """`changed` is called in the scanning thread when there are new paths."""
         self._place, self._now, self._changed = place, now, changed
         self._paths = PathIndex([])
         self._files: frozenset[str] = frozenset()
         self._next_look = float("-inf")
         self._thread: threading.Thread | None = None
         self._halt: HaltSignal | None = None
-        self._lock = threading.Lock()  # held for moments: who begins a look, who closes
+        self._lock = threading.Lock()  # held briefly: guards the start of a scan and `close`
         self._closed = False
         self._first = threading.Event()
 
     def paths(self, wait: float = 0.0) -> PathIndex:
-        """What is known, at once; what is old is looked for anew beside it. Before the first look is over there is
-        nothing: whoever is in a thread anyway may wait so many seconds for it."""
+        """Return the known paths at once, and start a new scan if they are old. Before the first scan ends there are
+        none: a caller in a thread can wait `wait` seconds for it."""
         self.refresh()
         if wait:
             self._first.wait(wait)
         return self._paths
 
     def refresh(self) -> None:
-        """Begins a look, unless one is under way or what is known is fresh."""
+        """Start a scan, unless one is running or the known paths are fresh."""
         with self._lock:
             looking = self._thread is not None and self._thread.is_alive()
             if self._closed or looking or self._now() < self._next_look:
                 return
             self._halt = halt = HaltSignal(SECONDS)
-            # No daemon: the interpreter waits for it, two seconds at most, so that its child is ended as well.
+            # Not a daemon: the interpreter waits for it, at most two seconds, so that its child ends, too.
             self._thread = threading.Thread(target=self._look, args=(halt,), name="paths")
             self._next_look = self._now() + FRESH
-            with contextlib.suppress(RuntimeError):  # no more threads: another time
+            with contextlib.suppress(RuntimeError):  # no more threads: try again later
                 self._thread.start()
 
     def settle(self) -> None:
-        """Until the look that is under way is over."""
+        """Wait for the running scan."""
         thread = self._thread
         if thread is not None:
             thread.join()
 
     def close(self) -> None:
-        """Ends the child, too, if there is one. Nothing begins any more."""
+        """End the child, if there is one, and start no more scans."""
         with self._lock:
             self._closed = True
             if self._halt is not None:
@@ -210,10 +212,10 @@ class FilesIndex:
             found = frozenset(_found(self._place, halt))
             if found != self._files:
                 self._paths, self._files = build_path_index(found), found
-                with contextlib.suppress(RuntimeError):  # the loop of whoever wants to know is closed
+                with contextlib.suppress(RuntimeError):  # the event loop of the listener is closed
                     self._changed()
         except (ToolError, OSError):
-            pass  # it was ended, or the folder is gone: what was known stays
+            pass  # stopped, or the folder is gone: keep the known paths
         finally:
             took = self._now() - began
             self._next_look = max(self._next_look, self._now() + min(took, SECONDS) * PAUSE)
@@ -221,7 +223,7 @@ class FilesIndex:
 
 
 def _found(place: Workspace, halt: HaltSignal) -> list[str]:
-    """Relative to the folder; as ripgrep sees it, or our own walk where there is none. What ended too early counts."""
+    """Return paths relative to the folder, from ripgrep or our own walk. An incomplete list counts, too."""
     real = os.path.realpath(place.root)
     folder = open_folder(real)
     try:
@@ -232,5 +234,5 @@ def _found(place: Workspace, halt: HaltSignal) -> list[str]:
 
 
 def is_typable(name: str) -> bool:
-    """Nobody can type what is no text, and what a terminal obeys cannot be shown as it is."""
+    """Invalid text cannot be typed, and control characters cannot be shown."""
     return name.isprintable() or (strip_control_characters(name) == name and _UNTYPABLE.search(name) is None)

@@ -1,9 +1,9 @@
-"""Prompts that were typed, per project folder, across sessions: `history.jsonl` in our home, a line of JSON for each.
+"""Prompt history per project folder, across sessions: `history.jsonl` in our home, one JSON line per prompt.
 
-Several processes write it at once. A line is one `write` at the end of the file, under a lock, which whoever cuts the
-file down takes as well. A line that was torn, by a full disk or a crash, is skipped, and the next one begins anew. (A
-shared lock would do for the writes, but who looks for a torn line would take one for it that is being written.)
-Where nothing can be written, this session's own prompts are remembered all the same. Nothing here ever raises.
+Several processes write the file at once. Each appends a line with one `write` under a lock; trimming the file takes the
+same lock. Readers skip a line torn by a full disk or a crash, and the next write starts a new line. (A shared lock
+would do for appending, but then a writer that looks for a torn line would mistake a line being written for one.) If
+the file cannot be written, the session still remembers its own prompts. Nothing here raises.
 """
 
 # ruff: noqa: PTH116, PTH118  # descriptors, and names as plain strings
@@ -27,15 +27,15 @@ from mainspring.sessions.paths import FILE, draft_of, make_folder, put_in_place,
 from mainspring.text import strip_control_characters
 
 NAME = "history.jsonl"
-LARGEST = 2 << 20  # bytes; a larger file is cut at the next start
-KEPT = 1 << 20  # bytes that are left of it: the newest
-LONGEST = 50_000  # characters of a prompt; a longer one is remembered by this session only, for half of it is a trap
+LARGEST = 2 << 20  # bytes; a larger file is trimmed at the next start
+KEPT = 1 << 20  # bytes kept by trimming: the newest
+LONGEST = 50_000  # characters of a prompt; a longer one is remembered by this session only: half of it would be a trap
 MOST_OWN = 1_000  # prompts of this session
 MOST_READ = 2 * LARGEST  # bytes, however large the file is
 BLOCK = 1 << 16
-PATIENCE = 0.5  # seconds; others take milliseconds, but may have been stopped meanwhile
+PATIENCE = 0.5  # seconds; other processes hold the lock for milliseconds, but may be stopped
 PAUSE = 0.005
-TRIES = 3  # the file may be replaced while we open it; three times in a row is no accident
+TRIES = 3  # the file may be replaced while we open it, but hardly three times in a row
 
 _OPEN = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -50,18 +50,18 @@ Unreadable = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class StoredHistory:
-    """The prompts of one folder."""
+    """The prompts of one project folder."""
 
     def __init__(self, home: str | None, folder: str, *, now: Callable[[], float] = time.time) -> None:
-        """`home`: as `settings/load.py` finds it; None: there is none."""
+        """`home`: as `settings/load.py` finds it; None if there is none."""
         self._file = os.path.join(home, NAME) if home else ""
         self._folder = unicodedata.normalize("NFC", os.path.realpath(folder)).encode(errors="replace").decode()
         self._now = now
         self._last = ""
-        self._own: deque[str] = deque(maxlen=MOST_OWN)  # what is not in the file
+        self._own: deque[str] = deque(maxlen=MOST_OWN)  # prompts that are not in the file
 
     def keeps(self, text: str) -> bool:
-        """Not what begins with a blank, as shells have it, and not the same twice in a row."""
+        """Skip prompts that start with a space, as shells do, and repeated prompts."""
         return bool(text.strip()) and not text.startswith(" ") and _storable(text) != self._last
 
     def add(self, text: str) -> None:
@@ -72,7 +72,7 @@ class StoredHistory:
             self._own.append(kept)
 
     def newest(self) -> Iterator[str]:
-        """The newest first. It is read as far as it is asked for."""
+        """Yield prompts lazily, newest first."""
         before = ""
         for text in self._all():
             if text != before:
@@ -89,7 +89,7 @@ class StoredHistory:
     def _stored(self) -> Iterator[str]:
         fd = _opened(self._file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            mark = msgspec.json.encode(self._folder)  # most lines are of other folders: those are not taken apart
+            mark = msgspec.json.encode(self._folder)  # most lines belong to other folders: do not parse those
             for line in _backwards(fd, mark):
                 if mark in line and (text := self._text(line)):
                     yield text
@@ -106,7 +106,7 @@ class StoredHistory:
     # --- writing ---
 
     def _append(self, text: str) -> bool:
-        """Whether it is in the file, as a whole."""
+        """Append the prompt; return whether the whole line was written."""
         line = msgspec.json.encode(HistoryEntry(text, self._folder, int(self._now() * 1_000))) + b"\n"
         if not self._file:
             return False
@@ -126,8 +126,8 @@ class StoredHistory:
             os.close(fd)
 
     def _held(self) -> int:
-        """The file, so that nobody replaces it meanwhile. Without locks, or where somebody does not let go, it is
-        better written than not."""
+        """Open and lock the file, so that no process replaces it. Without locks, or if another process keeps its lock,
+        write anyway: that is better than losing the prompt."""
         for _ in range(TRIES):
             fd = _opened(self._file, _OPEN | os.O_CREAT)
             if not _locked(fd) or _is_still(fd, self._file):
@@ -136,7 +136,7 @@ class StoredHistory:
         return _opened(self._file, _OPEN | os.O_CREAT)
 
     def trim(self) -> None:
-        """Leaves the newest of a file that has grown too large. If another process is at it, it does so."""
+        """Trim a file that is too large to its newest part. If another process has the lock, it is trimming already."""
         with contextlib.suppress(OSError):
             if self._file and os.stat(self._file).st_size > LARGEST:
                 self._trim()
@@ -150,7 +150,7 @@ class StoredHistory:
             if size <= LARGEST or not _is_still(fd, self._file):
                 return
             newest = os.pread(fd, KEPT, size - KEPT)
-            # It is not synced: whoever sends a prompt waits for us, and a disk may take a second.
+            # Not synced: the prompt waits for us, and a sync may take a second.
             _write(draft, newest[newest.find(b"\n") + 1 :])
             put_in_place(draft, self._file)
         finally:
@@ -159,19 +159,19 @@ class StoredHistory:
 
 
 def _storable(text: str) -> str:
-    """Without secrets (security K3), and as something that JSON can hold."""
+    """Redact secrets (security K3), and replace what JSON cannot store."""
     return redact(text).encode(errors="replace").decode()
 
 
 def _opened(file: str, flags: int) -> int:
-    """A regular file, for nobody else's eyes."""
+    """Open a regular file that only the user can read."""
     fd = os.open(file, flags, FILE)
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         os.close(fd)
-        raise OSError(f"'{file}' is no regular file")
+        raise OSError(f"'{file}' is not a regular file")
     if found.st_mode & 0o077:
-        with contextlib.suppress(OSError):  # it is somebody else's
+        with contextlib.suppress(OSError):  # another user owns it
             os.fchmod(fd, FILE)
     return fd
 
@@ -192,7 +192,7 @@ def _locked(fd: int) -> bool:
 
 
 def _is_still(fd: int, file: str) -> bool:
-    """Whether the name leads to what is open."""
+    """Whether the name still leads to the open file."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(file))
     except OSError:
@@ -210,11 +210,11 @@ def _write(file: str, data: bytes) -> None:
 
 
 def _backwards(fd: int, mark: bytes, block: int = BLOCK) -> Iterator[bytes]:
-    """The lines, the last one first, read block by block; those of a block without the mark are left out. What follows
-    the last line feed is torn, and is one, too: its reader finds out."""
+    """Yield the lines in reverse order, block by block, and skip blocks without the mark. A torn last line is yielded,
+    too: the reader detects it."""
     at = os.fstat(fd).st_size
     least = max(0, at - MOST_READ)
-    rest: list[bytes] = []  # pieces of a line whose beginning is not read yet, the last one first
+    rest: list[bytes] = []  # parts of a line whose start is not read yet, last part first
     while at > least:
         size = min(block, at - least)
         at -= size

@@ -1,7 +1,7 @@
-"""What stands on paper when a conversation is taken up again: its last exchanges, so that one sees where one was.
+"""The last exchanges of a resumed session, printed to the scrollback.
 
-An exchange is a prompt and what came of it. Of the newest one the prompt and the last words are whole at any rate; what
-does not fit is counted. Which lines fit is known when they are printed, since a width makes them.
+An exchange is a prompt and the reply to it. The prompt and the last part of the newest exchange are always complete;
+what does not fit is counted. The width decides which lines fit, so the choice is made when they are printed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CUT_OFF, INTERRUPTED = "(cut off)", "(interrupted)"
 
 
 class ExchangePart(NamedTuple):
-    """Of what came of a prompt: a text, a call, or how a reply ended."""
+    """A part of the reply to a prompt: a text, a tool call, or how the reply ended."""
 
     draw: Callable[[int], list[Text]]
     tight: bool = False  # no blank line between two of these
@@ -42,12 +42,12 @@ class ExchangePart(NamedTuple):
 
 
 class PastExchange(NamedTuple):
-    prompt: str | None  # None: it came before what is known
+    prompt: str | None  # None: it is not in the known history
     newest_first: list[ExchangePart]
 
 
 def put_past(paper: Scrollback, talk: TerminalSession) -> None:
-    """Of the conversation that has just been taken up, if it is one."""
+    """Print the end of the session that was just resumed, if it was."""
     loaded = talk.opened.loaded
     if loaded is None:
         return
@@ -60,8 +60,8 @@ def put_past(paper: Scrollback, talk: TerminalSession) -> None:
 def render_past(
     newest_first: Iterable[Message], cut_off: Assistant | None = None, *, forgotten: bool = False
 ) -> WidthAware | None:
-    """`cut_off`: what was shown of a reply that never came to its end, and is not in the history yet. `forgotten`:
-    there was more, which was summed up. None: nothing was said."""
+    """`cut_off`: the visible part of an unfinished reply that is not in the history yet. `forgotten`: earlier messages
+    were compacted. Returns None if the history is empty."""
     said = iter(newest_first)
     exchanges = last_exchanges(said, cut_off)
     earlier = sum([is_prompt(message) for message in said])
@@ -70,7 +70,7 @@ def render_past(
     return WidthAware(lambda width: render_exchanges(exchanges, earlier, width, forgotten=forgotten))
 
 
-# --- what there is --------------------------------------------------------------------------------------------------
+# --- the history ----------------------------------------------------------------------------------------------------
 
 
 def is_prompt(message: Message) -> bool:
@@ -78,7 +78,7 @@ def is_prompt(message: Message) -> bool:
 
 
 def last_exchanges(newest_first: Iterator[Message], cut_off: Assistant | None) -> list[PastExchange]:
-    """The newest first. No more is taken of the messages than these."""
+    """Newest first. Consumes no more messages than needed."""
     made: list[PastExchange] = []
     parts = parts_of(cut_off, CUT_OFF) if cut_off is not None else []
     ended = CUT_OFF
@@ -97,7 +97,7 @@ def last_exchanges(newest_first: Iterator[Message], cut_off: Assistant | None) -
 
 
 def parts_of(reply: Assistant, ended: str) -> list[ExchangePart]:
-    """The last one first. `ended`: why it is not whole, if it is not."""
+    """Last part first. `ended`: why an unfinished reply ended."""
     made: list[ExchangePart] = []
     for block in reply.blocks:
         if isinstance(block, ToolCall):
@@ -124,11 +124,11 @@ def render_end_part(words: str, width: int) -> list[Text]:
     return [clip_text(Text(f"  {words}", "warning"), width)]
 
 
-# --- as much as fits ------------------------------------------------------------------------------------------------
+# --- layout ---------------------------------------------------------------------------------------------------------
 
 
 def render_exchanges(exchanges: list[PastExchange], earlier: int, width: int, *, forgotten: bool) -> list[Text]:
-    made: list[list[Text]] = []  # the newest first
+    made: list[list[Text]] = []  # newest first
     room = MOST_LINES
     for exchange in exchanges:
         lines = lines_for(exchange, width, room)
@@ -143,25 +143,25 @@ def render_exchanges(exchanges: list[PastExchange], earlier: int, width: int, *,
 
 def told_of_earlier(prompts: int, *, forgotten: bool) -> str:
     before = plural(prompts, "earlier prompt") if prompts else ""
-    more = "what was summed up" if forgotten else ""
+    more = "compacted messages" if forgotten else ""
     words = ", and ".join([one for one in (before, more) if one])
     return f"… {words}" if words else ""
 
 
 def lines_for(exchange: PastExchange, width: int, room: int) -> list[Text]:
-    """The prompt, and from its end as much of what came of it as there is room for: at least the last part."""
+    """The prompt, and as much of the end of the reply as fits: at least its last part."""
     head = lines_of_prompt(exchange.prompt, width) if exchange.prompt is not None else []
     tail: list[list[Text]] = []
     used = len(head)
     parts = exchange.newest_first
     for place, part in enumerate(parts):
         lines = part.lines(width, parts[place + 1] if place + 1 < len(parts) else None)
-        if tail and used + len(lines) + 2 > room:  # and what says so
+        if tail and used + len(lines) + 2 > room:  # room for the line that counts the rest
             break
         tail.append(lines)
         used += len(lines)
     left = len(parts) - len(tail)
-    gap = [Text(), Text(f"  … {plural(left, 'step')} before this", "note")] if left else []
+    gap = [Text(), Text(f"  … {plural(left, 'earlier step')}", "note")] if left else []
     return [*head, *gap, *[line for lines in tail[::-1] for line in lines]]
 
 
@@ -169,6 +169,6 @@ def lines_of_prompt(prompt: str, width: int) -> list[Text]:
     options = make_console().options.update(width=max(NARROWEST, width))
     return [
         text_of(line)
-        for part in render_markdown(prompt if prompt.strip() else "(no words)")
+        for part in render_markdown(prompt if prompt.strip() else "(empty prompt)")
         for line in make_console().render_lines(part, options, pad=False)
     ]

@@ -1,10 +1,8 @@
-"""Questions of running calls, put to whoever sits in front of the terminal: one at a time, in the order they came in.
+"""The user at the terminal, as the host of a session: menus for approvals and questions, one at a time, in order.
 
-A tool asks in words and understands words (`tools/question.py`, `tools/plan.py`, `mcp/elicitation.py`); here they
-become something to choose from, and what was chosen becomes words again. Escape, and a no without words, end the run:
-the call fails and says so, and nothing more is started.
-
-The person at the terminal, as the host of a session: asked by menus. What draws those is loaded at the first.
+A tool asks in text and parses text (`tools/question.py`, `tools/plan.py`, `mcp/elicitation.py`); this module turns the
+text into choices, and the selection back into text. Escape, and a denial without a reason, end the run: the call fails
+with an error that says so, and no other call starts.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ DECLINED = "The user does not want to answer."
 
 
 class DialogScreen(Protocol):
-    """Where a question gets the keyboard."""
+    """The screen that gives a dialog the keyboard."""
 
     def open(self, modal: Dialog[Any]) -> None: ...
 
@@ -57,13 +55,13 @@ class DialogScreen(Protocol):
 
 
 class QuestionContext(Bundle):
-    """What questions need of the conversation."""
+    """What dialogs need from the session."""
 
     place: DialogScreen
     granting: ApprovalScopes
-    tell: Tell  # a line on paper
+    tell: Tell  # print a line to the scrollback
     warn: Tell
-    interrupt: Callable[[], object]  # Ctrl-C: the run under way
+    interrupt: Callable[[], object]  # Ctrl-C: interrupt the run
     now: Clock
     changes: Changes = plain_changes
 
@@ -71,7 +69,7 @@ class QuestionContext(Bundle):
 class QuestionQueue:
     def __init__(self, outside: QuestionContext) -> None:
         self._outside = outside
-        self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
+        self._one = asyncio.Lock()  # subagents may ask at the same time, and there is one user
         self._waiting = 0
         self._open: Dialog[Any] | None = None
 
@@ -83,7 +81,7 @@ class QuestionQueue:
             return await apply_permission_choice(said, about, outside.granting, outside.tell, outside.warn)
 
     async def ask(self, questions: QuestionSet) -> Answers:
-        """Raises `DeclinedError` if nobody wants to."""
+        """Raises `DeclinedError` if the user declines."""
         now = self._outside.now
         async with self._turn():
             if questions.questions is not None:
@@ -96,7 +94,7 @@ class QuestionQueue:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncGenerator[None]:
-        """One at a time, in the order they came in."""
+        """One dialog at a time, in the order of the requests."""
         self._waits(1)
         try:
             await self._one.acquire()
@@ -156,7 +154,7 @@ class TerminalHost(NoHost):
         permissions: Callable[[], PermissionUpdates],
         interrupt: Callable[[], object],
     ) -> None:
-        """`stage`: where menus are drawn. `interrupt`: the run under way."""
+        """`stage`: the screen for the menus. `interrupt`: interrupts the run."""
         self._lines, self._stage, self._interrupt = lines, stage, interrupt
         self._granting = ApprovalScopes(permissions)
         self._questions: QuestionQueue | None = None

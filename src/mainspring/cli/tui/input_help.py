@@ -1,6 +1,6 @@
-"""What helps typing in a session: what can be completed, what was typed before, what is pasted.
+"""Completion, history and pastes for the input: our parts behind the interfaces of prompt-toolkit.
 
-What prompt-toolkit asks of an input line, answered by our own parts. All that may take time is done in a thread.
+Slow work (listing folders, reading and writing the history file) runs in threads.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from mainspring.cli.tui.history import StoredHistory
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.settings.load import home_folder, users_folder
 
-MOST_LOADED = 1_000  # prompts; nobody presses a key so often
+MOST_LOADED = 1_000  # prompts; more than a user steps through
 
 
 class PromptHistory(History):
-    """`expand`: what a prompt stands for, since others cannot know (`completion.py`)."""
+    """`expand` replaces paste placeholders (`completion.py`): later sessions do not have the pasted text."""
 
     def __init__(self, past: StoredHistory, expand: Callable[[str], str] = str) -> None:
         super().__init__()
         self._past, self._expand = past, expand
-        self._writer = ThreadPoolExecutor(1, "history")  # waited for when the process ends
+        self._writer = ThreadPoolExecutor(1, "history")  # the process waits for it at its end
 
     async def load(self) -> AsyncGenerator[str, None]:
         if not self._loaded:
             found = await asyncio.to_thread(lambda: list(self.load_history_strings()))
             if not self._loaded:
                 self._loaded = True
-                new = self._loaded_strings  # of the time in which it was read, which may have seen some of them
+                new = self._loaded_strings  # added while the file was read, so the file may contain some of them
                 self._loaded_strings = [*new, *_without(found, {self._expand(text) for text in new})]
         for text in tuple(self._loaded_strings):
             yield text
@@ -60,7 +60,7 @@ class PromptHistory(History):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        """In a thread, one after the other: another process may hold the file for a moment."""
+        """Write in a thread, in order: another process may hold the lock for a moment."""
         self._writer.submit(self._past.add, self._expand(string))
 
 
@@ -90,7 +90,7 @@ def _completion(one: Candidate, before: str, after: str) -> Completion:
 
 
 MOST_SESSIONS = 50
-SOON = 0.3  # seconds that somebody who types a '@' waits, in a thread, for the first look
+SOON = 0.3  # seconds that the first `@` completion waits, in a thread, for the first scan
 
 
 class PromptHelpers(NamedTuple):
@@ -118,7 +118,7 @@ def helps_for(talk: TerminalSession) -> PromptHelpers:
 
 
 class ReadableFiles:
-    """Whether the rules of now let a file be read. They are put together once for as long as they are the same."""
+    """Whether the current rules allow reading a file. The check is rebuilt only when the rules change."""
 
     def __init__(self, talk: TerminalSession) -> None:
         self._talk = talk
@@ -142,7 +142,7 @@ def list_model_options(talk: TerminalSession) -> Iterable[CompletionOption]:
 
     known = known_models(talk.config.settings)
     return [
-        CompletionOption("default", "the one that the session began with"),
+        CompletionOption("default", "the model the session started with"),
         *[CompletionOption(model.name) for model in known],
     ]
 

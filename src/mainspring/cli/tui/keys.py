@@ -1,4 +1,4 @@
-"""The keys of the terminal: one table, from which the bindings, the help and the documentation are made."""
+"""The keys of the terminal: one table for the bindings, the help and the documentation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mainspring.cli.tui.editor import Editor
 
 
 class KeyActions(Protocol):
-    """What the conversation does for a key."""
+    """What the application does for a key."""
 
     def send(self) -> None: ...
     def stop(self) -> None:
-        """Ctrl-C: interrupts; else drops what is typed; else leaves, if it is the second time."""
+        """Ctrl-C: interrupt; else clear the input; else exit, if pressed twice."""
         ...
 
     def escape(self) -> None:
-        """Drops completions; else interrupts."""
+        """Close the help and interrupt. The binding closes open completions instead."""
         ...
 
     def leave(self) -> None: ...
@@ -32,47 +32,48 @@ class KeyActions(Protocol):
     def toggle_tasks(self) -> None: ...
     def toggle_help(self) -> None: ...
     def take_back(self) -> bool:
-        """What was said and is still waiting, into the input. False: nothing waits."""
+        """Move the last queued prompt back into the input. Returns False if there is none."""
         ...
 
     def complete(self) -> None: ...
     def paste(self, text: str) -> None: ...
     def erase(self) -> None:
-        """One character before the cursor, or what stands there for a paste."""
+        """Delete one character before the cursor, or a whole paste placeholder."""
         ...
 
     def erase_next(self) -> None: ...
 
 
 class KeyBinding(NamedTuple):
-    shown: str  # as the user knows it
+    shown: str  # the name the user knows
     about: str
     keys: tuple[tuple[str, ...], ...]
-    does: str = ""  # its method here; empty: prompt-toolkit's own
+    does: str = ""  # method of `TerminalKeyBindings`; empty: prompt-toolkit's own binding
 
 
 NEWLINE = ("escape", "c-m")
 
 TABLE = (
+    KeyBinding("Enter", "send; during a run, the prompt goes out with the next request", (("c-m",),), "_send"),
+    KeyBinding("Ctrl-J, Alt-Enter, \\ Enter", "insert a new line", (("c-j",), NEWLINE), "_newline"),
+    KeyBinding("Esc", "interrupt the run", (("escape",),), "_escape"),
+    KeyBinding("Ctrl-C", "interrupt the run; else clear the input; twice: exit", (("c-c",),), "_stop"),
+    KeyBinding("Ctrl-D", "exit, if the input is empty", (("c-d",),), "_leave"),
+    KeyBinding("Shift-Tab", "switch to the next mode: default, acceptEdits, plan", (("s-tab",),), "_next_mode"),
+    KeyBinding("Tab", "complete a '/command' or an '@path', or accept the suggestion", (("c-i",),), "_complete"),
     KeyBinding(
-        "Enter", "send; while something runs, it is heard as soon as the model can hear it", (("c-m",),), "_send"
+        "Up, Down",
+        "recall earlier prompts; if the input is empty, take back a queued one",
+        (("up",), ("down",)),
+        "_move",
     ),
-    KeyBinding("Ctrl-J, Alt-Enter, \\ Enter", "a new line", (("c-j",), NEWLINE), "_newline"),
-    KeyBinding("Esc", "interrupt what is under way", (("escape",),), "_escape"),
-    KeyBinding("Ctrl-C", "interrupt what is under way; else drop what is typed; twice: leave", (("c-c",),), "_stop"),
-    KeyBinding("Ctrl-D", "leave, if nothing is typed", (("c-d",),), "_leave"),
-    KeyBinding("Shift-Tab", "the next mode: default, acceptEdits, plan", (("s-tab",),), "_next_mode"),
-    KeyBinding("Tab", "complete a word with '/' or '@', or take what is suggested", (("c-i",),), "_complete"),
-    KeyBinding(
-        "Up, Down", "what was said before; if nothing is typed, take back what waits", (("up",), ("down",)), "_move"
-    ),
-    KeyBinding("Ctrl-R", "search in what was said before", (("c-r",),)),
-    KeyBinding("Ctrl-O", "show all of what the last calls brought", (("c-o",),), "_unfold"),
-    KeyBinding("Ctrl-T", "show or hide the list of tasks", (("c-t",),), "_toggle_tasks"),
+    KeyBinding("Ctrl-R", "search earlier prompts", (("c-r",),)),
+    KeyBinding("Ctrl-O", "show the full output of the last tool calls", (("c-o",),), "_unfold"),
+    KeyBinding("Ctrl-T", "show or hide the task list", (("c-t",),), "_toggle_tasks"),
     KeyBinding("Ctrl-G", "edit the input in $EDITOR", (("c-g",),), "_edit"),
-    KeyBinding("Ctrl-L", "draw the screen anew", (("c-l",),)),
-    KeyBinding("Ctrl-Z", "stop; 'fg' goes on", (("c-z",),), "_suspend"),
-    KeyBinding("?", "these keys, if nothing is typed", (("?",),), "_help"),
+    KeyBinding("Ctrl-L", "redraw the screen", (("c-l",),)),
+    KeyBinding("Ctrl-Z", "suspend; 'fg' resumes", (("c-z",),), "_suspend"),
+    KeyBinding("?", "show these keys, if the input is empty", (("?",),), "_help"),
 )
 
 
@@ -91,7 +92,7 @@ class TerminalKeyBindings:
         self.made.add("c-c", filter=is_searching)(self._end_search)
 
     def _where(self, does: str) -> Filter:
-        """A key that is a letter is one, where something is typed."""
+        """A key that is also a character is a binding only while the input is empty."""
         if does == "_help":
             return Condition(lambda: not self._editor.buffer.text)
         return Condition(lambda: True)
@@ -102,7 +103,7 @@ class TerminalKeyBindings:
             self._editor.take_completion()
         elif self._editor.is_half_a_word():
             self._editor.take_completion()
-            if not buffer.text.endswith(" "):  # nothing more is wanted
+            if not buffer.text.endswith(" "):  # the command takes no arguments
                 self._actions.send()
         elif buffer.document.text_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
@@ -177,7 +178,8 @@ class TerminalKeyBindings:
 
 
 def tell_shift_enter() -> None:
-    """Terminals that tell Shift-Enter from Enter do so in one of two ways, of which prompt-toolkit knows none."""
+    """Terminals that distinguish Shift-Enter from Enter send one of these two sequences, and prompt-toolkit knows
+    neither."""
     for sequence in ("\x1b[13;2u", "\x1b[27;2;13~"):
         ANSI_SEQUENCES[sequence] = (Keys.Escape, Keys.ControlM)
 

@@ -1,18 +1,12 @@
-"""Text that may be too long for its place: folded to a width, and scrolled where it does not fit.
+"""Styles, and layout of text for a terminal: wrapping, clipping, scrolling, and conversion from rich.
 
-Nothing is left out without a word: a page that shows a part says how many lines there are above and below.
-
-Lines that are laid out for a width. On paper it is known only when they are printed, so what is put there says how
-it is made; what is drawn below is asked for with its width. `layout.py` has what folds and clips a text.
-
-From rich to the terminal: lines for prompt-toolkit, which draws what changes, and bytes for the scrollback.
-
-Sixteen colours are enough (`layout.py`), and every terminal has them; `NO_COLOR` leaves bold and the like.
-
-How each kind of thing looks. Sixteen colours at most: they are what the user's own terminal makes of them.
-
-What is less important is dim, not bright black: in some palettes (Solarized) that is the background. And since there
-may be no colours at all (`NO_COLOR`), what has to be told apart differs in more than its colour.
+- Text in the live region is drawn for a given width. Text for the scrollback learns its width when it is printed
+  (`WidthAware`). A page that shows only a part says how many lines there are above and below.
+- `Painter` converts rich text: to fragments for prompt-toolkit, which draws the live region, and to bytes for the
+  scrollback.
+- Styles use the sixteen colours that every terminal has, as the user's palette defines them; `NO_COLOR` leaves bold and
+  the like. Less important text is dim, not bright black: in some palettes (Solarized) that is the background. Things to
+  tell apart differ in more than their colour, since there may be no colours.
 """
 
 from __future__ import annotations
@@ -33,19 +27,19 @@ from rich.theme import Theme
 
 from mainspring.text import plural, strip_control_characters
 
-TAB = 4  # columns: a tab has no width of its own
+TAB = 4  # columns: the width of a tab depends on its position
 FLAGS = range(0x1F1E6, 0x1F200)  # two of these letters are one flag
-MOST_MARKS = 16  # characters to a column, of what is cut: more are marks upon marks
+MOST_MARKS = 16  # characters per column of clipped text: more are stacked combining marks
 BREAKS = re.compile("([\n\t])")
 
 
 def clean_for_drawing(text: str) -> str:
-    """Text from outside, as it may be drawn."""
+    """Sanitize text from outside and expand its tabs."""
     return sanitize_text(text).expandtabs(TAB)
 
 
 def sanitize_text(text: str) -> str:
-    """What somebody typed or pasted, or a model said, without what a terminal would obey; its tabs are kept."""
+    """Remove control characters from text of the user, the model or a paste; keep tabs."""
     plain = strip_control_characters(text.replace("\r\n", "\n").replace("\r", "\n"))
     return plain if plain.isascii() else plain.encode("utf-8", "replace").decode()
 
@@ -55,11 +49,11 @@ def one_line(text: str) -> str:
 
 
 def split_clusters(text: str) -> Iterator[str]:
-    """What the eye takes for one character."""
+    """Split text into what the user sees as single characters."""
     if text.isascii():
         yield from text
         return
-    for part in BREAKS.split(text):  # they have no width, and would be taken for marks
+    for part in BREAKS.split(text):  # breaks have no width, and would count as combining marks
         if part:
             yield from split_line_clusters(part)
 
@@ -80,11 +74,12 @@ def split_line_clusters(text: str) -> Iterator[str]:
         yield flag
 
 
-# --- folding --------------------------------------------------------------------------------------------------------
+# --- wrapping -------------------------------------------------------------------------------------------------------
 
 
 def wrap_text(text: Text, width: int) -> list[Text]:
-    """In lines of that width. Every character stays, also the blanks at which a line is broken: it may be a command."""
+    """Wrap into lines of that width. Keep every character, also the spaces at line breaks: the text may be a
+    command."""
     lines: list[Text] = []
     for line in text.split("\n", allow_blank=True):
         cuts = cuts_of(line.plain, width)
@@ -93,7 +88,7 @@ def wrap_text(text: Text, width: int) -> list[Text]:
 
 
 def cuts_of(line: str, width: int) -> list[int]:
-    """Behind a blank where there is one in the second half of what fits, else where the width ends."""
+    """Break after a space in the second half of the line if there is one, else at the width."""
     if cell_len(line) <= width:
         return []
     cuts: list[int] = []
@@ -117,12 +112,12 @@ def clip_text(text: Text, width: int) -> Text:
 
 
 def truncate_styled(text: Text, width: int) -> Text:
-    """As much as fits before the dots. Not `Text.truncate`: it may be one column off where characters are joined."""
+    """Clip and append dots. Not `Text.truncate`: it may be one column off where characters are joined."""
     place, left, gap = 0, width - 1, ""
     for found in split_clusters(text.plain[: width * MOST_MARKS]):
         size = cell_len(found)
         if size > left:
-            gap = " " * left  # half of a wide one
+            gap = " " * left  # half of a wide character
             break
         left -= size
         place += len(found)
@@ -130,7 +125,7 @@ def truncate_styled(text: Text, width: int) -> Text:
 
 
 def indent_lines(lines: Sequence[Text], first: Text, columns: int) -> list[Text]:
-    """`first` stands before the first line, blanks before the others."""
+    """Put `first` before the first line, and spaces before the others."""
     return [Text.assemble(Text(" " * columns) if place else first, line) for place, line in enumerate(lines)]
 
 
@@ -138,7 +133,7 @@ def indent_lines(lines: Sequence[Text], first: Text, columns: int) -> list[Text]
 
 
 class ScrollPage:
-    """`make` gives the lines for a width. It is asked once for each width."""
+    """`make` returns the lines for a width. It is called once per width."""
 
     def __init__(self, make: Callable[[int], Sequence[Text]]) -> None:
         self._make = make
@@ -146,7 +141,7 @@ class ScrollPage:
         self._lines: list[Text] = []
         self._top = 0
         self._step = 1
-        self.hides = False  # as it was drawn last
+        self.hides = False  # whether the last drawing left lines out
 
     @classmethod
     def of(cls, *texts: Text) -> ScrollPage:
@@ -168,7 +163,7 @@ class ScrollPage:
             self._top = 0
             return list(self._lines)
         shown = max(0, height - 1)
-        self._step = max(1, shown - 1)  # one line stays, for the eye
+        self._step = max(1, shown - 1)  # one line stays visible, for orientation
         self._top = min(self._top, rows - shown)
         lines = self._lines[self._top : self._top + shown]
         return [*lines, more_lines(self._top, rows - self._top - shown, width)][:height]
@@ -180,20 +175,20 @@ def more_lines(above: int, below: int, width: int) -> Text:
 
 
 def make_markdown_page(text: str) -> ScrollPage:
-    """As all that a model says is drawn."""
+    """Draw Markdown as for replies of the model."""
 
     def lines(width: int) -> list[Text]:
-        from mainspring.cli.tui.markdown import MarkdownText, lines_of  # few pages are that
+        from mainspring.cli.tui.markdown import MarkdownText, lines_of  # imported here: few pages need it
 
         return lines_of(MarkdownText(clean_for_drawing(text)), width)
 
     return ScrollPage(lines)
 
 
-NARROWEST = 4  # columns: with fewer nothing can be read, and what is cut is at least not folded for ever
-MOST_OF_LINE = 10_000  # characters of one that are folded; who wants more looks at the file
+NARROWEST = 4  # columns: below this nothing is readable; a minimum keeps wrapping finite
+MOST_OF_LINE = 10_000  # characters of a line that are wrapped; the file has the rest
 MORE = "(ctrl+o)"
-BRANCH = "  ⎿  "  # before what belongs to the line above
+BRANCH = "  ⎿  "  # before lines that belong to the line above
 
 
 class WidthAware:
@@ -210,17 +205,17 @@ class WidthAware:
 
 
 def clipped_line(text: str, width: int) -> str:
-    """Its words, as many as could matter: a text may have any length."""
+    """Collapse to one line of at most about `width` characters: the text may have any length."""
     return " ".join(clean_for_drawing(text[: 4 * width + 100]).split())
 
 
 def lines_in(text: str) -> list[str]:
-    """Of an output, without blank lines around it."""
+    """The lines of an output, without blank lines around it."""
     return clean_for_drawing(text).strip("\n").split("\n") if text.strip() else []
 
 
 def wrap_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
-    """Folded, since the end of a line may be what matters."""
+    """Wrap instead of clipping: the end of a line may be what matters."""
     rows: list[Text] = []
     for line in lines:
         cut = f"{line[:MOST_OF_LINE]}…" if len(line) > MOST_OF_LINE else line
@@ -237,7 +232,7 @@ def left_out_above(number: int) -> Text:
 
 
 class ClippedRows(NamedTuple):
-    """Of what there is, what is shown."""
+    """The visible rows of a longer text."""
 
     rows: list[Text]
     cut: bool = False  # there is more
@@ -270,7 +265,7 @@ def indent_with_branch(lines: Sequence[Text]) -> list[Text]:
 
 
 def text_of(segments: Iterable[Segment]) -> Text:
-    """A line that rich has made, without the spaces that fill it up."""
+    """A line that rich made, without the padding."""
     made = Text(no_wrap=True)
     for segment in segments:
         if not segment.control:
@@ -280,25 +275,25 @@ def text_of(segments: Iterable[Segment]) -> Text:
 
 
 def strip_blank_lines(lines: list[Text], *, beginning: bool = True) -> list[Text]:
-    """Without blank lines at its end, and at its beginning."""
+    """Remove blank lines at the end, and at the beginning."""
     full = [at for at, line in enumerate(lines) if line.plain.strip()]
     return lines[full[0] if beginning else 0 : full[-1] + 1] if full else []
 
 
 STYLES = {
-    # what happens
-    "prompt": "bold",  # what the user said
+    # runs
+    "prompt": "bold",  # the user's prompt
     "call": "bold",  # the name of a tool
     "call.done": "green",
     "call.failed": "red",
     "call.running": "cyan",
-    "detail": "dim",  # what belongs to the line above
+    "detail": "dim",  # belongs to the line above
     "thinking": "italic dim",
     "note": "dim",
     "warning": "yellow",
     "error": "red",
     "busy": "cyan",
-    # changes to files: what comes is bold, what goes is plain, what stays is dim
+    # file changes: added lines are bold, removed lines plain, unchanged lines dim
     "added": "bold green",
     "removed": "red",
     "kept": "dim",
@@ -307,10 +302,10 @@ STYLES = {
     "task.open": "none",
     "task.now": "bold cyan",
     "task.done": "dim strike",
-    # what a model says: rich has backgrounds for some of these, which are black on every terminal
+    # Markdown: rich gives some of these a background, which is black on every terminal
     "markdown.code": "cyan",
     "markdown.code_block": "none",
-    "code.plain": "bold",  # commands and what has no language: no colours of syntax tell them from prose
+    "code.plain": "bold",  # commands and code without a language: no syntax colours distinguish them from prose
     "markdown.block_quote": "italic",
     "markdown.item.bullet": "none",
     "markdown.item.number": "none",
@@ -337,7 +332,7 @@ STYLES = {
 THEME = Theme(STYLES)
 
 
-Fragments = list[tuple[str, str]]  # as prompt-toolkit has them: a style and a text
+Fragments = list[tuple[str, str]]  # for prompt-toolkit: style and text
 
 NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "gray")
 BRIGHT = (
@@ -353,7 +348,7 @@ BRIGHT = (
 
 
 class SafeConsole(Console):
-    """Its own codes are those of styles. What a terminal would obey in a text was forgotten to be made harmless."""
+    """Emits only the escape codes of styles. Any other control character in a text was not sanitized: a bug."""
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(
@@ -375,13 +370,13 @@ class Painter:
             highlight=False,
             markup=False,
             emoji=False,
-            _environ={},  # the size is ours to say
+            _environ={},  # we set the size ourselves
         )
         self._colour = colour
         self._known: dict[Style, str] = {}
 
     def printed(self, parts: Iterable[RenderableType], width: int) -> str:
-        """As it is sent to a terminal that does not translate ends of lines."""
+        """Return the output for a terminal in raw mode, which does not translate line ends."""
         self._console.width = width
         with self._console.capture() as captured:
             for part in parts:
@@ -413,7 +408,7 @@ class Painter:
 
 
 def prompt_toolkit_style(style: Style, *, colour: bool) -> str:
-    """In the words of prompt-toolkit."""
+    """Convert to a prompt-toolkit style."""
     flags = ("bold", "dim", "italic", "underline", "reverse", "strike")
     words = [flag for flag in flags if getattr(style, flag)]
     for prefix, found in (("fg", style.color), ("bg", style.bgcolor)):

@@ -1,9 +1,9 @@
-"""What a model says, as rich draws Markdown, with a few things done otherwise.
+"""The model's text as Markdown: rich's renderer, with these differences.
 
-- A list and a heading look the same whether they come alone or with what follows: they are drawn as they are settled.
-- Nothing vanishes: tags are text, an image is its words, a link shows its address. References are not looked up, since
-  what they refer to comes after what is drawn already.
-- Colours are the terminal's own sixteen, without a background: they can be read on dark and on light.
+- A list or a heading looks the same alone or with the text that follows it: blocks are printed as they are settled.
+- Nothing disappears: tags are text, an image is its description, a link shows its address. References are not resolved,
+  since their definitions come after the text is printed.
+- Colours are the terminal's own sixteen, without a background: readable on dark and on light.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 from markdown_it.token import Token
-from pygments.token import (  # type: ignore[import-untyped]  # it brings no types
+from pygments.token import (  # type: ignore[import-untyped]  # has no type stubs
     Comment,
     Generic,
     Keyword,
@@ -35,9 +35,9 @@ from rich.text import Text
 
 from mainspring.cli.tui.layout import NARROWEST, TAB, THEME, cuts_of, strip_blank_lines, text_of, wrap_text
 
-INDENT = 2  # columns of code, and of what is left of a long line of it: so it reads as code without colours
-PLAIN = frozenset(("bash", "sh", "shell", "zsh", "console", "text"))  # 'text': it says no language
-LEAST_COLUMN = 6  # of a table: if there is less for each, its rows are told one by one
+INDENT = 2  # columns before code and before continuation lines: it reads as code without colours
+PLAIN = frozenset(("bash", "sh", "shell", "zsh", "console", "text"))  # 'text': no language given
+LEAST_COLUMN = 6  # of a table: with less for each, print the rows as lists
 
 COLOURS = ANSISyntaxTheme(
     {
@@ -61,7 +61,7 @@ COLOURS = ANSISyntaxTheme(
 
 
 class MarkdownHeading(markdown.Heading):
-    LEVEL_ALIGN: ClassVar = {}  # none is centred
+    LEVEL_ALIGN: ClassVar = {}  # no heading is centred
 
 
 class MarkdownCode(markdown.CodeBlock):
@@ -74,7 +74,7 @@ class MarkdownCode(markdown.CodeBlock):
         return made
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Not as rich lays code out, which takes five times as long, and fills each line with spaces."""
+        """Rich's own code layout takes five times as long, and pads each line with spaces."""
         code = self.text.plain.rstrip().expandtabs(TAB)
         if self.hasty:
             lines = [line_of_code(self.lexer_name, line).copy() for line in code.split("\n")]
@@ -89,7 +89,7 @@ class MarkdownCode(markdown.CodeBlock):
 
 
 def wrap_hanging(line: Text, width: int) -> list[Text]:
-    """Folded below where its own text begins, and a little to the right."""
+    """Indent continuation lines slightly more than the line itself."""
     cuts = cuts_of(line.plain, width)
     if not cuts:
         return [line]
@@ -112,7 +112,7 @@ def highlight_code(language: str, code: str) -> Text:
     return made
 
 
-@lru_cache(maxsize=32)  # to find who knows a language takes a millisecond
+@lru_cache(maxsize=32)  # finding the lexer of a language takes a millisecond
 def make_syntax(language: str) -> Syntax:
     return Syntax("", language, theme=COLOURS)
 
@@ -159,7 +159,7 @@ class MarkdownTable(markdown.TableElement):
 
 
 def render_table_as_list(heads: list[Text], rows: list[list[Text]]) -> Iterable[Text]:
-    """Where there are more columns than a terminal has room for."""
+    """For tables with more columns than the terminal has room for."""
     if not rows:
         yield Text(" · ").join(heads)
     for row in rows:
@@ -198,14 +198,15 @@ class MarkdownText(markdown.Markdown):
     }
 
     def __init__(self, text: str, number: int = 0, *, hasty: bool = False) -> None:
-        """`number`: of its first item, if it goes on with a list. `hasty`: it is drawn many times as it grows, so each
-        line of code is looked at once, and alone; what spans several lines is coloured right when it is settled."""
+        """`number`: of the first item, if the text continues a numbered list. `hasty`: the text is drawn repeatedly as
+        it grows, so each line of code is highlighted alone and once; multi-line constructs get their colours when the
+        block is settled."""
         self.hasty = hasty
-        # Not rich's own beginning: it makes a parser for each text, which takes longer than to parse it.
+        # Do not call rich's constructor: it makes a parser for each text, which takes longer than parsing.
         self.markup, self.style, self.justify = text, "none", None
         self.code_theme = self.inline_code_theme = ""
         self.inline_code_lexer = None
-        self.hyperlinks = True  # there are none: `flatten_links` has made them text
+        self.hyperlinks = True  # there are none: `flatten_links` converts them to text
         self.parsed = make_parser().parse(text)
         for token in self.parsed:
             if token.children:
@@ -219,14 +220,14 @@ class MarkdownText(markdown.Markdown):
 def make_parser() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False}).enable("strikethrough")
     made.disable(["reference", "html_block", "html_inline"])
-    # Last, as GitHub has it: an item or a heading with a bar in it is no table, whatever the line below it is.
+    # Last, as on GitHub: an item or a heading with a bar in it is not a table, whatever line follows.
     made.block.ruler.before("lheading", "late_table", table, {"alt": ["paragraph", "reference"]})
     return made
 
 
 def flatten_links(tokens: list[Token]) -> Iterable[Token]:
-    """Links and images as words, with the address where it says more."""
-    begun: list[tuple[str, list[str]]] = []  # links: the address, and the words so far
+    """Convert links and images to text, and append the address if it differs."""
+    begun: list[tuple[str, list[str]]] = []  # open links: the address, and the text so far
     for token in tokens:
         if token.type == "link_open":
             begun.append((str(token.attrs.get("href", "")), []))
@@ -251,7 +252,7 @@ def image_to_text(token: Token) -> Token:
 
 @cache
 def make_console() -> Console:
-    """For what is laid out here. Nothing is written to it."""
+    """For layout only: nothing is written to it."""
     return Console(
         file=StringIO(), force_terminal=True, color_system="standard", theme=THEME, width=80, height=25,
         legacy_windows=False, _environ={},
@@ -259,7 +260,7 @@ def make_console() -> Console:
 
 
 def lines_of(prose: MarkdownText, width: int, *, goes_on: bool = False) -> list[Text]:
-    """`goes_on`: with code that has begun before, so blank lines at its beginning are some of it."""
+    """`goes_on`: the text continues a code block, so blank lines at its beginning are kept."""
     options = make_console().options.update(width=max(NARROWEST, width))
     lines = [text_of(line) for line in make_console().render_lines(prose, options, pad=False)]
     return strip_blank_lines(lines, beginning=not goes_on)

@@ -1,9 +1,9 @@
-"""A list to choose from: with arrows, by number, by typing what it should contain, or several of it.
+"""Menus and text fields for dialogs.
 
-Nothing here knows what is asked: `press` says what was picked, `draw` gives the lines. At most one of the choices takes
-words of the user's own.
+A menu selects by arrow keys, by number, or by a filter; it can select several items. It does not know the question:
+`press` returns the selection, `draw` the lines. At most one item takes free text.
 
-A field for text, drawn in one line. A paste of several lines stays what it is: ends of lines are drawn as `¶`.
+A text field is drawn in one line. A paste of several lines keeps its line ends, which are drawn as `¶`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rich.text import Text
 from mainspring.cli.tui.layout import clip_text, indent_lines, sanitize_text, split_clusters, truncate_styled, wrap_text
 from mainspring.core.value import Bundle
 
-MOST_DRAWN = 16  # characters of one cluster: more are marks upon marks, and nobody could tell them apart
+MOST_DRAWN = 16  # characters of one cluster: more are stacked combining marks, which are unreadable
 END = "¶"
 SHOWN = {"\n": END, "\t": " "}
 
 
 class TextField:
-    """What is before the cursor and what is behind it, by clusters; the second one backwards, so that a key costs the
-    same however long the text is."""
+    """The clusters before the cursor, and those after it in reverse order, so that a key costs the same for any
+    length."""
 
     def __init__(self, text: str = "") -> None:
         self._before = list(split_clusters(text))
@@ -64,7 +64,7 @@ class TextField:
                 pass
 
     def _insert(self, text: str) -> None:
-        """A mark joins what is before it."""
+        """A combining mark joins the character before it."""
         last = self._before.pop() if self._before else ""
         self._before += split_clusters(last + sanitize_text(text))
         if self._before and self._after and not cell_len(draw_cluster(self._after[-1])):
@@ -76,10 +76,10 @@ class TextField:
         while self._before and not self._before[-1].isspace():
             self._before.pop()
 
-    # --- drawn ------------------------------------------------------------------------------------------------------
+    # --- drawing ----------------------------------------------------------------------------------------------------
 
     def draw(self, width: int, *, cursor: bool = True, hint: str = "") -> Text:
-        """What is around the cursor, which is drawn reversed. `hint` stands dimly where nothing is."""
+        """Draw the part around the cursor, which is reversed. `hint`: dim text for an empty field."""
         if self.empty and hint:
             return clip_text(Text.assemble((" ", "reverse" if cursor else ""), (hint, "detail")), width)
         under = draw_cluster(self._after[-1]) if self._after else " "
@@ -87,7 +87,7 @@ class TextField:
         left, right = self._left(room), self._right(room)
         if count_columns(left) + count_columns(right) > room or self._cut(left, right) != (False, False):
             room -= 2  # for dots on both sides
-            ahead = self._right(room // 4)  # some of what comes is always seen
+            ahead = self._right(room // 4)  # keep some of the text after the cursor visible
             left = self._left(room - count_columns(ahead))
             right = self._right(room - count_columns(left))
         cut_left, cut_right = self._cut(left, right)
@@ -136,12 +136,12 @@ def take_fitting(found: Iterable[str], room: int) -> list[str]:
 MARK, BLANK = "❯ ", "  "
 BOXES = {True: "☒ ", False: "☐ "}
 STEPS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
-TYPED = ("text", "space", "newline", "paste")  # keys that are letters, of a word or of a prompt
-NAMES = {"s-tab": "shift-tab"}  # of keys, as people know them
-NUMBERED = 9  # choices that a key of their own chooses
-NEIGHBOURS = 2  # of the marked one, that are seen wherever there is room
-MOST_ABOUT = 3  # lines of a choice that is not marked; the marked one is shown as far as there is room
-LEAST_LABEL = 10  # columns, in a list whose choices take one line each
+TYPED = ("text", "space", "newline", "paste")  # keys that enter text
+NAMES = {"s-tab": "shift-tab"}  # key names as users know them
+NUMBERED = 9  # items that a number key selects
+NEIGHBOURS = 2  # items around the marked one, visible if there is room
+MOST_ABOUT = 3  # lines of an item that is not marked; the marked one takes as many as fit
+LEAST_LABEL = 10  # columns, in a list with one line per item
 
 Keys = tuple[tuple[str, str], ...]  # a key, and what it does
 
@@ -149,12 +149,12 @@ Keys = tuple[tuple[str, str], ...]  # a key, and what it does
 class MenuItem(Bundle):
     label: str
     about: str = ""
-    words: str = ""  # it takes words, and this stands before them: "No" for "No: not that file"
-    hint: str = ""  # stands dimly where they will
-    bare: bool = True  # it may be chosen without words, too
-    also: str = ""  # what else it is found by, such as an id
-    key: str = ""  # that chooses it, beside its number
-    does: str = ""  # that key, where the keys are told
+    words: str = ""  # label while text is entered: "No" in "No: not that file"; empty: no free text
+    hint: str = ""  # dim text while nothing is entered
+    bare: bool = True  # selectable without text, too
+    also: str = ""  # other text that the filter finds, such as an id
+    key: str = ""  # a key that selects it, besides its number
+    does: str = ""  # what that key does, for the key hints
 
 
 class MenuSelection(Bundle):
@@ -163,22 +163,22 @@ class MenuSelection(Bundle):
 
 
 class MenuHeights(Bundle):
-    """Lines, each number with those before it."""
+    """Numbers of lines; each includes the ones before it."""
 
-    first: int  # every choice has one
-    marked: int  # and the marked one has all of its own
+    first: int  # one line per item
+    marked: int  # and all lines of the marked item
     whole: int
 
 
 class Menu:
     def __init__(self, choices: Sequence[MenuItem], *, many: bool = False, narrowed: bool = False, at: int = 0) -> None:
-        """`many`: any number of them may be picked; `narrowed`: what is typed says what they should contain."""
+        """`many`: several items can be selected; `narrowed`: typed text filters the items."""
         self._choices, self._many, self._narrowed = tuple(choices), many, narrowed
         self._shown = list(range(len(self._choices)))
-        self._at = at  # among those that are shown
+        self._at = at  # index into the visible items
         self._checked: set[int] = set()
         self._words, self._filter = TextField(), TextField()
-        self._opened = False  # the field of the marked choice, though it is empty
+        self._opened = False  # whether the text field of the marked item is open, although empty
         self._keys = {choice.key: place for place, choice in enumerate(self._choices) if choice.key}
         self._page = 1
         self._widest = (
@@ -209,11 +209,11 @@ class Menu:
         return None
 
     def chooses(self, key: str) -> bool:
-        """It answers something, or may be a part of a word: not what only moves or narrows."""
+        """Whether the key answers, or may be part of a word: not keys that only move or filter."""
         return key == "enter" or self._has_own(key) or (key in TYPED and not self._narrowed)
 
     def hears(self, key: str, text: str) -> bool:
-        """It is of use here: not a letter where nothing can be typed."""
+        """Whether the key has a use here: not a letter where no text is entered."""
         if key not in TYPED or self._narrowed or self._entry is not None:
             return True
         selects = self._many and (key == "space" or text == " ")
@@ -221,7 +221,7 @@ class Menu:
 
     @property
     def keys(self) -> Keys:
-        """Those that nobody would guess first: where there is little room, the last ones are left out."""
+        """The least obvious keys first: if there is little room, the last ones are left out."""
         own = [(NAMES[key], self._choices[at].does) for key, at in self._keys.items() if self._has_own(key)]
         toggle = (("space", "select"),) if self._many and self._entry is None else ()
         narrow = (("type", "to filter"),) if self._narrowed else ()
@@ -236,7 +236,7 @@ class Menu:
 
     @property
     def _entry(self) -> TextField | None:
-        """What takes the words that are typed, if the marked choice wants any."""
+        """The text field, if the marked item takes text."""
         return self._words if self._place is not None and self._choices[self._place].words else None
 
     @property
@@ -244,7 +244,7 @@ class Menu:
         return self._opened or not self._words.empty
 
     def _has_own(self, key: str) -> bool:
-        """Not where words are typed: who says no in words does not say yes by a slip."""
+        """Not while text is entered: a user who types a reason for a denial must not approve by accident."""
         return key in self._keys and not (self._entry is not None and self._is_open)
 
     def _step(self, by: int) -> None:
@@ -259,10 +259,10 @@ class Menu:
             self._opened = True
             return
         entry.press(key, text)
-        self._opened = self._is_open  # once open, also when all is taken back
+        self._opened = self._is_open  # stays open if the text is deleted again
 
     def _letter(self, text: str) -> MenuSelection | None:
-        """One key; a paste is no choice."""
+        """Handle one character; a paste selects nothing."""
         if text == " " and self._many and self._place is not None:
             self._checked ^= {self._place}
         elif (place := self._numbered(text)) is not None:
@@ -270,7 +270,7 @@ class Menu:
         return None
 
     def _numbered(self, text: str) -> int | None:
-        """The choice that has this number."""
+        """The index of the item with this number."""
         found = len(text) == 1 and text in "123456789" and int(text) <= len(self._choices)
         return int(text) - 1 if found else None
 
@@ -282,7 +282,7 @@ class Menu:
         return MenuSelection((place,))
 
     def _narrow(self) -> None:
-        """The marked one stays marked, if it is still there."""
+        """Filter the items. The marked item stays marked if it is still visible."""
         wanted, marked = self._filter.text.casefold().split(), self._place
         self._shown = [at for at, text in enumerate(self._texts) if all(word in text for word in wanted)]
         self._at = self._shown.index(marked) if marked in self._shown else 0
@@ -306,8 +306,7 @@ class Menu:
     # --- lines ------------------------------------------------------------------------------------------------------
 
     def wants(self, width: int, most: int) -> MenuHeights:
-        """How many lines; not counted beyond `most`. A list that is narrowed anyway is not shown whole for its own
-        sake."""
+        """Count the lines, at most `most`. A filtered list does not ask for more room: the user can filter it."""
         head = int(self._narrowed)
         whole = head + max(1, self._rows(width, most))
         first = head + (1 if self._narrowed else len(self._shown))
@@ -329,13 +328,13 @@ class Menu:
         room = height - len(head)
         if room < 1:
             return []
-        return [*head, *(self._window(width, room) if self._shown else [Text("nothing matches", "note")])]
+        return [*head, *(self._window(width, room) if self._shown else [Text("no matches", "note")])]
 
     def _window(self, width: int, height: int) -> list[Text]:
         return self._all(width, height) if len(self._shown) <= height else self._around(width, height)
 
     def _all(self, width: int, height: int) -> list[Text]:
-        """Each has its first line; then the marked one has what it wants, and then the others, from above."""
+        """One line per item, then the rest of the marked item, then the rest of the others, from the top."""
         places = range(len(self._shown))
         given, left = [1] * len(places), height - len(places)
         for at in (self._at, *places):
@@ -346,7 +345,7 @@ class Menu:
         return [line for at in places for line in self._lines(at, width, given[at])]
 
     def _around(self, width: int, height: int) -> list[Text]:
-        """The marked one, and as many around it as fit, with a line each. The last line says how many do not."""
+        """The marked item and as many neighbours as fit, one line each. The last line counts the rest."""
         room = max(1, height - 1)
         first = last = self._at
         lines = self._lines(self._at, width, max(1, room - NEIGHBOURS))
@@ -388,7 +387,7 @@ def label_columns(choices: Sequence[MenuItem]) -> tuple[list[str], list[str]]:
 
 
 def render_choice_line(choice: MenuItem, room: int, style: str, widest: Sequence[int]) -> Text:
-    """In one line. `widest`: label and description in the list, so that all descriptions stand below each other."""
+    """One line. `widest`: the longest label and description in the list, to align the descriptions."""
     left = min(widest[0], max(LEAST_LABEL, room - widest[1] - 2))
     label = clip_text(Text(choice.label.replace("\n", " "), style), left)
     about = choice.about.replace("\n", " ")
@@ -412,7 +411,7 @@ def render_more_line(above: int, below: int, width: int) -> Text:
 
 
 class FreeTextChoice:
-    """Words, and nothing to choose from."""
+    """A text field without a menu."""
 
     keys: Keys = (("enter", "send"),)
 
@@ -428,7 +427,7 @@ class FreeTextChoice:
     def chooses(self, key: str) -> bool:
         return key == "enter" or key in TYPED
 
-    def hears(self, key: str, text: str) -> bool:  # noqa: ARG002  # as of a list
+    def hears(self, key: str, text: str) -> bool:  # noqa: ARG002  # same signature as `Menu`
         return True
 
     def wants(self, width: int, most: int) -> MenuHeights:  # noqa: ARG002

@@ -1,14 +1,10 @@
-"""Changes to files: those that were made, as Edit and Write tell of them, and those that somebody is asked about.
+"""Permission dialogs, plan and form dialogs, and file changes as diffs.
 
-A line has its number, a sign and its text. Which colours they have, the terminal says; there is no background. Without
-colours it reads as a change, too: what comes is bold, what stays is dim.
-
-May this call be made? All of it is shown, why it is asked and for whom, and what a rule would allow.
-
-Questions that come as text and are answered with text: a plan, the form of an MCP server, anything else.
-
-What can be answered is read from the text's last lines, which the tool has written itself; what stands above them may
-come from a model or a server, and is only shown.
+- A permission dialog shows the whole call, why it needs approval and for which agent, and what a rule would allow.
+- Plans, forms of MCP servers and other questions arrive as text and are answered with text. The choices come from the
+  last lines, which our tool wrote; the text above them may come from a model or a server, and is only shown.
+- A diff line has a number, a sign and its text. Colours are the terminal's, without a background. It reads as a diff
+  without colours, too: added lines are bold, unchanged lines dim.
 """
 
 from __future__ import annotations
@@ -43,22 +39,22 @@ from mainspring.tools import patch
 from mainspring.tools.base import Approval
 from mainspring.tools.plan import is_approved
 
-MOST_LINES = 20  # of a change, until it is unfolded
-MOST_ROWS = 3  # to a line, on average
-MOST_PROPOSED = 20_000  # lines: more than anybody scrolls through, and the rest is counted
+MOST_LINES = 20  # of a change, until it is expanded
+MOST_ROWS = 3  # per line, on average
+MOST_PROPOSED = 20_000  # lines: more than a user scrolls through; the rest is counted
 
 HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 STYLES = {"+": "added", "-": "removed", " ": "kept", "…": "hunk", "\\": "detail"}
 
 
 class DiffLine(NamedTuple):
-    sign: str  # '+', '-', ' '; '…' between two places; '\\' a remark
+    sign: str  # '+', '-', ' '; '…' between two hunks; '\\' a remark
     text: str
-    number: int = 0  # 0: it has none
+    number: int = 0  # 0: none
 
 
 def parse_unified_diff(diff: str) -> Iterator[DiffLine]:
-    """The lines of a unified diff. What is removed has its old number, all else the new one."""
+    """Parse a unified diff. Removed lines have their old number, all others the new one."""
     old = new = 0
     begun = False
     for line in diff.split("\n"):
@@ -67,7 +63,7 @@ def parse_unified_diff(diff: str) -> Iterator[DiffLine]:
                 yield DiffLine("…", "")
             old, new, begun = int(found[1]), int(found[2]), True
         elif not begun:
-            continue  # the names, which stand above
+            continue  # file names: the title has them
         elif line.startswith("-"):
             yield DiffLine("-", line[1:], old)
             old += 1
@@ -93,7 +89,7 @@ def render_change(diff: str, width: int, most: int = MOST_LINES) -> ClippedRows:
 
 
 def render_new_file(content: str, width: int, most: int) -> ClippedRows:
-    """A file that is new: how it begins."""
+    """The beginning of a new file."""
     lines = split_lines(content)
     digits = len(str(len(lines[:most])))
     rows = (
@@ -108,7 +104,7 @@ def row_of(head: Text, text: str, style: str, width: int) -> list[Text]:
 
 
 def clip_rows(lines: Iterable[list[Text]], there_are: int, most: int) -> ClippedRows:
-    """A line may take a few rows, but what a machine has written in one line is not to fill the screen."""
+    """A line may take a few rows, but one long generated line must not fill the screen."""
     rows: list[Text] = []
     for at, line in enumerate(lines):
         rows += line
@@ -117,14 +113,12 @@ def clip_rows(lines: Iterable[list[Text]], there_are: int, most: int) -> Clipped
     return ClippedRows([*rows, left_out(there_are - most)], cut=True) if there_are > most else ClippedRows(rows)
 
 
-# --- before it is made ----------------------------------------------------------------------------------------------
+# --- proposed changes -----------------------------------------------------------------------------------------------
 
 
 def render_proposed_change(tool: str, input: dict[str, Any]) -> list[Text]:
-    """What a call would change, one `Text` for each line, of any width; empty if it is no call that changes a file.
-
-    The file is not looked at: of an edit there are no numbers.
-    """
+    """What a call would change, one `Text` per line, of any width; empty if the tool does not change files. The file is
+    not read, so edits have no line numbers."""
     changes = diff_proposed_input(tool, input)
     told = changes[:MOST_PROPOSED]
     digits = len(str(max([change.number for change in told], default=0)))
@@ -156,7 +150,7 @@ def diff_proposed_input(tool: str, input: dict[str, Any]) -> list[DiffLine]:
 
 
 def get_input_text(input: dict[str, Any], key: str) -> str:
-    """A model wrote it: it may be anything."""
+    """The model wrote the input: the value may have any type."""
     found = input.get(key)
     return found if isinstance(found, str) else ""
 
@@ -166,7 +160,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def diff_texts(old: str, new: str) -> list[DiffLine]:
-    """With the lines around what changes, as the model has given them."""
+    """Diff the texts of the edit, including the context lines that the model gave."""
     before, after = patch.lines_of(old), patch.lines_of(new)
     changes: list[DiffLine] = []
     for hunk in patch.make_hunks(before, after, patch.ranges_between(before, after)):
@@ -176,11 +170,11 @@ def diff_texts(old: str, new: str) -> list[DiffLine]:
     return changes
 
 
-Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # what a tool's input would change, line by line
+Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # the change that a tool's input would make, line by line
 
-IN_A_CHOICE = 160  # characters of rules; longer ones stand on the page, where nothing is cut
-MOST_UNSEEN = 10  # kinds of characters that are named
-CHANGED = ("old_string", "new_string", "content", "new_source")  # what `FileChanges` shows
+IN_A_CHOICE = 160  # characters of rules; longer ones are listed on the page, where nothing is cut
+MOST_UNSEEN = 10  # kinds of invisible characters that are listed
+CHANGED = ("old_string", "new_string", "content", "new_source")  # fields that `render_proposed_change` shows
 
 
 class ApprovalScope(StrEnum):
@@ -193,30 +187,28 @@ class ApprovalScope(StrEnum):
 
 class PermissionChoice(Bundle):
     scope: ApprovalScope
-    words: str = ""  # with a no
+    words: str = ""  # the reason for a denial
 
 
-def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG001  # the input says it all
-    """All that goes and all that comes, with what cannot be seen made visible."""
+def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG001  # the input is enough
+    """All removed and all added text, with invisible characters made visible."""
     gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
     lines = [Text(f"- {line}", "removed") for line in lines_of(gone)]
     return lines + [Text(f"+ {line}", "added") for line in lines_of(new)]
 
 
-ALL_EDITS = MenuItem(
-    f"Yes, and make all edits in this session without asking (mode {Mode.ACCEPT_EDITS})", key="s-tab", does="all edits"
-)
+ALL_EDITS = MenuItem(f"Yes, and allow all edits this session (mode {Mode.ACCEPT_EDITS})", key="s-tab", does="all edits")
 NO = MenuItem(
     "No, and tell the model what to do instead",
     words="No",
-    hint="tell the model what to do instead, or Enter for a plain no",
+    hint="tell the model what to do instead, or press Enter to deny",
 )
 
 
 def make_permission_dialog(
     about: dict[str, Any], *, now: Clock, changes: Changes = plain_changes, mode: str = ""
 ) -> PageDialog[PermissionChoice]:
-    """`mode`: in which it is asked."""
+    """`mode`: the current permission mode."""
     rules, tool = get_rule_offer(about), clean_for_drawing(str(about["tool_name"]))
     covers, names = clean_for_drawing(rules.covers), clean_for_drawing(", ".join(rules.rules))
     listed = len(covers) > IN_A_CHOICE or len(names) > IN_A_CHOICE
@@ -229,8 +221,8 @@ def make_permission_dialog(
         offered.append((ApprovalScope.EDITS, ALL_EDITS))
     if rules:
         offered += [
-            (ApprovalScope.SESSION, MenuItem(f"Yes, and allow for this session: {what[0]}")),
-            (ApprovalScope.PROJECT, MenuItem(f"Yes, and do not ask again in this project: {what[1]}")),
+            (ApprovalScope.SESSION, MenuItem(f"Yes, and don't ask again this session for {what[0]}")),
+            (ApprovalScope.PROJECT, MenuItem(f"Yes, and don't ask again in this project for {what[1]}")),
         ]
     offered.append((ApprovalScope.NEVER, NO))
 
@@ -242,7 +234,7 @@ def make_permission_dialog(
         )
 
     def page(width: int) -> list[Text]:
-        return [*([Text(tool, "title")] if cell_len(tool) > width else []), *body]  # else the title has it
+        return [*([Text(tool, "title")] if cell_len(tool) > width else []), *body]  # else the title shows it
 
     choices, out = Menu([one for _, one in offered]), (("esc", "no"), STOPS)
     return PageDialog(tool, ScrollPage(page), choices, meant, now=now, ways_out=out, grants=True)
@@ -251,7 +243,7 @@ def make_permission_dialog(
 async def apply_permission_choice(
     said: PermissionChoice, about: dict[str, Any], granting: ApprovalScopes, tell: Tell, warn: Tell
 ) -> Approval:
-    """What was said, done: rules and the mode count before the call goes on."""
+    """Apply the user's choice: new rules and the new mode take effect before the call runs."""
     rules = get_rule_offer(about).rules
     match said.scope:
         case ApprovalScope.NEVER:
@@ -270,11 +262,11 @@ async def apply_permission_choice(
     return Approval("allow")
 
 
-# --- what will be done ----------------------------------------------------------------------------------------------
+# --- the call -------------------------------------------------------------------------------------------------------
 
 
 def body_of(about: dict[str, Any], changes: Changes) -> list[Text]:
-    """What the rules have looked at first, then the change, then everything else that is in the input."""
+    """The text that the rules checked, then the change, then the other fields of the input."""
     tool, given, shown = str(about["tool_name"]), dict[str, Any](about["input"]), str(about["shown"])
     told = {
         name for name, value in given.items() if isinstance(value, str) and shown == f"{tool}: {show_invisible(value)}"
@@ -288,10 +280,10 @@ def body_of(about: dict[str, Any], changes: Changes) -> list[Text]:
 
 
 def unseen_in(text: str) -> list[Text]:
-    """A change is drawn as it will look. What it holds that cannot be seen is named."""
+    """A change is drawn as it will look, so list its invisible characters."""
     found = sorted({show_invisible(one) for one in set(text) - {"\t", "\r"} if show_invisible(one) != one})
     names = ", ".join(found[:MOST_UNSEEN]) + (", …" if len(found) > MOST_UNSEEN else "")
-    return [Text(f"It holds characters that cannot be seen: {names}", "warning")] if found else []
+    return [Text(f"It contains invisible characters: {names}", "warning")] if found else []
 
 
 def render_field(name: str, value: object) -> Text:
@@ -301,7 +293,7 @@ def render_field(name: str, value: object) -> Text:
 
 
 def make_drawable(line: Text) -> Text:
-    """As it is, if it can be drawn as it is."""
+    """Return the line unchanged if it can be drawn safely."""
     safe = clean_for_drawing(line.plain)
     return line if safe == line.plain else Text(safe, line.style)
 
@@ -319,15 +311,15 @@ MANY = re.compile(r"Numbers, with commas between them")
 YES_NO = re.compile(r"y or n\b")
 OWN_WORDS = "words of your own"
 EMPTY = re.compile(r"; empty (?:to leave it out|for (?P<default>.*))\.\Z")
-SHORT = 9  # choices; more are found by typing
+SHORT = 9  # items; a longer list gets a filter
 
 Ask = PageDialog[str | None]
-Way = tuple[MenuItem, str]  # something to choose, and the words that it stands for
+Way = tuple[MenuItem, str]  # a menu item, and the text it sends
 
 
 class PlanAnswer(Bundle):
     words: str
-    mode: str = ""  # that the person chose: the tool keeps it, if it is set before it hears the words
+    mode: str = ""  # chosen by the user: the tool keeps it if it is set before the answer arrives
 
 
 def make_plan_dialog(text: str, now: Clock) -> PageDialog[PlanAnswer] | None:
@@ -336,17 +328,17 @@ def make_plan_dialog(text: str, now: Clock) -> PageDialog[PlanAnswer] | None:
         return None
     ways = [(MenuItem(f"Yes, in mode '{clean_for_drawing(found['mode'])}'"), PlanAnswer("yes"))]
     if found["mode"] != Mode.ACCEPT_EDITS:
-        ways.append((MenuItem("Yes, and make edits without asking"), PlanAnswer("yes", Mode.ACCEPT_EDITS)))
-    if found["mode"] != Mode.DEFAULT:  # Enter alone leads to no mode in which more is allowed
+        ways.append((MenuItem("Yes, and allow all edits"), PlanAnswer("yes", Mode.ACCEPT_EDITS)))
+    if found["mode"] != Mode.DEFAULT:  # Enter alone must not lead to a mode that allows more
         ways.insert(0, (MenuItem("No, keep planning"), PlanAnswer("no")))
-    hint = "say what should be different, or Enter for a plain no"
-    no = MenuItem("No, and say what should be different", words="No", hint=hint)
+    hint = "say what to change, or press Enter to deny"
+    no = MenuItem("No, and say what to change", words="No", hint=hint)
 
     def meant(picked: MenuSelection | None) -> PlanAnswer:
         if picked is not None and picked.places[0] < len(ways):
             return ways[picked.places[0]][1]
         words = picked.words if picked is not None else ""
-        return PlanAnswer(f"no: {words}" if is_approved(words) else words or "no")  # 'ok', but as a no
+        return PlanAnswer(f"no: {words}" if is_approved(words) else words or "no")  # 'ok' as a reason for a denial
 
     choices, out = Menu([*[choice for choice, _ in ways], no]), (("esc", "no"), STOPS)
     return PageDialog(
@@ -355,7 +347,7 @@ def make_plan_dialog(text: str, now: Clock) -> PageDialog[PlanAnswer] | None:
 
 
 def make_text_dialog(text: str, now: Clock) -> Ask:
-    """By what its last line asks for."""
+    """Choose the dialog by what the last line of the text asks for."""
     above, _, last = text.rpartition("\n")
     if text.endswith(DECLINES):
         ways = [(MenuItem("Yes"), "y"), (MenuItem("No"), "n")]
@@ -375,11 +367,11 @@ def make_text_dialog(text: str, now: Clock) -> Ask:
 
 
 def describe_default(default: str | None) -> str:
-    return "Leave it out" if default is None else f"As it is set: {clean_for_drawing(default)}"
+    return "Leave it out" if default is None else f"Keep the default: {clean_for_drawing(default)}"
 
 
 def split_numbered_lines(text: str) -> tuple[str, list[str]]:
-    """The text without the numbered lines at its end, and those: from 1 on, none missing."""
+    """Split off the numbered lines at the end: from 1 on, without gaps."""
     lines = text.split("\n")
     found: list[str] = []
     while lines and (line := NUMBERED.fullmatch(lines[-1])) is not None:
@@ -391,7 +383,7 @@ def split_numbered_lines(text: str) -> tuple[str, list[str]]:
 
 
 def choice_answer(options: Sequence[str], place: int) -> str:
-    """Its number; its name, if the number is the name of one before it."""
+    """Return its number, or its name if an earlier option is named like that number."""
     number = str(place + 1)
     return options[place] if number in [name.casefold() for name in options[:place]] else number
 

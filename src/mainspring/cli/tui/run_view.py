@@ -1,8 +1,6 @@
-"""What is shown of a run: what is settled goes to paper, and below it stands what is still under way.
+"""The view of a run: settled output goes to the scrollback, and the live region below shows what is still running.
 
-Each update is seen once, and forgotten: only what runs, and the last calls that are done, are kept.
-
-What somebody said, as it stands on paper.
+Each update is shown once and not kept; only running calls and the last finished calls are kept.
 """
 
 from __future__ import annotations
@@ -64,26 +62,26 @@ class RunView:
     def __init__(
         self, paper: Scrollback, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = ""
     ) -> None:
-        """`root`: the folder from which paths are seen."""
+        """`root`: the folder that paths are relative to."""
         self.tasks_shown = True
         self._paper, self._model, self._now, self._root = paper, model, now, root
-        self._writes = False  # the model is in the middle of a text,
-        self._held: list[Callable[[], None]] = []  # and this waits for its end
+        self._writes = False  # the model is writing a text,
+        self._held: list[Callable[[], None]] = []  # and these wait for its end
         self._saying = StreamingText(now)
         self._under_way = ActiveCalls(now, root)
         self._unfolding = ExpandedCalls(now)
-        self._block: tuple[str, int] | None = None  # of which some text has come
-        self._has_said = False  # this reply: some of its text is on paper
+        self._block: tuple[str, int] | None = None  # the block whose text is streaming
+        self._has_said = False  # some text of this reply is in the scrollback
         self._tasks = TaskList()
-        self._live: ProgressLine | None = None  # while something is under way
+        self._live: ProgressLine | None = None  # set while something is running
         self._retries = notices.RetryNotice()
         self._failure: Failure | None = None
-        self._tight = False  # what stands last on paper is one line, and takes others to itself
+        self._tight = False  # the last printed part is one line: the next one-line part needs no blank line
 
-    # --- when --------------------------------------------------------------------------------------------------------
+    # --- start and end -----------------------------------------------------------------------------------------------
 
     def begins(self, model: Model | None = None, doing: str = tui_status.ASKING) -> None:
-        """Somebody has said something: from here on there is a line that says what is done about it."""
+        """A prompt was submitted: show the progress line from now on."""
         self._model = model or self._model
         self._live = ProgressLine(self._now())
         self._live.does(doing)
@@ -91,7 +89,7 @@ class RunView:
         self._paper.redraw()
 
     def ends(self) -> None:
-        """Nothing runs any more, however it ended."""
+        """Nothing is running any more, for whatever reason."""
         self._text_is_over()
         self._saying.has_thought()
         self._no_more_tries()
@@ -102,7 +100,7 @@ class RunView:
         self._paper.redraw()
 
     def forget(self) -> None:
-        """Another conversation."""
+        """The user switched to another session."""
         self.ends()
         self._under_way = ActiveCalls(self._now, self._root)
         self._unfolding.forget()
@@ -114,13 +112,13 @@ class RunView:
 
     def stops_waiting(self) -> None:
         self.ends()
-        self._note("(its report will come into a later turn)", "note")
+        self._note("(the report will arrive in a later turn)", "note")
 
     def broke_off(self, why: str) -> None:
         self.ends()
-        self._note(f"The run broke off: {why}", "error")
+        self._note(f"The run failed: {why}", "error")
 
-    # --- what happens ------------------------------------------------------------------------------------------------
+    # --- updates -----------------------------------------------------------------------------------------------------
 
     def see(self, update: Update) -> None:
         if isinstance(update, ReplyStarted | RequestStarted | Tombstone | Failed):
@@ -143,7 +141,7 @@ class RunView:
             case Injected():
                 self._reports(update.message)
             case Appended() | PrefixBroken() | ToolSummary() | MaxTurnsReached():
-                pass  # nothing that a person need see, or the result says it
+                pass  # not for users, or the result shows it
             case _:
                 assert_never(update)
         self._paper.redraw()
@@ -179,7 +177,7 @@ class RunView:
                 self._status.does(tui_status.WRITING)
             case BlockKind.INPUT:
                 self._status.does(
-                    f"{tui_status.WRITING} a call of {clean_for_drawing(update.name)}"
+                    f"{tui_status.WRITING} a call to {clean_for_drawing(update.name)}"
                     if update.name
                     else tui_status.WRITING
                 )
@@ -196,7 +194,7 @@ class RunView:
                 self._writes = True
                 self._put_text(self._saying.add(update.text))
             case BlockKind.INPUT:
-                pass  # its line says more, when it runs
+                pass  # the call's own line says more
             case _:
                 assert_never(update.kind)
 
@@ -206,7 +204,7 @@ class RunView:
             if took is not None:
                 self._note(f"✻ Thought for {format_elapsed(max(1.0, took))}", "thinking")
         elif isinstance(update.block, TextBlock):
-            if self._block != (update.reply_id, update.index):  # it came as a whole
+            if self._block != (update.reply_id, update.index):  # the text did not stream
                 self._put_text(self._saying.add(update.block.text))
             self._text_is_over()
 
@@ -223,7 +221,7 @@ class RunView:
         self._between(lambda: self._put(WidthAware(finished.draw), tight=finished.in_short))
 
     def unfold(self) -> bool:
-        """All of what was cut of the last calls, then of those before them. Whether there was anything."""
+        """Print the hidden output of the last calls, then of those before them. Returns whether there was any."""
         group = self._unfolding.next()
         if group is None:
             return False
@@ -235,7 +233,7 @@ class RunView:
     # --- agents in the background ---
 
     def _agent_done(self, update: AgentDone) -> None:
-        """Of another, its call is done as well, and tells what it reports."""
+        """For a foreground subagent, its call shows the report."""
         agent = self._under_way.agent_done(update.agent_id)
         if agent is not None and agent.background:
             more = f" done · {agent.figures(self._now())}"
@@ -255,7 +253,7 @@ class RunView:
         match update:
             case RequestStarted():
                 self._unfolding.begins_turn()
-                self._under_way.end()  # what never came to an end
+                self._under_way.end()  # drop calls without a result
                 self._status.does(tui_status.ASKING)
                 if words := notices.went_on(update):
                     self._note(words, "warning")
@@ -282,7 +280,7 @@ class RunView:
         if words := notices.format_run_figures(result, self._model):
             self._note(words, "note")
 
-    # --- paper -------------------------------------------------------------------------------------------------------
+    # --- scrollback --------------------------------------------------------------------------------------------------
 
     @property
     def _status(self) -> ProgressLine:
@@ -292,7 +290,7 @@ class RunView:
         return self._live
 
     def _put(self, part: RenderableType, *, tight: bool = False) -> None:
-        """With a blank line before it, unless both are one line."""
+        """Print with a blank line before it, unless this part and the last one are one line each."""
         self._paper.put(*(() if tight and self._tight else (Text(),)), part)
         self._tight = tight
 
@@ -302,7 +300,7 @@ class RunView:
             self._tight, self._has_said = False, True
 
     def _between(self, put: Callable[[], None]) -> None:
-        """Not into the middle of a text: half a list or a fence could not be drawn."""
+        """Wait for the end of a streaming text: half a list or fence could not be drawn."""
         if self._writes:
             self._held.append(put)
             return
@@ -318,7 +316,7 @@ class RunView:
             self._between(put)
 
     def tell(self, words: str, style: str) -> None:
-        """Something beside the run."""
+        """Print a notice that does not belong to the run."""
         self._between(lambda: self._note(words, style))
         self._paper.redraw()
 
@@ -327,10 +325,10 @@ class RunView:
         self._put(WidthAware(lambda width: wrap_rows(clean_for_drawing(words).split("\n"), style, width)), tight=True)
         self._saying.break_up()
 
-    # --- below it ----------------------------------------------------------------------------------------------------
+    # --- live region -------------------------------------------------------------------------------------------------
 
     def draw(self, width: int, height: int) -> list[Text]:
-        """What the model writes, below it what runs, and the line that says what is done, with its tasks."""
+        """The text that the model writes, the running calls, and the progress line with the task list."""
         if self._live is None or height < 1:
             return []
         status = [self._live.line(self._now(), width, self._under_way.words, asks=self._under_way.asks)]
@@ -343,7 +341,7 @@ class RunView:
 
 
 def join_with_blank_lines(parts: list[list[Text]], height: int) -> list[Text]:
-    """With a blank line above each, as long as there is room. A space, since a line of nothing is no line."""
+    """Put a blank line above each part while there is room. It contains a space, since an empty line is not drawn."""
     lines: list[Text] = []
     spare = height - sum([len(part) for part in parts])
     for part in parts:

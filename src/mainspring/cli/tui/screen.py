@@ -1,17 +1,14 @@
-"""The terminal itself: the input at the bottom, above it what may still change, and the scrollback for the rest.
+"""The screen: the input at the bottom, the live region above it, and the terminal's scrollback.
 
-One prompt-toolkit application runs as long as the conversation does, not in full screen: it owns the last lines of the
-terminal and nothing else. What is put on paper is written just before those lines are drawn anew: they are erased, the
-text takes their place and becomes the terminal's own, and they are drawn below it, all in one go.
+One prompt-toolkit application runs for the whole session, not in full screen: it owns only the last lines of the
+terminal. To print to the scrollback, it erases those lines, writes the text in their place, and draws the lines again
+below it, all in one write. Text in the scrollback is never changed again; the live region is redrawn as often as
+needed, from the lines that each `Drawable` returns.
 
-The words in which the parts of the terminal speak of what is drawn.
+Callers sanitize text from outside (a model, a file, a command) before they put it into a `Text` (`text.py`), so nothing
+here sends control characters to the terminal.
 
-There are two places. Paper is the terminal's own scrollback: what is put there stands for good, and is never touched
-again. Below it is what may still change: it is drawn anew as often as it must be, from lines that each part hands out.
-Texts that come from outside (a model, a file, a command) are made harmless (`text.py`) by whoever puts
-them into a `Text`, so that nothing here sends control characters to a terminal.
-
-Every key goes to what has the keyboard, by the names of `drawing.KEYS`.
+Every key goes to the part that has the keyboard, by the names in `KEYS`.
 """
 
 from __future__ import annotations
@@ -48,35 +45,35 @@ if TYPE_CHECKING:
 
 
 class Drawable(Protocol):
-    """A part of what stands below the paper."""
+    """A part of the live region."""
 
     def draw(self, width: int, height: int) -> Sequence[Text]:
-        """Its lines, one `Text` for each, at most `height` of them and none wider than `width` columns. Called at each
-        redraw, up to thirty times a second: it takes as long as what is shown, not as what there is."""
+        """Return at most `height` lines, one `Text` each, none wider than `width` columns. It is called at each redraw,
+        up to thirty times a second: its cost must depend on what is shown, not on what there is."""
         ...
 
 
 class Modal(Drawable, Protocol):
-    """Something that takes the keyboard until it has what it wants. Whoever opened it waits for that."""
+    """Takes the keyboard until it has its answer; the caller that opened it waits for that."""
 
-    unheard: str  # what was typed, and meant for somebody else
+    unheard: str  # typed text that was meant for the input
 
     def press(self, key: str, text: str = "") -> None:
-        """`key` is one of `KEYS`; for what is typed it is 'text', for what is pasted 'paste', and `text` holds it."""
+        """`key` is one of `KEYS`; for typed text it is 'text', for a paste 'paste', and `text` contains it."""
         ...
 
     def settle(self) -> None:
-        """Called now and then while it is on the screen and no key waits to be read."""
+        """Called regularly while it is visible and no key is waiting to be read."""
         ...
 
 
 class Scrollback(Protocol):
     def put(self, *parts: RenderableType) -> None:
-        """Each begins on a line of its own, in the order in which they came."""
+        """Print each part on a line of its own, in order."""
         ...
 
     def redraw(self) -> None:
-        """What stands below the paper has changed. It is drawn soon; many wishes are one."""
+        """The live region has changed: draw it soon. Several requests become one redraw."""
         ...
 
 
@@ -89,7 +86,7 @@ KEYS = frozenset((
 # fmt: on
 
 
-# In the words of prompt-toolkit, where they are not ours.
+# Names of prompt-toolkit, where they differ from ours.
 OTHERS = {
     "enter": ("c-m",),
     "newline": ("escape", "c-m"),
@@ -127,21 +124,21 @@ def modal_keys(press: Callable[[str, str], None]) -> KeyBindings:
     return bindings
 
 
-FRAME = 1 / 30  # seconds: nobody sees more
-MID_WORD = 2.0  # seconds after a key of a word, in which its Enter may follow
-GLANCE = 0.05  # seconds between two looks at whether keys wait for an open question
-ESCAPE = 0.05  # seconds until a lone Escape is one, and not the beginning of a key's sequence
-LEAST = 3  # lines for what happens, however much is typed
-STYLES = {"footer": "dim", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the lower lines
-BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # terminals that know it show what is between in one go
+FRAME = 1 / 30  # seconds: the eye sees no more
+MID_WORD = 2.0  # seconds after a typed letter in which its Enter may follow
+GLANCE = 0.05  # seconds between two checks for waiting keys while a dialog is open
+ESCAPE = 0.05  # seconds until a lone Escape counts, and is not the start of a key sequence
+LEAST = 3  # lines for the live region, however long the input is
+STYLES = {"footer": "dim", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the input and the status line
+BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # supporting terminals show what is between in one update
 
 Fragments = Callable[[], StyleAndTextTuples]
 
 
 class Screen:
-    """`above` is what is drawn over the input, in this order; `footer` is the last line."""
+    """`above`: the parts of the live region, in this order; `footer`: the status line."""
 
-    def __init__(  # noqa: PLR0913  # what it is made of
+    def __init__(  # noqa: PLR0913  # its parts
         self,
         editor: Editor,
         bindings: KeyBindings,
@@ -155,13 +152,13 @@ class Screen:
         self._editor = editor
         self._modal: Modal | None = None
         self._modal_drawn = False
-        self._typed = -inf  # when the text of the input line changed
+        self._typed = -inf  # when the text of the input last changed
         editor.buffer.on_text_changed += self._note_typing
         self._attended = 0.0
         self._pending: list[RenderableType] = []
         self._written = asyncio.Event()
         self._due: asyncio.TimerHandle | None = None
-        self._height = 0  # of what was drawn last
+        self._height = 0  # of the last drawing
         self._paint: Painter | None = None
         self._modal_window = Window(
             FormattedTextControl(self._modal_lines, focusable=True, show_cursor=False, key_bindings=self._modal_keys()),
@@ -195,19 +192,19 @@ class Screen:
         self.app.timeoutlen = ESCAPE
         self._colour = colour
 
-    # --- paper ------------------------------------------------------------------------------------------------------
+    # --- scrollback -------------------------------------------------------------------------------------------------
 
     def put(self, *parts: RenderableType) -> None:
         self._pending += parts
         self.redraw()
 
     def redraw(self) -> None:
-        """Soon: what streams is drawn thirty times a second. What a key does is drawn at once, by prompt-toolkit."""
+        """Streaming text is drawn thirty times a second. prompt-toolkit draws the effect of a key at once."""
         if self._due is not None:
             return
         try:
             loop = asyncio.get_running_loop()
-        except RuntimeError:  # words from a thread: completion reads skills there, and tells what is wrong with one
+        except RuntimeError:  # called from a thread: completion reads skills there, and reports broken ones
             if self.app.loop is not None:
                 self.app.loop.call_soon_threadsafe(self.redraw)
             return
@@ -218,7 +215,7 @@ class Screen:
         self.app.invalidate()
 
     async def settled(self) -> None:
-        """All that was put is on paper."""
+        """Wait until everything is printed."""
         while self._pending and self.app.is_running:
             self._written.clear()
             self.redraw()
@@ -229,7 +226,7 @@ class Screen:
         return self.app.output.get_size()
 
     def _write(self) -> None:
-        """Before the lower lines are drawn. They never shrink by themselves, but to be drawn from nothing."""
+        """Called before the lower lines are drawn. They do not shrink by themselves, so they are erased first."""
         output, pending = self.app.output, self._pending
         wanted = self.app.layout.container.preferred_height(self.size.columns, self.size.rows).preferred
         output.write_raw(BEGIN_AT_ONCE)
@@ -244,12 +241,12 @@ class Screen:
     @property
     def _painter(self) -> Painter:
         if self._paint is None:
-            from mainspring.cli.tui.layout import Painter  # after the first prompt is there: rich takes a while
+            from mainspring.cli.tui.layout import Painter  # imported after the first prompt: rich takes a while
 
             self._paint = Painter(colour=self._colour)
         return self._paint
 
-    # --- what may still change --------------------------------------------------------------------------------------
+    # --- live region ------------------------------------------------------------------------------------------------
 
     def _above_lines(self) -> StyleAndTextTuples:
         if self._modal is not None:
@@ -271,11 +268,11 @@ class Screen:
             self._modal_drawn, self._attended = True, time.monotonic()
         return self._modal.draw(self.size.columns, max(1, self.size.rows - 1))
 
-    # --- who has the keyboard ---------------------------------------------------------------------------------------
+    # --- keyboard focus ---------------------------------------------------------------------------------------------
 
     def attended(self) -> float:
-        """The clock of questions, in seconds. It stands still while keys wait to be read: however late we come to read
-        them, they count as pressed when we last looked, and not as an answer to what was drawn meanwhile."""
+        """The clock of dialogs, in seconds. It stops while keys wait to be read: however late we read them, they count
+        as pressed at the last check, not as an answer to what was drawn in the meantime."""
         return self._attended
 
     def _is_rendered(self) -> None:

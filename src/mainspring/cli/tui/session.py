@@ -1,15 +1,13 @@
-"""What becomes of what somebody says: runs that are followed, one after the other, as long as the conversation goes on.
+"""Runs a session for the terminal: takes prompts, runs slash commands, and follows the updates of the agent session.
 
-Somebody may say more at any time. While a run is under way, words for the model are handed to it, and go out with its
-next request; what must be looked at first (a word with a slash, a file that is named, a hook) waits until it is over.
-What was handed on in another sitting, before a crash, waits until somebody wants it sent.
+The user can type at any time. During a run, prompts are submitted to the session and go out with its next request.
+Input that must be expanded first (slash commands, mentions, prompts with hooks) waits until the run is over. Prompts
+that were queued before a crash wait until the user sends them.
 
-What was said and has not been taken up yet: it is drawn over the input, and can be taken back.
+Queued prompts are drawn above the input and can be taken back. Submitted prompts are stored in the session and read
+from there, so there is one copy. Slash commands, and prompts typed after one, wait in `PromptQueue`.
 
-Prompts that were submitted wait in the session, and are read there, so nothing is kept twice. The rest waits here:
-slash commands, and what stands behind one.
-
-What stands behind a word with a slash, where somebody gave nothing: it is chosen from a list.
+Some slash commands without arguments (`/resume`, `/model`, `/rewind`) open a picker.
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ from mainspring.text import strip_control_characters, truncate
 
 MARK = "❯ "
 MOST_DRAWN = 4
-HEAD = 500  # characters of a prompt that may be shown: no terminal has so many columns
+HEAD = 500  # characters of a prompt that may be shown: no terminal has as many columns
 
 
 class PromptQueue:
@@ -80,7 +78,7 @@ class PromptQueue:
         return self._own.pop(0) if self._own else None
 
     async def take_back(self) -> str:
-        """What was said last, unless it is on its way to the model."""
+        """Take back the last prompt, unless it is on its way to the model."""
         if self._own:
             return self._own.pop()
         for queued in reversed(self._session.queued):
@@ -107,44 +105,44 @@ T = TypeVar("T")
 
 
 class TerminalView(Protocol):
-    """The terminal, as far as a conversation needs it."""
+    """What the controller needs from the terminal."""
 
     def say(self, text: str) -> None:
-        """On paper: what the user said."""
+        """Print the user's prompt to the scrollback."""
         ...
 
     def redraw(self) -> None: ...
 
     def rests(self, seconds: float) -> None:
-        """Something is over, which took so long."""
+        """Something that took so long is over."""
         ...
 
     def draft(self, text: str) -> None:
-        """Into the input, before what is there: somebody may want to say it again."""
+        """Put text into the input, before what is there, so that the user can send it again."""
         ...
 
     def ring(self) -> None:
-        """Somebody is waited for."""
+        """Alert the user: a question is waiting."""
         ...
 
     def given_away(self) -> AbstractAsyncContextManager[None]:
-        """For a program of the user's own."""
+        """Release the terminal for a program of the user."""
         ...
 
     def chooses(self, word: str) -> bool:
-        """Whether somebody who gives nothing behind `/word` chooses from a list."""
+        """Whether `/word` without arguments opens a picker."""
         ...
 
     def show_past(self) -> None:
-        """Of a conversation that is taken up again."""
+        """Print the last exchanges of a resumed session."""
         ...
 
     async def trusts(self, held: list[str]) -> bool:
-        """Whether somebody trusts the folder, which brings these."""
+        """Ask whether the user trusts the folder, which contains these."""
         ...
 
     async def choose(self, word: str) -> str | None:
-        """None: nothing of it. Empty: there is nothing to choose from."""
+        """Open the picker. None: canceled. Empty: there is nothing to choose from."""
         ...
 
 
@@ -153,14 +151,14 @@ class SessionController:
         self.waiting = PromptQueue(talk.session)
         self._talk, self._shown, self._status, self._place = talk, shown, status, place
         self._news = asyncio.Event()
-        self._stoppable: asyncio.Future[Any] | None = None  # what can be stopped, and is no run
-        self._said: dict[str, str] = {}  # prompts that are on paper by their ids, as they were typed
-        self._began, self._last = 0.0, ""  # the run under way: since when, and its prompt as it was typed
+        self._stoppable: asyncio.Future[Any] | None = None  # work that can be stopped and is not a run
+        self._said: dict[str, str] = {}  # prompts in the scrollback by id, as they were typed
+        self._began, self._last = 0.0, ""  # the current run: its start, and its prompt as it was typed
         self._idle = False  # the session has nothing to do
-        self._busy = True  # until the first prompt can be taken
+        self._busy = True  # until the first prompt can be accepted
         self._left = False
 
-    # --- what somebody does -----------------------------------------------------------------------------------------
+    # --- what the user does -----------------------------------------------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
@@ -168,7 +166,7 @@ class SessionController:
 
     @property
     def waits_for_a_word(self) -> bool:
-        """What was handed on in another sitting is here."""
+        """Whether prompts from before a crash wait to be sent."""
         return not self._busy and any(queued.restored for queued in self._talk.session.queued)
 
     def say(self, text: str) -> None:
@@ -182,19 +180,19 @@ class SessionController:
             self._wait_with(text)
 
     def go_on(self) -> None:
-        """With what was handed on in another sitting."""
+        """Send the prompts that were queued before a crash."""
         self._talk.session.release()
         self._news.set()
 
     def interrupt(self) -> bool:
-        """Whether there was anything to interrupt."""
+        """Return whether there was anything to interrupt."""
         if self._stoppable is not None:
             self._stoppable.cancel()
             return True
         return self._talk.session.interrupt(hold_reports=True).met
 
     def leave(self) -> None:
-        """In order: what is under way is interrupted."""
+        """Leave in order: interrupt first."""
         self._left = True
         self.interrupt()
         self._news.set()
@@ -208,7 +206,8 @@ class SessionController:
             queued = await self._talk.session.submit(prompt)
         except (MainspringError, OSError) as error:
             self._talk.output.line(
-                f"It could not be handed on, and waits: {strip_control_characters(str(error))}", TextStyle.YELLOW
+                f"The prompt was not submitted and stays queued: {strip_control_characters(str(error))}",
+                TextStyle.YELLOW,
             )
             self._wait_with(prompt.text)
             return None
@@ -218,7 +217,7 @@ class SessionController:
     # --- the work ---------------------------------------------------------------------------------------------------
 
     async def work(self) -> None:
-        """Until somebody leaves."""
+        """Work until the user leaves."""
         await self._talk.open()
         await self._ask_for_trust()
         reading = asyncio.ensure_future(self._read())
@@ -238,14 +237,14 @@ class SessionController:
             reading.result()
 
     async def _ask_for_trust(self) -> None:
-        """Where the folder brings something that waits for it."""
+        """Ask if the folder contains something that needs trust."""
         held: list[str] = await asyncio.to_thread(list_untrusted_content, self._talk)
         trusted = await self._stopped_by_somebody(self._place.trusts(held)) if held else False
         if trusted:
             await table.run_slash_command("trust", "", self._talk)
 
     async def _something(self) -> None:
-        """Somebody speaks or leaves, or the session has come to rest."""
+        """Wait until the user types or leaves, or the session becomes idle."""
         self._news.clear()
         if not self._idle:
             await self._news.wait()
@@ -268,7 +267,7 @@ class SessionController:
             self._said[queued.id] = said
 
     async def _stopped_by_somebody(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """None: somebody did not want to wait."""
+        """Return None if the user stops the work."""
         self._stoppable = task = asyncio.ensure_future(work)
         if self._left:
             task.cancel()
@@ -276,12 +275,13 @@ class SessionController:
             await asyncio.wait({task})
         finally:
             self._stoppable = None
-            task.cancel()  # if we are ended ourselves
+            task.cancel()  # if this task is cancelled
         return None if task.cancelled() else task.result()
 
     async def _understood(self, said: str) -> str:
-        """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
-        if said.startswith("!") and "\n" not in said:  # a paste is never run
+        """Return the prompt to submit; empty if the input was a command for us or an unknown slash command: a typo
+        should cost nothing."""
+        if said.startswith("!") and "\n" not in said:  # never run a paste
             await self._stopped_by_somebody(self._run_own(said[1:]))
             return ""
         word, words = (*said.split(None, 1), "")[:2]
@@ -294,7 +294,7 @@ class SessionController:
             words = chosen
         before = self._talk.world
         meant = await table.run_slash_command(word[1:], words.strip(), self._talk)
-        if self._talk.world is not before:  # another conversation
+        if self._talk.world is not before:  # another session
             self._status.forget()
             self._shown.forget()
             self._place.show_past()
@@ -308,7 +308,7 @@ class SessionController:
         async with self._place.given_away():
             await run_own(command, self._talk.output)
 
-    # --- what the session tells -------------------------------------------------------------------------------------
+    # --- updates of the session -------------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         async for update in self._talk.session.updates():
@@ -332,7 +332,7 @@ class SessionController:
                 self._ends(strip_control_characters(update.text))
             case PromptReturned():
                 self._ends("(interrupted)")
-                if update.prompt is not None:  # the model has heard nothing: it can be said again, or otherwise
+                if update.prompt is not None:  # the model has not seen it: the user can edit and resend it
                     self._place.draft(self._last or update.prompt.text)
             case RunBroken():
                 self._shown.broke_off(str(update.error))
@@ -402,15 +402,15 @@ async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
 
 
 async def choose_prompt(talk: TerminalSession, stage: Screen) -> str | None:
-    """Numbered from the end, as `/rewind` takes them. Empty: the word itself says why there is no way back."""
+    """Numbered from the end, as `/rewind` takes them. Empty: `/rewind` itself says why there is nothing to rewind."""
     from mainspring.cli.slash.session import list_user_prompts
 
     texts = [one.text for one in reversed(list_user_prompts(talk))]
     if not texts:
         return ""
     numbers = [str(number) for number in range(1, len(texts) + 1)]
-    choices = [MenuItem(one_line(text) or "(no words)") for text in texts]
-    told = "The conversation goes back to before this prompt, as a fork. Files stay as they are."
+    choices = [MenuItem(one_line(text) or "(empty prompt)") for text in texts]
+    told = "The session is forked just before this prompt. Files are not changed."
     return await ask_dialog(dialog.make_picker("Rewind", told, choices, numbers, now=stage.attended), stage)
 
 
@@ -419,10 +419,11 @@ async def ask_for_trust(held: list[str], folder: str, stage: Screen) -> bool:
 
 
 def make_trust_dialog(held: list[str], folder: str, *, now: Clock) -> PageDialog[str | None]:
-    """Without a filter, and with the safe choice selected: to trust needs its number, or its own line and Enter."""
+    """No filter, and the safe choice is selected: to trust the folder, press its number, or select it and press
+    Enter."""
     said = (
-        f"{clean_for_drawing(folder)} brings {', '.join(held)}. They may run commands and change what is asked; "
-        "they take effect only if you trust the folder."
+        f"{clean_for_drawing(folder)} contains {', '.join(held)}. These can run commands and change what needs "
+        "approval; they take effect only if you trust the folder."
     )
     choices = Menu([MenuItem("Continue without them"), MenuItem("Trust this folder")])
 

@@ -1,8 +1,7 @@
-"""`mainspring` in a terminal, from the command line to the end: what is made, in which order, and who ends whom.
+"""`mainspring` in a terminal, from the command line to the end: what is created, in which order, and what ends what.
 
-The prompt comes first. The session, and what draws it, are loaded while somebody looks at it.
-
-Words of ours for the person: on paper while the terminal is drawn, else on standard output.
+The prompt appears first; the session and rich are loaded while the user looks at it. `ScrollbackLines` prints our
+messages: to the scrollback while the terminal is drawn, else to standard output.
 """
 
 from __future__ import annotations
@@ -43,29 +42,30 @@ class ScrollbackLines:
     def __init__(
         self, paper: Callable[[], Scrollback | None], shown: Callable[[], RunView | None] = lambda: None
     ) -> None:
-        """`paper`: None, when nothing is drawn any more. `shown` knows what stands last on it."""
+        """`paper`: returns None once nothing is drawn any more. `shown`: the run view, which knows the last printed
+        line."""
         self._plain = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
         self._paper, self._shown = paper, shown
 
     def note(self, words: str) -> None:
-        """Something that the person should know."""
+        """Print something that the user should know."""
         self.line(words, TextStyle.YELLOW)
 
     def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None:
-        """It is harmless already, as for any other screen."""
+        """The caller has sanitized the text, as for any other output."""
         if (paper := self._paper()) is None:
             self._plain.line(text, style)
             return
         if (shown := self._shown()) is not None:
             shown.tell(text, STYLES[style])
             return
-        from rich.text import Text  # the first prompt need not wait for it
+        from rich.text import Text  # imported here: the first prompt does not wait for it
 
         paper.put(Text(text, STYLES[style]))
 
 
-AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # no marks around pastes, a cursor, no colour
-BREATH = 0.001  # seconds between two things that are loaded: keys are seen
+AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # bracketed paste off, cursor on, no colour
+BREATH = 0.001  # seconds between two imports, so that keys are handled
 
 
 def run_terminal(arguments: Arguments) -> int:
@@ -76,7 +76,7 @@ def run_terminal(arguments: Arguments) -> int:
 
 
 def terminal_as_it_is() -> Callable[[], None]:
-    """For an end that leaves no block."""
+    """Return a function that restores the terminal, for ends that skip `finally`."""
     before: list[Any] | None = None
     with suppress(termios.error):
         before = termios.tcgetattr(0)
@@ -118,7 +118,7 @@ class TerminalStart:
             await drawing
 
     async def _with_session(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
-        """Raises `StartError`: the prompt is gone then, and nothing was begun."""
+        """Raises `StartError`: then the prompt is erased, and nothing was started."""
         from mainspring.agent.config import resolve_config
         from mainspring.agent.open_session import open_session
         from mainspring.cli.terminal_session import TerminalSession
@@ -133,7 +133,7 @@ class TerminalStart:
         from mainspring.cli.tui.input_help import helps_for
 
         helps = helps_for(talk)
-        helps.files.refresh()  # the first '@' finds them there
+        helps.files.refresh()  # so that the first '@' finds them
         try:
             await self._work(desk, talk, helps, drawing)
         finally:
@@ -145,10 +145,10 @@ class TerminalStart:
             await talk.close()
         if is_stored and not self._signals.code:
             known_as = talk.world.about.session_id[:8]
-            self._lines.line(f"'mainspring --resume {known_as}' goes on with this conversation.", TextStyle.DIM)
+            self._lines.line(f"To resume this session, run 'mainspring --resume {known_as}'.", TextStyle.DIM)
 
     def _hear_of_failure(self, _: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
-        """Of something for which nobody waits. Python would write it over what is drawn."""
+        """Report failures of background tasks. Python would print them over the live region."""
         error = what.get("exception")
         self._lines.note(sanitize_words(f"Something failed: {error!r}" if error else str(what.get("message"))))
 
@@ -191,7 +191,7 @@ class TerminalStart:
         def heard() -> None:
             if signals.code == INTERRUPT:
                 signals.forgive()
-                if not desk.is_away:  # else it is for whoever has the terminal
+                if not desk.is_away:  # else it is for the program that has the terminal
                     desk.stop()
             else:
                 desk.leave()

@@ -1,11 +1,13 @@
-"""The last line: the mode, and what the session is at. Plain pieces: the first prompt need not wait for rich.
+"""The status line and the progress line.
 
-`statusLine` of the settings: a command of the user's that says what stands in the last line.
+The status line shows the permission mode and the state of the session. It uses plain fragments, so that the first
+prompt does not wait for rich.
 
-It is asked after each run and when something else has changed, one at a time, with what Claude Code tells such commands
-on standard input. The first line that it prints is shown, without its colours. What fails, shows nothing.
+`statusLine` in the settings names a command whose output replaces the right part. It runs after each run and after
+other changes, one at a time, with the JSON that Claude Code sends such commands on standard input. Its first output
+line is shown without colours; if it fails, nothing is shown.
 
-The line that says what is being done, and for how long. It is drawn from the time that it is: nothing here waits.
+The progress line says what is running and for how long. It is computed from the current time: nothing here waits.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from mainspring.hooks.invocation import HookCallError
 from mainspring.text import strip_control_characters, truncate
 from mainspring.version import __version__
 
-# What somebody chooses by Shift-Tab, one after the other. The others are begun with, and left by it.
+# Shift-Tab cycles through these. The other modes are set at the start; Shift-Tab leaves them.
 MODES = ("default", "acceptEdits", "plan")
 SAID = {
     "default": "? for keys",
-    "acceptEdits": "edits are made without asking (shift-tab)",
-    "plan": "plan: nothing is changed (shift-tab)",
-    "dontAsk": "nobody is asked: what no rule allows is not done (shift-tab)",
+    "acceptEdits": "edits are allowed without asking (shift-tab)",
+    "plan": "plan mode: no changes are made (shift-tab)",
+    "dontAsk": "anything your rules do not allow is denied (shift-tab)",
     "auto": "auto (shift-tab)",
-    "bypassPermissions": "everything is done without asking (shift-tab)",
+    "bypassPermissions": "everything is allowed without asking (shift-tab)",
 }
 STYLE = {
     "acceptEdits": "fg:ansimagenta",
@@ -48,7 +50,7 @@ STYLE = {
     "bypassPermissions": "bold fg:ansired",
 }
 PLAIN = "class:footer"
-NEAR = 60  # percent of the window from which on it is told
+NEAR = 60  # percent of the context window from which on it is shown
 
 
 def next_mode(mode: str) -> str:
@@ -71,14 +73,14 @@ class StatusLine:
                 pass
 
     def forget(self) -> None:
-        """Another conversation."""
+        """The user switched to another session."""
         self._filled = 0
 
-    def line(  # noqa: PLR0913  # all that stands there
+    def line(  # noqa: PLR0913  # all parts of the line
         self, width: int, mode: str, model: Model, waits: str, *, remark: str, own: str
     ) -> StyleAndTextTuples:
-        """`remark` stands in the place of the mode, such as how to leave; `own`, what a command of the user's has to
-        say, in the place of what we know of the session."""
+        """`remark` replaces the mode, such as how to exit; `own`, the output of the user's command, replaces the state
+        of the session."""
         left = remark or SAID.get(mode, mode)
         style = PLAIN if remark else STYLE.get(mode, PLAIN)
         facts = [waits, *([own] if own else [self._room(model), model.name])]
@@ -91,7 +93,7 @@ class StatusLine:
 
     def _room(self, model: Model) -> str:
         percent = min(100, 100 * self._filled // max(1, model.window))
-        return f"{percent}% of the window" if percent >= NEAR else ""
+        return f"{percent}% of the context window" if percent >= NEAR else ""
 
 
 SECONDS = 5.0
@@ -106,7 +108,7 @@ class StatusCommand:
         self._task: asyncio.Future[None] | None = None
 
     def ask(self) -> None:
-        """Soon. While it is asked, once more is enough, however often."""
+        """Run the command soon. Requests during a run are combined into one more run."""
         if self._asked:
             self._again = True
             return
@@ -114,7 +116,7 @@ class StatusCommand:
         self._task = asyncio.ensure_future(self._ask())
 
     def close(self) -> None:
-        """Nobody looks any more."""
+        """The status line is no longer shown."""
         if self._task is not None:
             self._task.cancel()
 
@@ -155,22 +157,22 @@ class StatusCommand:
         }
 
 
-TURNS = ("·", "*", "✻", "*")  # of the glyph in front
-TURN = 0.2  # seconds for each
-LETTERS = 4  # to a token, until the model has counted them
+TURNS = ("·", "*", "✻", "*")  # frames of the glyph in front
+TURN = 0.2  # seconds per frame
+LETTERS = 4  # per token, until the model reports the count
 WAYS_OUT = "esc to interrupt"
 
 ASKING, THINKING, WRITING = "Asking the model", "Thinking", "Writing"
-SUMMARISING = "Summarising the conversation"
+SUMMARISING = "Compacting the conversation"
 
 
 class ProgressLine:
     def __init__(self, now: float) -> None:
         self.doing = ASKING
         self._began = now
-        self._tokens = 0  # of replies that are complete
-        self._letters = 0  # of the one that is being written
-        self._again: tuple[float, str] | None = None  # when the model is asked again, and what is said meanwhile
+        self._tokens = 0  # of complete replies
+        self._letters = 0  # of the streaming reply
+        self._again: tuple[float, str] | None = None  # when the next attempt starts, and the text until then
 
     def does(self, what: str) -> None:
         self.doing, self._again = what, None
@@ -189,7 +191,8 @@ class ProgressLine:
         self._again = (at, words)
 
     def line(self, now: float, width: int, calls: str = "", *, asks: bool = False) -> Text:
-        """`calls`: what is said of calls that run, in the place of all else. `asks`: Esc answers a question."""
+        """`calls`: text about running calls, which replaces the rest. `asks`: Esc answers a question instead of
+        interrupting."""
         glyph = TURNS[int(max(0.0, now - self._began) / TURN) % len(TURNS)]
         tokens = self._tokens + self._letters // LETTERS
         facts = [
@@ -207,7 +210,7 @@ class ProgressLine:
             return self.doing
         at, words = self._again
         left = max(0, ceil(at - now))
-        return f"{words}, again in {left} s" if left else f"{words}, now"
+        return f"{words}, retrying in {left} s" if left else f"{words}, retrying now"
 
 
 def format_elapsed(took: float) -> str:

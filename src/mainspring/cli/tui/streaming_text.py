@@ -1,13 +1,11 @@
-"""Markdown as it streams: which of it is settled, so that nothing that comes later changes how it looks.
+"""Markdown as it streams: decides which part is settled, so that no later text changes how it looks.
 
-Whole lines are looked at once, as they end. A block is handed out as soon as it is certain that it has ended: at a
-blank line, at what interrupts it, or, of a list, item by item. Where a few rules do not tell (lazy lines, underlined
-headings, tabs), nothing is handed out until a line that can only begin a block of its own. What never ends is handed
-out in parts.
+Each complete line is classified once. A block is settled as soon as it has certainly ended: at a blank line, at a line
+that interrupts it, or, for a list, item by item. Where a few rules cannot decide (lazy continuation, underlined
+headings, tabs), nothing is settled until a line that can only begin a new block. Blocks that never end are settled in
+parts. The text is sanitized before it gets here: it has no carriage returns.
 
-Text is made harmless before it comes here: there is no carriage return in it.
-
-What the model says and thinks, as it comes: settled blocks go to paper, and the rest is drawn below it.
+`StreamingText` prints settled blocks to the scrollback, and draws the rest, and thinking, in the live region.
 """
 
 from __future__ import annotations
@@ -22,19 +20,19 @@ from rich.text import Text
 from mainspring.cli.tui.layout import NARROWEST, WidthAware, clip_text, indent_lines, sanitize_text, wrap_text
 from mainspring.cli.tui.markdown import MarkdownText, lines_of
 
-LONGEST = 8_000  # characters that are kept back: a paragraph that fills three screens is worth showing
+LONGEST = 8_000  # characters held back: a paragraph that fills three screens is worth showing
 MOST_LINES = 100  # of an open fence, for the same reason
-LOOK_BACK = 1_000  # characters in which a good place to cut a line is looked for
-OUTSIDE = 1  # columns: whatever is not indented more is in no item of a list
+LOOK_BACK = 1_000  # characters that are searched for a good place to cut a line
+OUTSIDE = 1  # columns: a line with no more indentation is in no list item
 
 
 class SettledText(NamedTuple):
-    """What is settled. Pieces, one after another, are the text."""
+    """A settled part. The parts, joined in order, are the text."""
 
     text: str
-    opened: str = ""  # what it is read after: the fence that is open, the head of the table
-    number: int = 0  # of its first item, if it goes on with a numbered list
-    glued: bool = False  # to the one before: no blank line between them
+    opened: str = ""  # context for parsing: the open fence, or the head of the table
+    number: int = 0  # of the first item, if it continues a numbered list
+    glued: bool = False  # to the part before: no blank line between them
 
     @property
     def markdown(self) -> str:
@@ -46,20 +44,20 @@ class SettledText(NamedTuple):
 
 class MarkdownLineKind(Enum):
     BLANK = auto()
-    DEEP = auto()  # by four columns or more: code, or within something
+    DEEP = auto()  # by four columns or more: code, or inside something
     FENCE = auto()
     HEADING = auto()
     RULE = auto()
     QUOTE = auto()
     ITEM = auto()
-    UNCLEAR = auto()  # an item without words, one with a tab, the line below a heading
+    UNCLEAR = auto()  # an item without text, one with a tab, the underline of a heading
     PLAIN = auto()
 
 
 class MarkdownLine(NamedTuple):
     kind: MarkdownLineKind
     indent: int
-    mark: str = ""  # of a fence; of an item its last character, which tells lists apart
+    mark: str = ""  # of a fence; of an item its last character, which distinguishes lists
     inside: int = 0  # columns from which on a line belongs to the item
     number: int = -1  # of an item; -1: it has none
 
@@ -106,20 +104,20 @@ def _item(indent: int, words: str, found: re.Match[str]) -> MarkdownLine:
 
 
 class OpenBlock(Enum):
-    """What is open."""
+    """The block that is open."""
 
     NOTHING = auto()
     PARAGRAPH = auto()  # or a table
-    LIST = auto()  # and it is known which item
+    LIST = auto()  # with a known item
     QUOTE = auto()
     FENCE = auto()
-    MIXED = auto()  # one of these or several, but no fence that is not indented
-    LOST = auto()  # a fence, or none
+    MIXED = auto()  # one or several of these, but no unindented fence
+    LOST = auto()  # perhaps a fence
 
 
 class ParseStep(NamedTuple):
     block: OpenBlock
-    before: bool = False  # what was before the line is settled
+    before: bool = False  # the text before the line is settled
     after: bool = False  # and so is the line
 
 
@@ -144,11 +142,11 @@ def step_after_paragraph(line: MarkdownLine) -> ParseStep:
     match line.kind:
         case (
             MarkdownLineKind.BLANK | MarkdownLineKind.RULE
-        ):  # it may be the line below a heading: then what is above belongs to it
+        ):  # a rule may underline a heading: then the text above belongs to it
             return ENDS
         case MarkdownLineKind.FENCE | MarkdownLineKind.HEADING | MarkdownLineKind.QUOTE:
             return BEGINS_ANEW[line.kind]
-        case MarkdownLineKind.ITEM if line.number in (-1, 1):  # others do not interrupt a paragraph
+        case MarkdownLineKind.ITEM if line.number in (-1, 1):  # other items do not interrupt a paragraph
             return BEGINS_ANEW[line.kind]
         case MarkdownLineKind.PLAIN:
             return STAY[OpenBlock.PARAGRAPH]
@@ -205,16 +203,16 @@ def step_after_mixed(line: MarkdownLine, *, blank: bool) -> ParseStep:
 
 class MarkdownStream:
     def __init__(self) -> None:
-        self._lines: list[str] = []  # whole ones that are not settled
-        self._line: list[str] = []  # parts of the one that is being written
+        self._lines: list[str] = []  # complete lines that are not settled
+        self._line: list[str] = []  # parts of the incomplete line
         self._length = 0  # of both
-        self._cut = False  # the line's beginning is settled already
-        self._next = SettledText("")  # how what is not settled is to be read
+        self._cut = False  # the beginning of the line is settled already
+        self._next = SettledText("")  # how to parse what is not settled
         self._block = OpenBlock.NOTHING
-        self._blank = False  # the line before is
-        self._item = MarkdownLine(MarkdownLineKind.PLAIN, 0)  # the last one of a list
-        self._number = 0  # it has
-        self._fence = ""  # the line that opened it
+        self._blank = False  # whether the line before is blank
+        self._item = MarkdownLine(MarkdownLineKind.PLAIN, 0)  # the last item of a list
+        self._number = 0  # its number
+        self._fence = ""  # the line that opened the fence
         self._head = ""  # of a table
 
     @property
@@ -222,13 +220,13 @@ class MarkdownStream:
         return "".join(self._lines) + "".join(self._line)
 
     def tail(self, lines: int) -> SettledText:
-        """The end of what is not settled: of code no more than it takes to show so many lines."""
+        """The end of what is not settled; of code, only as many lines as are shown."""
         if self._block is OpenBlock.FENCE and len(self._lines) > lines:
             return SettledText("".join(self._lines[-lines:]) + "".join(self._line), self._fence, glued=True)
         return self._next._replace(text=self.rest)
 
     def add(self, text: str) -> list[SettledText]:
-        """What is settled now. It does not depend on where the text was cut before it came."""
+        """Return what is settled now. The result does not depend on how the text was split into deltas."""
         settled: list[SettledText] = []
         at = 0
         while at < len(text):
@@ -244,7 +242,7 @@ class MarkdownStream:
         return settled
 
     def end(self) -> list[SettledText]:
-        """The rest, as one piece."""
+        """The rest, as one part."""
         last = self._next._replace(text=self.rest)
         self._lines, self._line, self._length = [], [], 0
         return [last] if last.text else []
@@ -293,7 +291,7 @@ class MarkdownStream:
         return seen.kind is MarkdownLineKind.FENCE and seen.mark.startswith(mark) and line.strip(" \t\n") == seen.mark
 
     def _goes_on(self, seen: MarkdownLine) -> bool:
-        """Whether this is one more item of the list."""
+        """Whether the line is one more item of the list."""
         return self._block is OpenBlock.LIST and seen.kind is MarkdownLineKind.ITEM and seen.mark == self._item.mark
 
     def _counted(self, seen: MarkdownLine) -> int:
@@ -324,10 +322,11 @@ class MarkdownStream:
             self._length -= len(text)
         self._next = SettledText("")
 
-    # --- what does not end ---
+    # --- blocks without an end ---
 
     def _cut_off(self, settled: list[SettledText]) -> None:
-        """Whole lines if they are most of it, else a part of the line; what follows is read as it would have been."""
+        """Settle complete lines if they are most of the text, else a part of the line; the rest is parsed as it would
+        have been."""
         line = "".join(self._line)
         if self._block is OpenBlock.FENCE or len(line) > LONGEST / 2:
             at = len(line) if self._block is OpenBlock.FENCE else good_place(line)
@@ -343,7 +342,7 @@ class MarkdownStream:
 
 
 def good_place(line: str) -> int:
-    """To cut it: before a word, or anywhere."""
+    """Where to cut the line: before a word, or anywhere."""
     for at in range(len(line) - 1, max(1, len(line) - LOOK_BACK), -1):
         if line[at - 1] == " " and line[at].isalpha():
             return at
@@ -353,11 +352,11 @@ def good_place(line: str) -> int:
 BULLET = Text("● ")
 THOUGHTS = 2  # lines
 KEPT = 2_000  # characters of a thought: two lines of any terminal
-OFTEN = 0.1  # seconds between two drawings of the rest: as often as an eye follows
+OFTEN = 0.1  # seconds between two drawings of the rest: as fast as the eye follows
 
 
 class SettledPart(NamedTuple):
-    """To be put on paper."""
+    """A part to print to the scrollback."""
 
     part: WidthAware
     glued: bool
@@ -379,10 +378,10 @@ class StreamingText:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._text = MarkdownStream()
-        self._bullet = True  # nothing of it is on paper yet
+        self._bullet = True  # nothing of the block is printed yet
         self._last: DrawnText | None = None
         self._thought = ""
-        self._since: float | None = None  # it thinks
+        self._since: float | None = None  # since when the model is thinking
 
     # --- text ---
 
@@ -391,15 +390,15 @@ class StreamingText:
         return self._settled(self._text.add(sanitize_text(text.replace("\r", ""))))
 
     def end(self) -> list[SettledPart]:
-        """A block of text has ended, or the model was interrupted."""
+        """A text block has ended, or the run was interrupted."""
         return self._settled(self._text.end(), over=True)
 
     def drop(self) -> None:
-        """What is not on paper is withdrawn, and what is stays."""
+        """Discard what is not printed yet; printed text stays."""
         self._text, self._last, self._since, self._thought = MarkdownStream(), None, None, ""
 
     def break_up(self) -> None:
-        """Something else comes on paper: text after it has a bullet of its own."""
+        """Something else is printed: text after it gets its own bullet."""
         self._bullet = True
 
     def _settled(self, pieces: list[SettledText], *, over: bool = False) -> list[SettledPart]:
@@ -416,21 +415,21 @@ class StreamingText:
                 self._bullet = False
         return made
 
-    # --- thoughts ---
+    # --- thinking ---
 
     def thinks(self, text: str = "") -> None:
         if self._since is None:
             self._since = self._now()
         self._thought += sanitize_text(text)
-        if len(self._thought) > KEPT:  # half of it, so that what is left does not move with every word
+        if len(self._thought) > KEPT:  # keep half, so that the visible end does not move with every word
             self._thought = self._thought[-KEPT // 2 :]
 
     def has_thought(self) -> float | None:
-        """How long; it is forgotten."""
+        """Return how long the model was thinking, and forget the thought."""
         since, self._since, self._thought = self._since, None, ""
         return None if since is None else self._now() - since
 
-    # --- below the paper ---
+    # --- live region ---
 
     def draw(self, width: int, height: int) -> list[Text]:
         if height < 1:
