@@ -236,7 +236,7 @@ def test_a_run_that_breaks_off_says_why() -> None:
 def test_waiting_for_agents_is_said_until_somebody_stops_it() -> None:
     seen = Watching()
     seen.shown.waits_for(2)
-    assert seen.drawn() == ["· Waiting for 2 agents… (0 s · esc to interrupt)"]
+    assert seen.drawn() == ["· Waiting for 2 subagents… (0 s · esc to interrupt)"]
     seen.shown.stops_waiting()
     assert seen.paper.said == ["(the report will arrive in a later turn)"]
     assert seen.drawn() == []

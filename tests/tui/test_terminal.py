@@ -157,7 +157,7 @@ def test_a_mode_is_chosen_by_shift_tab_and_holds(serve: Serve, sit_at: SitAt) ->
     person = sit_at(stage)
     person.see("? for keys")
     person.type(SHIFT_TAB * 4)
-    person.see("edits are allowed without asking")
+    person.see("edits allowed without asking")
     person.say("write it")
     person.see("Written.")
     assert (stage.folder / "b.txt").read_text() == "one\n"
@@ -240,7 +240,7 @@ def test_back_to_before_a_prompt(serve: Serve, sit_at: SitAt) -> None:
     person.say("second")
     person.see("Two.")
     person.say("/rewind")
-    person.see("goes back to before this prompt")
+    person.see("forked just before this prompt")
     person.answer(ENTER, "type to filter")
     person.until(lambda: "❯ second" in person.screen[-8:], "it stands in the input again")
     person.type(", but better" + ENTER)
@@ -394,7 +394,7 @@ def test_what_was_typed_before_a_crash_is_sent_by_enter(serve: Serve, sit_at: Si
     person.process.kill()
     person.end()
     person = sit_at(stage, "--continue")
-    person.see("Enter sends the queued prompt")
+    person.see("Enter sends queued prompts")
     person.type(ENTER)
     person.see("I see.")
     assert texts(stage, 1)[-1] == "and this"

@@ -222,7 +222,7 @@ class TerminalApp:
         away = talk.world.agents.away
         waits = f"{away} in the background" if away else ""
         if self._sat.conversation.waits_for_a_word:
-            waits = "Enter sends the queued prompt, Up takes it back"
+            waits = "Enter sends queued prompts, Up edits one"
         own = own_status.text if own_status is not None else ""
         mode = talk.world.session.shared.policy.mode
         width = self.stage.size.columns

@@ -219,7 +219,7 @@ class TaskList:
         ]
 
     def _first(self, most: int) -> int:
-        """Center the task in progress, or else the next one."""
+        """Centre the task in progress, or else the next one."""
         states = [task.status for task in self._tasks]
         now = states.index("in_progress" if "in_progress" in states else "pending")
         return max(0, min(now - most // 2, len(states) - most))

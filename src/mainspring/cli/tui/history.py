@@ -136,7 +136,7 @@ class StoredHistory:
         return _opened(self._file, _OPEN | os.O_CREAT)
 
     def trim(self) -> None:
-        """Trim a file that is too large to its newest part. If another process has the lock, it is trimming already."""
+        """Trim a file that is too large to its newest part. If another process has the lock, do nothing."""
         with contextlib.suppress(OSError):
             if self._file and os.stat(self._file).st_size > LARGEST:
                 self._trim()
@@ -150,7 +150,7 @@ class StoredHistory:
             if size <= LARGEST or not _is_still(fd, self._file):
                 return
             newest = os.pread(fd, KEPT, size - KEPT)
-            # Not synced: the prompt waits for us, and a sync may take a second.
+            # Not synced: the user's prompt waits for us, and a sync may take a second.
             _write(draft, newest[newest.find(b"\n") + 1 :])
             put_in_place(draft, self._file)
         finally:

@@ -348,7 +348,7 @@ BRIGHT = (
 
 
 class SafeConsole(Console):
-    """Emits only the escape codes of styles. Any other control character in a text was not sanitized: a bug."""
+    """Emits only the escape codes of styles, and strips control characters that a caller failed to sanitize."""
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(

@@ -33,7 +33,7 @@ TRANSITIONS: dict[Transition, str] = {
     Transition.COLLAPSE_DRAIN_RETRY: "the request was too long: retrying with less context",
     Transition.REACTIVE_COMPACT_RETRY: "the server rejected the request: retrying with a summary",
     Transition.STRIP_MEDIA_RETRY: "the server rejected the request: retrying without images and files",
-    Transition.TRIM_RETRY: "the request was too long: retrying without its middle",
+    Transition.TRIM_RETRY: "the request was too long: retrying without the middle of the conversation",
     Transition.CONTEXT_WINDOW_RETRY: "the context window was full: retrying with a summary",
     Transition.MAX_OUTPUT_TOKENS_ESCALATE: "the reply was too long: retrying with a higher output limit",
     Transition.MAX_OUTPUT_TOKENS_RECOVERY: "the reply was too long: continuing in a new reply",

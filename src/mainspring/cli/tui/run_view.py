@@ -108,7 +108,7 @@ class RunView:
 
     def waits_for(self, agents: int) -> None:
         if agents:
-            self.begins(doing=f"Waiting for {plural(agents, 'agent')}")
+            self.begins(doing=f"Waiting for {plural(agents, 'subagent')}")
 
     def stops_waiting(self) -> None:
         self.ends()

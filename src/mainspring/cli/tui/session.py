@@ -142,7 +142,7 @@ class TerminalView(Protocol):
         ...
 
     async def choose(self, word: str) -> str | None:
-        """Open the picker. None: canceled. Empty: there is nothing to choose from."""
+        """Open the picker. None: cancelled. Empty: there is nothing to choose from."""
         ...
 
 
@@ -192,7 +192,7 @@ class SessionController:
         return self._talk.session.interrupt(hold_reports=True).met
 
     def leave(self) -> None:
-        """Leave in order: interrupt first."""
+        """Exit in an orderly way: interrupt what is running first."""
         self._left = True
         self.interrupt()
         self._news.set()

@@ -36,11 +36,11 @@ from mainspring.version import __version__
 MODES = ("default", "acceptEdits", "plan")
 SAID = {
     "default": "? for keys",
-    "acceptEdits": "edits are allowed without asking (shift-tab)",
-    "plan": "plan mode: no changes are made (shift-tab)",
-    "dontAsk": "anything your rules do not allow is denied (shift-tab)",
+    "acceptEdits": "edits allowed without asking (shift-tab)",
+    "plan": "plan mode: no changes (shift-tab)",
+    "dontAsk": "anything not allowed by rules is denied (shift-tab)",
     "auto": "auto (shift-tab)",
-    "bypassPermissions": "everything is allowed without asking (shift-tab)",
+    "bypassPermissions": "everything allowed without asking (shift-tab)",
 }
 STYLE = {
     "acceptEdits": "fg:ansimagenta",
@@ -93,7 +93,7 @@ class StatusLine:
 
     def _room(self, model: Model) -> str:
         percent = min(100, 100 * self._filled // max(1, model.window))
-        return f"{percent}% of the context window" if percent >= NEAR else ""
+        return f"{percent}% of context used" if percent >= NEAR else ""
 
 
 SECONDS = 5.0
