@@ -87,7 +87,7 @@ class Dialog(Generic[T]):
 
 
 class PageDialog(Dialog[T]):
-    def __init__(  # noqa: PLR0913  # its parts
+    def __init__(  # noqa: PLR0913  # what is on it
         self,
         title: str,
         page: ScrollPage,
@@ -408,7 +408,7 @@ def make_model_picker(known: Sequence[Model], current: str, *, now: Clock) -> Pa
     return make_picker("Model", told, choices, [model.name for model in known], now=now, start=(*places, 0)[0])
 
 
-def make_picker(  # noqa: PLR0913  # the rows, and the value of each
+def make_picker(  # noqa: PLR0913  # what is listed, and what it stands for
     title: str, told: str, choices: Sequence[MenuItem], names: Sequence[str], *, now: Clock, start: int = 0
 ) -> PageDialog[str | None]:
     def meant(picked: MenuSelection | None) -> str | None:

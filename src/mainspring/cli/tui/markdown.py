@@ -16,7 +16,7 @@ from typing import ClassVar
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 from markdown_it.token import Token
-from pygments.token import (  # type: ignore[import-untyped]  # has no type stubs
+from pygments.token import (  # type: ignore[import-untyped]  # it brings no types
     Comment,
     Generic,
     Keyword,

@@ -427,7 +427,7 @@ class FreeTextChoice:
     def chooses(self, key: str) -> bool:
         return key == "enter" or key in TYPED
 
-    def hears(self, key: str, text: str) -> bool:  # noqa: ARG002  # same signature as `Menu`
+    def hears(self, key: str, text: str) -> bool:  # noqa: ARG002  # as of a list
         return True
 
     def wants(self, width: int, most: int) -> MenuHeights:  # noqa: ARG002

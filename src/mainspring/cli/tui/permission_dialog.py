@@ -190,7 +190,7 @@ class PermissionChoice(Bundle):
     words: str = ""  # the reason for a denial
 
 
-def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG001  # the input is enough
+def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG001  # the input says it all
     """All removed and all added text, with invisible characters made visible."""
     gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
     lines = [Text(f"- {line}", "removed") for line in lines_of(gone)]

@@ -138,7 +138,7 @@ Fragments = Callable[[], StyleAndTextTuples]
 class Screen:
     """`above`: the parts of the live region, in this order; `footer`: the status line."""
 
-    def __init__(  # noqa: PLR0913  # its parts
+    def __init__(  # noqa: PLR0913  # what it is made of
         self,
         editor: Editor,
         bindings: KeyBindings,

@@ -76,7 +76,7 @@ class StatusLine:
         """The user switched to another session."""
         self._filled = 0
 
-    def line(  # noqa: PLR0913  # all parts of the line
+    def line(  # noqa: PLR0913  # all that stands there
         self, width: int, mode: str, model: Model, waits: str, *, remark: str, own: str
     ) -> StyleAndTextTuples:
         """`remark` replaces the mode, such as how to exit; `own`, the output of the user's command, replaces the state
