@@ -1,8 +1,8 @@
-"""Writes `src/mainspring/tools/catalog.py`: what the model is told of our tools, from the tools themselves.
+"""Write `src/mainspring/tools/catalog.py`: descriptions and schemas of the built-in tools, from the tools themselves.
 
     .venv/bin/python scripts/tool_catalog.py
 
-A start then need not load them. A test holds the file to what this writes.
+With the catalog, a start need not load the tools. A test compares the file with the output of this script.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = (
 
 CATALOG = Path(__file__).parents[1] / "src" / "mainspring" / "tools" / "catalog.py"
 
-HEAD = '''"""What the model is told of our tools. Written by `scripts/tool_catalog.py`: change the tools instead."""
+HEAD = '''"""Specs of the built-in tools. Written by `scripts/tool_catalog.py`: change the tools instead."""
 
 # ruff: noqa: E501
 from typing import Any

@@ -1,7 +1,7 @@
-"""The API's form of content, in compact JSON; times and ids as they stand in a session file. Read by
-`sessions/line_parser.py`.
+"""Conversion of our values to the shapes of the Messages API: content, blocks, messages, usage, stream events.
 
-Our values in the shapes of the Messages API, as stream-json shows them: blocks, messages, usage, stream events.
+The byte functions write compact JSON with times and ids as in a session file, which `sessions/line_parser.py` reads.
+The `*_to_wire` functions build the objects that stream-json prints.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def as_line(value: object) -> bytes:
-    """Compact JSON without line ends, also for what msgspec refuses: half characters, numbers beyond 64 bits."""
+    """Compact JSON without line breaks, also for values that msgspec rejects: lone surrogates, numbers beyond 64 bits."""
     try:
         return _encode(value)
     except (UnicodeEncodeError, OverflowError):
@@ -47,7 +47,7 @@ def as_line(value: object) -> bytes:
 
 
 def encode_plainly(value: object) -> bytes:
-    import json  # seldom needed, and slow to load
+    import json  # rarely needed, and slow to load
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
@@ -77,7 +77,7 @@ def format_timestamp(at: int) -> str:
 
 
 def block_id(reply_id: str, index: int) -> str:
-    """The uuid of a block's line, and of its frame on the wire. The first block has its reply's own."""
+    """Return the uuid of a block's line, and of its frame on the wire. The first block uses its reply's own uuid."""
     return reply_id if index == 0 else Stamp(reply_id).derive(index)
 
 
@@ -89,7 +89,7 @@ class TypedBlock(Struct):
 
 
 def is_json(text: str, kind: str = "") -> bool:
-    """Whether this can stand in a line as it is; with a kind, only an object of that type."""
+    """Whether this text is JSON that a line can embed as it is; with a kind, only an object of that type."""
     try:
         fits = not kind or msgspec.json.decode(text, type=TypedBlock).type == kind
         msgspec.json.decode(text)
@@ -119,7 +119,7 @@ def block_to_api(part: Block | Content) -> object:
 
 
 def fits_api_form(part: Block | Content) -> bool:
-    """Whether the API's form gives this part back as it was."""
+    """Whether converting this part to the API's form and back loses nothing."""
     match part:
         case Text():
             return not part.citations or is_json(part.citations)
@@ -148,7 +148,7 @@ def usage_to_api(usage: Usage) -> bytes:
     if usage.cache_read:
         cached += b',"cache_read_input_tokens":%d' % usage.cache_read
     if usage.estimated:
-        cached += b',"estimated":true'  # our own word: the API has none
+        cached += b',"estimated":true'  # our own key: the API has none
     return b'{"input_tokens":%d,"output_tokens":%d%b}' % (usage.input, usage.output, cached)
 
 
@@ -156,7 +156,7 @@ Object = dict[str, Any]
 
 
 def parse_server_block(text: str, kind: str) -> Object:
-    """The server's own block. It came as JSON; should it be none any more, it is shown as it is."""
+    """Parse the server's own block. It arrived as JSON; if it no longer parses, show it as text."""
     try:
         return msgspec.json.decode(text, type=Object)
     except msgspec.DecodeError:
@@ -166,7 +166,7 @@ def parse_server_block(text: str, kind: str) -> Object:
 def block_to_wire(made: Block) -> Object:
     match made:
         case Text():
-            return {"type": "text", "text": made.text}  # readers of stream-json drop citations
+            return {"type": "text", "text": made.text}  # stream-json readers drop citations
         case Thinking():
             return {"type": "thinking", "thinking": made.text, "signature": made.signature}
         case RedactedThinking():
@@ -200,7 +200,7 @@ def tool_result(result: ToolResult) -> Object:
 
 
 def usage_to_wire(spent: Usage) -> Object:
-    """With a word of our own where it is a guess: the API has none."""
+    """Adds a key of our own to an estimate: the API has none."""
     told: Object = {
         "input_tokens": spent.input,
         "output_tokens": spent.output,
@@ -215,7 +215,7 @@ def usage_to_wire(spent: Usage) -> Object:
 
 
 def message_to_wire(id: str, model: str, blocks: list[Object], spent: Usage) -> Object:
-    """All blocks of a reply share its id. `stop_reason` is null: a block leaves before its reply ends."""
+    """All blocks of a reply share its id. `stop_reason` is null, because a block is sent before its reply ends."""
     return {
         "id": id,
         "type": "message",
@@ -238,7 +238,7 @@ DELTAS: dict[BlockKind, tuple[str, str]] = {
 
 
 def empty_block(started: BlockStarted) -> Object:
-    """A block that has nothing in it yet."""
+    """A block without content yet."""
     match started.kind:
         case BlockKind.TEXT:
             return {"type": "text", "text": ""}

@@ -1,14 +1,9 @@
-"""Text that comes from a model, a server or a file, on its way to a terminal (security X6).
+"""Helpers for text that people read, and for JSON from other programs.
 
-Words and widths: how a number of things is said, and how much of a text fits on a line.
-
-The name that was probably meant, for messages about one that nobody knows. Loaded only after a mistake.
-
-The name that was probably meant.
-
-What a person is shown: all of it, with what cannot be seen made visible (security S10).
-
-JSON of others, as far as it has the shape that is looked for.
+`strip_control_characters`, `escape_controls` and `show_invisible` make text from a model, a server or a file safe to
+show (security X6, S10). `plural` and `truncate` format for a line of a terminal. `did_you_mean`, `closest_name` and
+`suggest_near_name` find the name that the user probably meant. The last functions read JSON from other programs as far
+as it has the expected shape.
 """
 
 from __future__ import annotations
@@ -18,9 +13,9 @@ from typing import Any, cast
 
 TAB, NEWLINE, DELETE = 9, 10, 127
 
-# Everything that a terminal obeys rather than shows.
+# Characters that a terminal interprets instead of showing.
 _CONTROLS = {*range(32), DELETE, *range(128, 160)} - {TAB, NEWLINE}
-_TURNS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # the direction of what follows
+_TURNS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # change the direction of the text after them
 _OBEYED = _CONTROLS | _TURNS
 _REMOVED = dict.fromkeys(_OBEYED)
 
@@ -30,8 +25,9 @@ def strip_control_characters(text: str) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """What a terminal would obey is written as in JSON (`\\u001b`), so that JSON keeps its value. Half characters too:
-    they stand for bytes of a file name that are no UTF-8, and would reach the terminal as those bytes."""
+    """Write characters that a terminal interprets as in JSON (`\\u001b`), so that JSON keeps its value. Lone
+    surrogates, too: they represent bytes of a file name that are not UTF-8, and would reach the terminal as those
+    bytes."""
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join([f"\\u{ord(one):04x}" if ord(one) in _OBEYED or is_half(one) else one for one in text])
@@ -50,7 +46,7 @@ def plural(number: int, thing: str) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """As much of it as fits into so many columns of a terminal."""
+    """Return as much of the text as fits into this many columns of a terminal."""
     if text.isascii() and len(text) <= width:
         return text
     used, kept = 0, 0  # columns, and characters that fit before the dots
@@ -71,19 +67,19 @@ def character_columns(char: str) -> int:
     return 2 if east_asian_width(char) in "WF" else 1
 
 
-LEAST = 3  # characters: of less than these, everything is near
-MOST = 3  # slips, however long a name is
+LEAST = 3  # characters: below this, every name is close
+MOST = 3  # typing errors, however long the name is
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """To be put behind what was said about the name; empty if none is near."""
+    """Text to append to a message about the name; empty if no name is close."""
     found = closest_name(name, names)
     return f". Did you mean '{found}'?" if found else ""
 
 
 def closest_name(name: str, names: Iterable[str]) -> str:
-    """The nearest; of several, the first. One slip is forgiven for every three characters; so is a name that was not
-    written to its end, and whether letters are large or small. Empty if none is near enough."""
+    """Return the closest name, the first one if several are equally close. Allows one typing error per three
+    characters, an incomplete name, and any case. Empty if no name is close enough."""
     said = name.lower()
     if len(said) < LEAST:
         return next((one for one in names if one.lower() == said), "")
@@ -93,14 +89,14 @@ def closest_name(name: str, names: Iterable[str]) -> str:
 
 
 def slips_of(said: str, name: str, limit: int) -> int:
-    """How many; one, if only the end is missing. Above the limit it may be any number above it."""
+    """Count the typing errors; 1 if only the end is missing. Above the limit, the number may be any number above it."""
     if name.startswith(said):
         return 0 if said == name else 1
     return distance(said, name) if abs(len(said) - len(name)) <= limit else limit + 1
 
 
 def distance(one: str, other: str) -> int:
-    """Letters too many, too few, wrong, or two of them in the wrong order."""
+    """Count letters that are added, missing, wrong, or swapped with their neighbour."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -115,7 +111,7 @@ def distance(one: str, other: str) -> int:
 
 
 def suggest_near_name(name: str, names: tuple[str, ...]) -> str:
-    """A question that helps, if a name is close."""
+    """Return a question that suggests a name, if one is close."""
     return did_you_mean(name, names) or did_you_mean(name.partition(".")[0], names)
 
 
@@ -124,7 +120,7 @@ _SAME = frozenset("\n\t")
 
 
 def show_invisible(text: str) -> str:
-    """Control, format and bidi characters as `<U+202E>`; blanks that look like a space, too."""
+    """Show control, format and bidi characters as `<U+202E>`, and blanks that look like a space."""
     if text.isascii() and text.isprintable():
         return text
     return "".join([_shown(character) for character in text])

@@ -1,1 +1,1 @@
-"""The hands: one tool per file, what a tool is in `base.py`, the way of a call in `pipeline.py`."""
+"""The built-in tools: one module per tool, the `Tool` class in `base.py`, the tool pipeline in `pipeline.py`."""

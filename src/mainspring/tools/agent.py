@@ -1,9 +1,9 @@
-"""`Agent`: has another agent do a part of the work, in a conversation of its own (N-17).
+"""The tools `Agent` and `Skill`.
 
-Only what it reports at its end comes back. Who makes the session knows which kinds there are and how one is sent out
-(`engine/subagents.py`); this is what the model sees of it.
+`Agent` runs a subagent on a part of the work, in a conversation of its own (N-17); only its final report comes back.
+This module holds what the model sees of it. `engine/subagents.py` knows the agent types and starts them.
 
-`Skill`: the text of a skill, when the model asks for it (N-22). Whoever makes the session knows where skills are.
+`Skill` returns the text of a skill when the model asks for it (N-22). The agent session knows where skills are.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Have an agent do a part of the work in a conversation of its own; you get its re
 look up a name or file that you know yourself. It sees nothing of this conversation: say all it needs, and what to \
 report. Several at once: several calls in one reply. The user does not see its report; check what it claims. Kinds:
 """
-# Ours, as `context/agent_types.py` has them: in the catalog, so that a start need not look for others where there are
-# none.
+# The built-in agent types, as in `context/agent_types.py`. They are in the catalog, so that a start need not search for
+# custom types where there are none.
 KINDS = """\
 - general-purpose: work of many steps, with all tools.
 - Explore: answers questions about code, and changes nothing. Say how thorough it shall be."""
@@ -34,11 +34,11 @@ class AgentInput(Input, frozen=True):
     run_in_background: Annotated[bool, "Return at once; its report comes later."] = False
 
 
-Send = Callable[[AgentInput, ToolContext], Awaitable[ToolAnswer]]  # raises `ToolError` for what the model should hear
+Send = Callable[[AgentInput, ToolContext], Awaitable[ToolAnswer]]  # raises `ToolError` with a message for the model
 
 
 async def refuse_subagent(given: AgentInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # as all of them
-    raise ToolError("No agents can be sent out here.")
+    raise ToolError("Agents are not available here.")
 
 
 def summarize_agent_input(given: AgentInput) -> str:
@@ -46,11 +46,12 @@ def summarize_agent_input(given: AgentInput) -> str:
 
 
 def agent_tool(kinds: str, send: Callable[[], Send]) -> Tool:
-    """`kinds` lists them with their descriptions. To send one out needs no permission: each of its own calls does."""
+    """`kinds` lists the agent types with their descriptions. Starting an agent needs no permission: each of its own
+    calls does."""
 
     async def run(given: AgentInput, calling: ToolContext) -> ToolAnswer:
         if not given.prompt.strip():
-            raise ToolError("'prompt' is empty: say what the agent shall do.")
+            raise ToolError("'prompt' is empty: describe the agent's task.")
         return await send()(given, calling)
 
     return Tool(
@@ -64,7 +65,7 @@ def agent_tool(kinds: str, send: Callable[[], Send]) -> Tool:
     )
 
 
-LoadSkill = Callable[[str, str], str]  # name and arguments: its text, or a `ToolError`
+LoadSkill = Callable[[str, str], str]  # name and arguments to text, or a `ToolError`
 
 
 class SkillInput(Input, frozen=True):

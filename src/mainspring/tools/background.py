@@ -1,9 +1,9 @@
-"""Commands that go on while the model does: their registry, and the tools `BashOutput` and `KillShell`.
+"""Background commands: their registry, and the tools `BashOutput`, `KillShell` and `Sleep`.
 
-A command runs as long as anything of it runs, also what it left behind (`server &`). Whoever builds the tools holds the
-registry and closes it with the session: then all of them end.
+A command counts as running as long as any process it started runs (`server &`). The code that builds the tools owns the
+registry and closes it with the session, which ends all commands.
 
-`Sleep`: waiting without a process, and without holding up anybody (N-07).
+`Sleep` waits without a process and without blocking other work (N-07).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_ans
 from mainspring.tools.shell import describe_exit_code
 
 MOST_RUNNING = 50
-MOST_REMEMBERED = 200  # with those that have ended
+MOST_REMEMBERED = 200  # including those that have ended
 FILTER_SECONDS = 5.0
 
 Status = Literal["running", "completed", "failed", "killed"]
@@ -37,7 +37,7 @@ class BackgroundCommand:
         self.command, self.call, self.about = command, call, about
         self.status: Status = "running"
         self.seconds = 0.0
-        self.stopped = False  # somebody asked for its end
+        self.stopped = False  # the model or the user stopped it
         self._noted = False
 
     @property
@@ -46,7 +46,7 @@ class BackgroundCommand:
 
     @property
     def told(self) -> str:
-        """Its status in words."""
+        """Its status as text."""
         if self.status == "running":
             return f"running for {time.monotonic() - self.child.started:.0f} s"
         code = self.child.code or 0
@@ -54,7 +54,7 @@ class BackgroundCommand:
         return f"{self.status} after {self.seconds:.0f} s{how}"
 
     def take_notes(self) -> tuple[str, ...]:
-        """What the sandbox has to say of it, once."""
+        """Return the sandbox's notes about it, once."""
         told, self._noted = self._noted, True
         return () if told else self.child.notes
 
@@ -70,7 +70,7 @@ def _nothing(_: BackgroundCommand) -> None:
 
 class BackgroundCommands:
     def __init__(self, children: Children, *, changed: Callable[[BackgroundCommand], object] | None = None) -> None:
-        """`changed` hears of every start and every end."""
+        """`changed` is called at every start and every end."""
         self._children = children
         self._changed: Callable[[BackgroundCommand], object] = changed or _nothing
         self._known: dict[str, BackgroundCommand] = {}
@@ -80,7 +80,7 @@ class BackgroundCommands:
 
     def start(self, job: ProcessSpec, command: str, *, call: str = "", about: str = "") -> BackgroundCommand:
         if len(self._tasks) >= MOST_RUNNING:
-            raise ToolError(f"{MOST_RUNNING} commands run in the background already: end one with KillShell first.")
+            raise ToolError(f"{MOST_RUNNING} commands already run in the background: end one with KillShell first.")
         child = self._children.start(job)
         self._count += 1
         running = BackgroundCommand(f"bash_{self._count}", child, command, call, about)
@@ -96,14 +96,14 @@ class BackgroundCommands:
         if id in self._known:
             return self._known[id]
         known = ", ".join([f"'{name}'" for name in self._known]) or "none"
-        raise ToolError(f"There is no background command '{id}'. There are: {known}.")
+        raise ToolError(f"No background command '{id}'. Running or ended: {known}.")
 
     @property
     def running(self) -> tuple[BackgroundCommand, ...]:
         return tuple([self._known[name] for name in self._tasks])
 
     async def stop(self, running: BackgroundCommand) -> None:
-        """Its end is complete when this returns."""
+        """When this returns, the command and all its processes have ended."""
         task = self._tasks.get(running.id)
         if task is not None:
             running.stopped = True
@@ -150,8 +150,8 @@ def output_tool(background: BackgroundCommands, children: Children) -> Tool:
             OutputLineFilter(children, given.filter, place.root, (place.root, *place.folders)) if given.filter else None
         )
         if matching is not None:
-            await matching.lines("")  # before anything is taken: a wrong expression loses no output
-        status = running.told  # before the output is taken: 'completed' means that nothing follows
+            await matching.lines("")  # before taking any output: a wrong expression loses none
+        status = running.told  # before taking the output: 'completed' means that no more follows
         text = running.child.stdout.take()
         if matching is not None:
             text = await matching.lines(text)
@@ -173,18 +173,19 @@ def output_tool(background: BackgroundCommands, children: Children) -> Tool:
         input=BashOutputInput,
         run=run,
         read_only=True,
-        repeatable=False,  # what was taken is not shown again
+        repeatable=False,  # output is returned only once
         summary=lambda given: f"Output of {given.bash_id}",
     )
 
 
 class OutputLineFilter:
-    """Lines that match. By `grep`: an expression of Python's own can take for ever, and would hold up everybody."""
+    """Lines that match, selected by `grep`: Python's own expressions can run without limit, and would block the event
+    loop."""
 
     def __init__(self, children: Children, pattern: str, cwd: str, outside: tuple[str, ...]) -> None:
         program = find_program("grep", outside=outside)
         if program is None:
-            raise ToolError("'filter' needs the program 'grep', which is not here: leave it out.")
+            raise ToolError("'filter' needs the program 'grep', which is not installed: leave it out.")
         self._children, self._pattern, self._cwd = children, pattern, cwd
         self._argv = (program, "-E", "-a", "-e", pattern)
 
@@ -195,11 +196,11 @@ class OutputLineFilter:
         try:
             ended = await self._children.run(job)
         except (OSError, ValueError, UnicodeEncodeError):
-            raise ToolError(f"'filter' cannot be used: '{self._pattern[:200]}' is no expression for grep.") from None
+            raise ToolError(f"'filter' is invalid: '{self._pattern[:200]}' is not a grep expression.") from None
         if ended.timed_out:
             raise ToolError(f"'filter' took more than {FILTER_SECONDS:g} seconds: use a simpler expression.")
         if ended.code > 1:
-            raise ToolError(f"'filter' does not fit: {ended.stderr.text.strip()}")
+            raise ToolError(f"'filter' failed: {ended.stderr.text.strip()}")
         return ended.stdout.text if text else ""
 
 

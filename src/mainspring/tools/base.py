@@ -1,9 +1,11 @@
-"""What a tool is: a function with a typed input, and what can be known of a call before it runs.
+"""The `Tool` class: a function with a typed input, and what is known of a call before it runs.
 
-A tool's file holds its input (a struct, whose fields carry the words for the model), the function, and a `Tool` that
-declares the rest. Tools raise `ToolError` for what the model should hear; everything else is the tool's own failure.
+A tool's module holds its input (a struct whose fields carry their descriptions for the model), the function, and a
+`Tool` that declares the rest. Tools raise `ToolError` with a message for the model; any other exception counts as a
+failure of the tool.
 
-What somebody who was asked about a call answers: a word, or JSON in the shape of stream-json 5.1.
+`ToolContext` is what a running call can use, `Workspace` is where a session works, and `parse_approval` reads the
+user's answer about a call: a word, or JSON in the shape of stream-json 5.1.
 """
 
 from __future__ import annotations
@@ -28,18 +30,18 @@ if TYPE_CHECKING:
     from mainspring.processes.paths import Resolved
 
     class ToolMemory(Protocol):
-        """What a tool keeps for a session. It lives in the conversation, so that another process still has it."""
+        """A tool's memory for a session. It lives in the conversation, so that it survives a resume in another process."""
 
         def recall(self, seen: Iterable[Message]) -> None:
-            """A session is taken up again, and this is what the model sees of it."""
+            """Called when a session is resumed, with what the model sees of it."""
             ...
 
         def unsaid(self, seen: Iterable[Message]) -> str:
-            """What is kept, if this no longer tells it; else nothing."""
+            """Return what is kept if these messages no longer contain it; else an empty text."""
             ...
 
 
-# What a call came to that did not come to its end.
+# Results of calls that did not finish.
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
 CRASHED = "The tool itself failed: {error}"
 
@@ -48,23 +50,23 @@ MOST_SHOWN = 100_000  # characters of a result that the model gets: about 30,000
 
 
 class Input(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the model says. A field's words stand in its annotation: `file_path: Annotated[str, "The file."]`.
+    """What the model sends. The annotation of a field holds its description: `file_path: Annotated[str, "The file."]`.
 
     Fields that a built-in tool does not have are dropped, and its result says so (`Tool.ignored`).
     """
 
 
 class StrictInput(Input, frozen=True):
-    """Of a function of the user's: there, a field that it does not have is an error."""
+    """Input of a user's function: an unknown field is an error."""
 
 
 class ToolAnswer(Value):
-    """What a call came to."""
+    """The result of a call."""
 
     content: tuple[Content, ...]  # for the model
     data: Any = None  # in the tool's own shape, as JSON values: for hooks and for programs ('tool_use_result')
     is_error: bool = False
-    failed: bool = False  # a shell command that failed, as opposed to one that found nothing: it takes others along
+    failed: bool = False  # a shell command that failed, as opposed to one that found nothing: may cancel its siblings
     shown: Rendering | None = None
 
     @property
@@ -73,7 +75,8 @@ class ToolAnswer(Value):
 
 
 def is_answer(made: object) -> bool:
-    """Whether a tool returned what it should: nobody checks the fields of a struct, and who reads them would fail."""
+    """Whether a tool returned a valid answer: structs do not check their fields, and reading wrong ones would fail
+    later."""
     return isinstance(made, ToolAnswer) and is_content(made.content)
 
 
@@ -92,12 +95,13 @@ def make_answer(text: str, data: Any = None, shown: Rendering | None = None) -> 
 
 
 def without_nul(text: str) -> str:
-    """Some servers take no NUL, and many readers stop at it: it is shown as a sign."""
+    """Replace NUL by a visible sign: some servers reject it, and many readers stop at it."""
     return text.replace("\0", "\N{SYMBOL FOR NULL}") if "\0" in text else text
 
 
 class Workspace:
-    """Where a session works: one for all its calls. Only `Bash` moves `cwd`, and never out of the working folders."""
+    """Where a session works, shared by all its calls. Only `Bash` changes `cwd`, and never out of the working
+    directories."""
 
     def __init__(  # noqa: PLR0913  # keywords, all but one
         self,
@@ -112,21 +116,21 @@ class Workspace:
         keep: Callable[[Resolved], None] | None = None,
         above: Workspace | None = None,
     ) -> None:
-        """`above`: of the session for which a subagent works, which may stand elsewhere by now."""
+        """`above`: the workspace of the session that a subagent works for; its `cwd` may have changed since."""
         self.root: str = cwd if above is None else above.root  # where the session began
-        self.real: str = os.path.realpath(cwd) if above is None else above.real  # a link may take its place later
+        self.real: str = os.path.realpath(cwd) if above is None else above.real  # a link may replace it later
         self.cwd = cwd
         self.home = home
         self.environ = os.environ if environ is None else environ  # of the session; None: of the process
-        self.folders = folders  # that were added to the first one; without links
-        self.spill = spill  # a folder of our own for what is too long to be shown; empty: nothing is stored
-        self.nonce = nonce  # by which the model knows our reminders; empty: there is none
-        self.keep = keep  # before a file is changed, in the thread that does it
+        self.folders = folders  # additional directories, without links
+        self.spill = spill  # our own directory for output that is too long to show; empty: nothing is stored
+        self.nonce = nonce  # marks our reminders for the model; empty: none
+        self.keep = keep  # called before a file is changed, in the thread that changes it
         self._read: ReadSet | None = None
-        self._read_log = read_log  # where it is kept what was read (`processes/read_log.py`); empty: nowhere
+        self._read_log = read_log  # where the log of read files is stored (`processes/read_log.py`); empty: nowhere
 
     def for_subagent(self) -> Workspace:
-        """Where the shell is now, in the same session. What was read is its own."""
+        """The same session, starting in the shell's current directory. The subagent has its own record of files read."""
         return Workspace(
             self.cwd,
             home=self.home,
@@ -140,22 +144,22 @@ class Workspace:
 
     @property
     def read(self) -> ReadSet:
-        """What was read in this session."""
+        """The files that this session has read."""
         if self._read is None:
-            from mainspring.processes.atomic_write import ReadSet  # with the first file
+            from mainspring.processes.atomic_write import ReadSet  # loaded with the first file
 
             self._read = ReadSet(self._read_log)
         return self._read
 
     def was_shown(self, name: str, at: int) -> None:
-        """The model was shown this file before the session was resumed, perhaps by another program."""
+        """Whether the model saw this file before the session was resumed, perhaps in another program."""
         from mainspring.processes.paths import PathRefused, resolve_path
 
         with suppress(PathRefused):
             self.read.was_shown(resolve_path(name, self.root, home=self.home or None), at)
 
     def put(self, path: Resolved, data: bytes, *, before: str | None) -> None:
-        """As `write_atomically` does. What the file was is kept first, so that an end in between loses nothing."""
+        """Like `write_atomically`, but saves the old content first, so that a crash in between loses nothing."""
         from mainspring.processes.atomic_write import write_atomically
 
         if self.keep is not None:
@@ -164,36 +168,36 @@ class Workspace:
 
 
 class CallContext(Protocol):
-    """What the engine offers to a running call; `ToolContext` is what the tool sees of it."""
+    """What the engine offers to a running call; a tool sees it as `ToolContext`."""
 
     @property
     def policy(self) -> PolicyView:
-        """As it is now: it may have changed since the run began."""
+        """The current policy: it may have changed since the run began."""
         ...
 
     async def ask(self, text: str, about: Any = None) -> str:
-        """Wait for a person. The call keeps its place; an abort withdraws the question."""
+        """Wait for the user's answer. The call keeps its position; an abort withdraws the question."""
         ...
 
     async def note_decision(self, decision: str, reason: str) -> None:
-        """Put down in the journal who decided about this call, and how."""
+        """Record in the journal who decided about this call, and how."""
         ...
 
     def progress(self, text: str) -> None:
-        """Show what the call has to say while it runs. Never waits; nothing of it is kept."""
+        """Show progress text of the running call. Never waits; the text is not stored."""
         ...
 
     def show(self, update: Update) -> None:
-        """Pass on what an agent shows that the call has started. Never waits."""
+        """Pass on an update of a subagent that the call has started. Never waits."""
         ...
 
     async def room(self) -> None:
-        """Wait until whoever follows the run has caught up."""
+        """Wait until the consumers of the run have caught up."""
         ...
 
 
 class ToolContext(Protocol):
-    """What a running call may ask of those who run it."""
+    """What a running call can use."""
 
     @property
     def id(self) -> str: ...
@@ -203,17 +207,17 @@ class ToolContext(Protocol):
 
     @property
     def approved(self) -> bool:
-        """Whether somebody was asked about exactly this call, and said yes."""
+        """Whether the user was asked about exactly this call, and allowed it."""
         ...
 
     @property
     def cwd(self) -> str:
-        """The working folder when the call came: what it leaves out is meant from there."""
+        """The working directory when the call arrived; relative paths start there."""
         ...
 
     def resolve(self, path: str) -> Resolved:
-        """Where a path of the input leads: exactly what the permission rules decided on. Raises `PathRefused` if the
-        name leads elsewhere by now."""
+        """Resolve a path of the input to exactly the file that the permission rules decided on. Raises `PathRefused` if
+        the name leads elsewhere by now."""
         ...
 
     @property
@@ -222,51 +226,51 @@ class ToolContext(Protocol):
         ...
 
     def may_read(self, path: str) -> bool:
-        """Whether the rules let a search look into this file (security F6): an absolute path. Quick, and from any
-        thread."""
+        """Whether the rules allow a search to read this file (security F6): an absolute path. Fast, and safe to call
+        from any thread."""
         ...
 
     def progress(self, text: str) -> None:
-        """Show how far it is. Never waits."""
+        """Show progress. Never waits."""
         ...
 
     async def ask(self, text: str, about: Any = None) -> str:
-        """Wait for a person. `about` is for who answers by program."""
+        """Wait for the user's answer. `about` is data for hosts that answer by program."""
         ...
 
     def show(self, update: Update) -> None:
-        """For whoever follows the run: what an agent does that this call has started. Never waits."""
+        """Pass on to the consumers of the run what a subagent of this call does. Never waits."""
         ...
 
     async def room(self) -> None:
-        """Wait until whoever follows the run has caught up."""
+        """Wait until the consumers of the run have caught up."""
         ...
 
 
 Run = Callable[[Any, ToolContext], Awaitable[ToolAnswer]]
-Trait = bool | Callable[[Any], bool]  # known of the tool, or only of a call: a function of its input
+Trait = bool | Callable[[Any], bool]  # a constant of the tool, or a function of a call's input
 
 
 class Tool(Bundle, kw_only=True):
-    """What can be known of a tool. For the collector to see: its function may lead back to whoever holds the tool."""
+    """A tool and its traits. Tracked by the garbage collector: its function may refer back to the tool's owner."""
 
     name: str
     about: str  # for the model
     input: type[Input]
     run: Run
     read_only: Trait = False  # changes nothing
-    concurrent: Trait | None = None  # may run beside others and while the model still talks; None: if it only reads
-    repeatable: Trait | None = None  # may be run again if nobody knows whether it ran; None: if it only reads
-    most_shown: int = MOST_SHOWN  # characters of a result; what is longer is stored, and its ends are shown
-    paths: tuple[str, ...] = ()  # fields that hold a path: made absolute before anybody decides about them
+    concurrent: Trait | None = None  # may run beside others and while the model streams; None: if it only reads
+    repeatable: Trait | None = None  # may run again if it is unknown whether it ran; None: if it only reads
+    most_shown: int = MOST_SHOWN  # characters of a result; a longer one is stored, and its ends are shown
+    paths: tuple[str, ...] = ()  # fields that hold a path: made absolute before hooks and rules see them
     summary: Callable[[Any], str] | None = None  # one line about a call
-    wording: Callable[[Any], str] | None = None  # of `data` that a hook put in place of ours; empty: it is of no shape
-    deferred: bool = False  # the model is told its name only, until it asks for more (ToolSearch)
+    wording: Callable[[Any], str] | None = None  # text of `data` that a hook replaced; empty: the shape is unknown
+    deferred: bool = False  # the model sees only its name until it asks for more (ToolSearch)
     memory: ToolMemory | None = None
 
     @property
     def spec(self) -> ToolSpec:
-        from mainspring.tools.schema import schema_of  # our own tools have theirs in the catalog
+        from mainspring.tools.schema import schema_of  # the catalog has the schemas of built-in tools
 
         return ToolSpec(self.name, self.about, schema_of(self.input))
 
@@ -283,17 +287,17 @@ class Tool(Bundle, kw_only=True):
         return self.summary(given) if self.summary is not None else self.name
 
     def parse(self, input: dict[str, Any]) -> Any:
-        """The input as the tool takes it. What is wrong with it, the model is told in words it can act on."""
+        """Parse the input as the tool takes it. Raises with a message that tells the model what to change."""
         return parse_input(self.input, input, self.name)
 
     def ignored(self, input: dict[str, Any]) -> str:
-        """About the fields of an input that fits but for those: the model is told. Empty: there are none."""
+        """Note for the model about unknown fields of an otherwise valid input; empty if there are none."""
         dropped = without_unknown(self.input, input)[1] if not input_fits(self.input, input) else []
         return f"[Ignored: {_unknown(dropped, self.input)}]" if dropped else ""
 
 
 class ToolHandle(Bundle):
-    """A tool as the model is told of it, and how to come by it at its first call."""
+    """A tool as the model sees it, with a loader for its first call."""
 
     spec: ToolSpec
     load: Callable[[], Tool]
@@ -314,27 +318,25 @@ Kind = TypeVar("Kind", bound=Struct)
 def parse_input(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
     try:
         if halves := half_characters(input):
-            raise ToolError(f"The input of '{name}' does not fit: {halves}. Nothing was done: call it again.")
+            raise ToolError(f"Invalid input for '{name}': {halves}. Nothing was done: call it again.")
         return msgspec.convert(input, kind, str_keys=True)  # as all keys of JSON are
     except msgspec.ValidationError as error:
         given, dropped = without_unknown(kind, _without_nulls(kind, input))
         if given != input:
             return _parsed_without(kind, given, dropped, name)
-        raise ToolError(
-            f"The input of '{name}' does not fit: {_told(error, kind)} Nothing was done: call it again."
-        ) from None
+        raise ToolError(f"Invalid input for '{name}': {_told(error, kind)} Nothing was done: call it again.") from None
     except RecursionError:
         raise ToolError(f"The input of '{name}' is nested too deeply. Nothing was done: call it again.") from None
 
 
 def _parsed_without(kind: type[Kind], given: dict[str, Any], dropped: list[str], name: str) -> Kind:
-    """Without what can be left out. If it still does not fit, what was left out may be why: a field by a wrong name."""
+    """Parse without the unknown fields. If that still fails, a dropped field may be the reason: it has a wrong name."""
     try:
         return msgspec.convert(given, kind, str_keys=True)
     except msgspec.ValidationError as error:
         hint = f" {_unknown(dropped, kind)}" if dropped else ""
         raise ToolError(
-            f"The input of '{name}' does not fit: {_told(error, kind)}{hint} Nothing was done: call it again."
+            f"Invalid input for '{name}': {_told(error, kind)}{hint} Nothing was done: call it again."
         ) from None
 
 
@@ -347,7 +349,7 @@ def input_fits(kind: type[Struct], input: dict[str, Any]) -> bool:
 
 
 def without_unknown(kind: type[Struct], input: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """An input without the fields that a built-in tool does not have, and the names of those."""
+    """Return an input without the fields that a built-in tool does not have, and the names of those."""
     if kind is Input or not issubclass(kind, Input) or issubclass(kind, StrictInput):
         return input, []
     from mainspring.tools.schema import known_part, schema_of  # only after a failure
@@ -361,12 +363,12 @@ def _unknown(dropped: list[str], kind: type[Struct]) -> str:
     names = ", ".join([f"'{name[:MOST_NAMED]}'" for name in dropped[:MOST_IGNORED]])
     more = f" and {len(dropped) - MOST_IGNORED} more" if len(dropped) > MOST_IGNORED else ""
     takes = ", ".join(schema_of(kind)["properties"]) or "nothing"
-    return f"There is no field {names}{more}: the tool takes {takes}."
+    return f"Unknown field {names}{more}: the tool takes {takes}."
 
 
 def half_characters(input: dict[str, Any]) -> str:
-    """Where there are any, in words; else nothing. JSON can hold a lone surrogate, but no file and no argument of a
-    program: whoever meets it fails with words about encodings. May raise `RecursionError`."""
+    """Say where lone surrogates are; empty if there are none. JSON can hold a lone surrogate, but files and program
+    arguments cannot: writing one fails with an obscure encoding error. May raise `RecursionError`."""
     if not _has_half_characters(input):
         return ""
     where = next((f"'{key}'" for key in input if _has_half_characters(input[key])), "a name in it")
@@ -378,19 +380,19 @@ def _has_half_characters(value: object) -> bool:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
         return True
-    except TypeError:  # no JSON: it comes from a program, and its types are looked at next
+    except TypeError:  # not JSON: it comes from a program, and its types are checked next
         return False
     return False
 
 
 def _without_nulls(kind: type[Struct], input: dict[str, Any]) -> dict[str, Any]:
-    """Many models send null for what they leave out."""
+    """Many models send null for fields that they leave out."""
     optional = {field.encode_name for field in msgspec.structs.fields(kind) if not field.required}
     return {key: value for key, value in input.items() if value is not None or key not in optional}
 
 
 def _told(error: msgspec.ValidationError, kind: type[Struct]) -> str:
-    """With what would have fitted there, where that can be listed."""
+    """Describe the error, with the valid values where they can be listed."""
     from mainspring.tools.schema import schema_of, subschema_at  # only after a failure
 
     said = str(error)
@@ -410,19 +412,19 @@ DENIED = "The user does not want this to be done. Ask what to do instead, or go 
 class Approval(Struct, frozen=True):
     behavior: Literal["allow", "deny"]
     updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
-    message: str = ""  # to the model, with a no
+    message: str = ""  # for the model, with a denial
     interrupt: bool = False  # the run ends, too
-    updates: Any = msgspec.field(default=None, name="updatedPermissions")  # with a yes: rules, directories, the mode
+    updates: Any = msgspec.field(default=None, name="updatedPermissions")  # with an approval: rules, directories, mode
 
 
 def parse_approval(answer: str) -> Approval:
-    """What is neither is a no: nobody has said yes."""
+    """An answer that is neither an approval nor a denial counts as a denial."""
     if answer in ("allow", "deny"):
         return Approval("allow" if answer == "allow" else "deny")
     try:
         return msgspec.json.decode(answer, type=Approval)
     except msgspec.MsgspecError:
-        return Approval("deny", message=f"The answer to the question could not be read: {answer[:200]}")
+        return Approval("deny", message=f"The answer to the question is invalid: {answer[:200]}")
 
 
 def approval_to_text(approval: Approval) -> str:

@@ -1,8 +1,8 @@
-"""`Bash`: one command in a fresh bash, in the folder where the last one ended.
+"""`Bash`: one command in a fresh bash, in the directory where the last one ended.
 
-Nothing that it starts outlives the call, unless it is started in the background (`background.py`). What it prints comes
-back as it came, both outputs in one, the ends of it if it is long, and then what became of it. How processes are
-started and ended is in `processes/`; whether a command may run is decided before it comes here.
+Nothing that a command starts outlives the call, unless it is started in the background (`background.py`). The result is
+the output as it was printed, stdout and stderr together, shortened in the middle if it is long, and then the exit
+status. `processes/` starts and ends processes; the permission check happens before a command gets here.
 """
 
 import errno
@@ -48,13 +48,12 @@ variables do not. There is no terminal and no standard input, so commands that a
 - Quote paths that hold spaces. Use absolute paths rather than cd.
 - Join commands that need each other with '&&'; independent ones are several calls in one reply.
 - Long output is cut in the middle and stored whole; the result says where.
-- What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell."""
+- Commands without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell."""
 
-# A command that may end in another folder, from which the next call is to start. One that only seems to do so waits for
-# nothing but its turn.
+# A command that may end in another directory, where the next call is to start. A false match only waits for its turn.
 MOVES = re.compile(r"(?<![\w.-])(cd|pushd|popd)(?![\w.-])").search
 
-Notes = Callable[[tuple[str, ...]], tuple[str, ...]]  # those that were not told before
+Notes = Callable[[tuple[str, ...]], tuple[str, ...]]  # returns those that were not reported before
 
 
 class BashInput(Input, frozen=True):
@@ -68,7 +67,7 @@ class BashInput(Input, frozen=True):
 
 
 class Bash:
-    """What all calls of a session share."""
+    """State that all Bash calls of a session share."""
 
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
@@ -104,7 +103,7 @@ class Bash:
         return made if walls is SandboxAccess.NONE else replace(made, data={**made.data, "sandbox": walls.value})
 
     def _confined(self, given: BashInput, ended: ProcessResult) -> str:
-        """What a command that failed may have met."""
+        """Notes about sandbox limits that a failed command may have hit."""
         if self._walls_of(given) is SandboxAccess.NONE:
             return ""
         if ended.code and any(sign in ended.stdout.text for sign in SIGNS_OF_CONFIG):
@@ -114,7 +113,7 @@ class Bash:
         return CONFINED if any(sign in ended.stdout.text for sign in signs) else ""
 
     async def _run(self, given: BashInput, calling: ToolContext, seconds: float) -> tuple[ProcessResult, str]:
-        """With the folder in which it ended."""
+        """Run the command, and return the directory in which it ended."""
         command, live = given.command, LiveOutput(calling.progress)
         with explain_start_errors(command):
             ours, its = answer_pair()
@@ -156,7 +155,7 @@ class Bash:
         command, mark = given.command, new_mark()
         shell = find_program("bash", path=self._env.get("PATH", ""), outside=(place.root, *place.folders))
         if shell is None:
-            raise ToolError("There is no 'bash' on this machine outside of the working folders: install it.")
+            raise ToolError("'bash' not found outside of the working folders: install it.")
         return ProcessSpec(
             argv=(shell, *bash_arguments(command, mark, answer)),
             cwd=place.cwd,
@@ -185,8 +184,8 @@ def bash_tool(  # noqa: PLR0913  # keywords, most of them
     walls: WallsOf = no_walls,
     notes: Notes = all_of_them,
 ) -> Tool:
-    """`env` is all that commands find (`processes/environment.py`); `read_only` knows which of them only read, `walls`
-    what each may reach, and `notes` which words of the sandbox are new."""
+    """`env` is the whole environment of commands (`processes/environment.py`); `read_only` knows which of them only
+    read, `walls` what the sandbox lets each reach, and `notes` which notes of the sandbox are new."""
 
     def only_reads(given: BashInput) -> bool:
         return not given.run_in_background and (read_only(given) if callable(read_only) else read_only)
@@ -223,7 +222,8 @@ def check_command(command: str) -> None:
 
 
 def ensure_working_folder(place: Workspace) -> str:
-    """In a folder that exists: somebody may have removed the one in which we were. A note, if so."""
+    """Make sure that the working directory exists: another process may have removed it. Returns a note if it was
+    replaced."""
     if os.path.isdir(place.cwd):  # noqa: PTH112  # pathlib takes 8 ms to load
         return ""
     gone, place.cwd = place.cwd, place.root
@@ -236,11 +236,11 @@ def ensure_working_folder(place: Workspace) -> str:
 
 @contextmanager
 def explain_start_errors(command: str) -> Generator[None]:
-    """What the system says to a start, in words that help."""
+    """Turn errors of a process start into messages that help."""
     try:
         yield
     except SandboxError as error:
-        raise ToolError(f"The command cannot be put into its sandbox: {error}. Nothing was done.") from None
+        raise ToolError(f"The sandbox for the command cannot be started: {error}. Nothing was done.") from None
     except OSError as error:
         if error.errno == errno.E2BIG:
             raise ToolError(
@@ -252,7 +252,7 @@ def explain_start_errors(command: str) -> Generator[None]:
 
 # --- after it ran -------------------------------------------------------------------------------------------------
 
-# What programs say where the sandbox stands in their way.
+# Error texts of programs that hit the sandbox.
 SIGNS_OF_CONFIG = ("could not lock config file", "could not write config file")
 CONFIG = (
     "In the sandbox '.git/config' can only be read, since git runs what is set there. 'git init', and 'git config' of "
@@ -291,7 +291,7 @@ def describe_timeout(ended: ProcessResult, seconds: float) -> str:
 
 
 def format_foreign_output(output: Any) -> str:
-    """Of an outcome in our shape that somebody else has written; empty: it is none."""
+    """Format output in our shape that a hook has written; empty: it has another shape."""
     if not isinstance(output, dict):
         return ""
     said = cast("dict[str, object]", output)
@@ -303,7 +303,7 @@ def format_foreign_output(output: Any) -> str:
 
 def build_bash_answer(given: BashInput, ended: ProcessResult, notes: list[str]) -> ToolAnswer:
     output = without_nul(ended.stdout.text)
-    no_failure = explain_harmless_code(given.command, ended.code)  # in words; empty if it is one
+    no_failure = explain_harmless_code(given.command, ended.code)  # as text; empty if the code is a failure
     if ended.code and not ended.timed_out:
         notes.append(
             f"{describe_exit_code(ended.code)}: {no_failure}" if no_failure else describe_exit_code(ended.code)

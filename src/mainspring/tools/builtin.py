@@ -1,7 +1,7 @@
-"""The tools that come with us, for one session.
+"""The built-in tools of one session.
 
-What the model is told of them stands in `catalog.py`, so that a start need not load them: each is loaded at its first
-call, and programs are started by what is loaded at the first one.
+`catalog.py` holds what the model sees of them, so that a start need not load them: each tool is loaded at its first
+call, and the process support with the first tool that starts a program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mainspring.web.page import Ask
     from mainspring.web.search import CallService, Search
 
-# Where a tool that needs nothing of a session is: its file, and its name in it.
+# Tools that need nothing of a session: their module, and their name in it.
 PLACES = {
     "Read": ("read", "READ"),
     "Write": ("write", "WRITE"),
@@ -35,7 +35,7 @@ PLACES = {
     "Sleep": ("background", "SLEEP"),
     "AskUserQuestion": ("question", "ASK_USER_QUESTION"),
 }
-FOR_PEOPLE = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})  # of no use where nobody can be asked
+FOR_PEOPLE = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})  # useless where the user cannot be asked
 OnlyReads = Callable[[str], bool]  # whether a shell command is known to change nothing
 
 
@@ -48,23 +48,23 @@ async def _nobody(_: str) -> None:
 
 
 def _no_skills(name: str, _: str) -> str:
-    raise ToolError(f"There is no skill '{name}', nor any other.")
+    raise ToolError(f"No skill '{name}': no skills are installed.")
 
 
 class ToolLinks(Bundle):
     """What tools need of the session that they belong to."""
 
-    mode: Callable[[], str] = lambda: "default"  # the permission mode in force,
-    change_mode: Callable[[str], Awaitable[None]] = _nobody  # and who sets another
-    past: Callable[[], tuple[str, ...] | None] = lambda: None  # the program that searches this session's file
-    agent_types: str = ""  # as the model is told of them; empty: ours alone,
-    send_agent: Send | None = None  # and who sends one out
-    task_changed: Callable[[BackgroundCommand], object] = lambda _: None  # hears of commands in the background
+    mode: Callable[[], str] = lambda: "default"  # the current permission mode,
+    change_mode: Callable[[str], Awaitable[None]] = _nobody  # and a function that sets another
+    past: Callable[[], tuple[str, ...] | None] = lambda: None  # the command that searches this session's file
+    agent_types: str = ""  # as the model sees them; empty: the built-in types alone,
+    send_agent: Send | None = None  # and a function that starts one
+    task_changed: Callable[[BackgroundCommand], object] = lambda _: None  # for background commands that start or end
     load_skill: Callable[[str, str], str] = _no_skills
-    names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be near
+    names_host: Callable[[str], bool] = _never  # whether a rule names a host, so that it may be a local address
     ask_small: Ask | None = None  # a small model that reads pages
-    search_command: str = ""  # a command of the user's that searches the web; else
-    search_service: CallService | None = None  # the model's service does
+    search_command: str = ""  # the user's web search command; else
+    search_service: CallService | None = None  # the model's service searches
 
 
 NO_LINKS = ToolLinks()
@@ -83,9 +83,10 @@ class BuiltinTools:
         walls: WallsOf | None = None,
         notes: Callable[[tuple[str, ...]], tuple[str, ...]] = tuple,
     ) -> None:
-        """`env` is all that programs find, or makes it when the first one is started. `adopt`: this process is ours
-        alone, and may become the parent of what its children leave, and hide from them (`processes/own_process.py`).
-        `around` is the sandbox, `walls` says what each command may reach, `notes` which of its words are new."""
+        """`env` is the whole environment of programs, or a function that makes it when the first one starts. `adopt`:
+        this process is ours alone, so it may become the parent of orphaned children, and hide from them
+        (`processes/own_process.py`). `around` is the sandbox, `walls` says what each command may reach, `notes` which
+        of its notes are new."""
         self.place = place
         self._env = env
         self._adopt = adopt
@@ -93,14 +94,14 @@ class BuiltinTools:
         self._around, self._walls, self._notes = around, walls, notes
         self._children: Children | None = None
         self._background: BackgroundCommands | None = None
-        self._made: dict[str, Tool] = {}  # those that belong together are made together
+        self._made: dict[str, Tool] = {}  # related tools are made together
         self._links = links
 
     def offers(self, names: Iterable[str]) -> list[ToolHandle]:
-        """In our order, whatever theirs: the same tools make the same request."""
+        """Return the tools in our order, whatever the order of the names: the same tools make the same request."""
         wanted = set(names)
         if unknown := wanted - SPECS.keys():
-            raise UsageError(f"there is no tool '{min(unknown)}'; there are {', '.join(SPECS)}")
+            raise UsageError(f"unknown tool '{min(unknown)}'; available: {', '.join(SPECS)}")
         return [ToolHandle(self._spec(name), self._loader(name)) for name in SPECS if name in wanted]
 
     def _spec(self, name: str) -> ToolSpec:
@@ -217,19 +218,19 @@ class BuiltinTools:
         return self._background
 
     async def stop(self, id: str) -> None:
-        """A command in the background, if it still runs."""
+        """End a background command, if it still runs."""
         if self._background is not None:
             for running in self._background.running:
                 if running.id == id:
                     await self._background.stop(running)
 
     def kill(self) -> None:
-        """End all programs now, from anywhere: also from a signal handler."""
+        """End all programs now. Safe from any thread and from a signal handler."""
         if self._children is not None:
             self._children.kill()
 
     async def close(self) -> None:
-        """End all programs, in order."""
+        """End all programs, gracefully."""
         if self._background is not None:
             await self._background.close()
         if self._children is not None:

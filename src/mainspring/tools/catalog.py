@@ -1,11 +1,11 @@
-"""What the model is told of our tools. Written by `scripts/tool_catalog.py`: change the tools instead."""
+"""Specs of the built-in tools. Written by `scripts/tool_catalog.py`: change the tools instead."""
 
 # ruff: noqa: E501
 from typing import Any
 
 SPECS: dict[str, tuple[str, dict[str, Any]]] = {
     "Bash": (
-        "Run a command in bash and see what it prints. Each call is a fresh shell: the working folder stays from call to call, variables do not. There is no terminal and no standard input, so commands that ask something fail: use flags such as '-y' or '--no-edit'. Nothing that a command starts outlives the call, except with 'run_in_background'.\n- For files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.\n- Quote paths that hold spaces. Use absolute paths rather than cd.\n- Join commands that need each other with '&&'; independent ones are several calls in one reply.\n- Long output is cut in the middle and stored whole; the result says where.\n- What goes on without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell.",
+        "Run a command in bash and see what it prints. Each call is a fresh shell: the working folder stays from call to call, variables do not. There is no terminal and no standard input, so commands that ask something fail: use flags such as '-y' or '--no-edit'. Nothing that a command starts outlives the call, except with 'run_in_background'.\n- For files use Read, Grep, Glob, Edit and Write, not cat, grep, find, sed or echo.\n- Quote paths that hold spaces. Use absolute paths rather than cd.\n- Join commands that need each other with '&&'; independent ones are several calls in one reply.\n- Long output is cut in the middle and stored whole; the result says where.\n- Commands without an end (servers, watchers): 'run_in_background', then BashOutput and KillShell.",
         {
             "type": "object",
             "properties": {
@@ -71,9 +71,9 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "file_path": {"type": "string", "description": "The file."},
                 "old_string": {
                     "type": "string",
-                    "description": "What is there: exactly, without line numbers. Empty: the file is new.",
+                    "description": "The text to replace: exactly, without line numbers. Empty: the file is new.",
                 },
-                "new_string": {"type": "string", "description": "What is to be there."},
+                "new_string": {"type": "string", "description": "The new text."},
                 "replace_all": {"type": "boolean", "description": "Wherever it occurs."},
             },
             "required": ["file_path", "old_string", "new_string"],
@@ -164,7 +164,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "WebFetch": (
-        "Read a page of the web, as Markdown or text. A redirect to another host is told, not followed: call again with that address. Hosts on this machine or near it need a rule of the user's.",
+        "Read a page of the web, as Markdown or text. A redirect to another host is reported, not followed: call again with that address. Hosts on this machine or near it need a rule of the user's.",
         {
             "type": "object",
             "properties": {
@@ -249,7 +249,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 200,
-                    "description": "What to do, as an order: 'Mend the parser'.",
+                    "description": "What to do, as an order: 'Fix the parser'.",
                 },
                 "description": {
                     "type": "string",
@@ -259,7 +259,7 @@ SPECS: dict[str, tuple[str, dict[str, Any]]] = {
                 "activeForm": {
                     "type": "string",
                     "maxLength": 200,
-                    "description": "The same while it is under way: 'Mending the parser'.",
+                    "description": "The same while it is under way: 'Fixing the parser'.",
                 },
             },
             "required": ["subject"],

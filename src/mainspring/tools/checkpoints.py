@@ -1,11 +1,10 @@
-"""A look at a file before it is changed, for whoever wants to go back (stream-json 4, `rewind_files`).
+"""File checkpoints: the state of a file before a change, and restoring it (stream-json 4, `rewind_files`).
 
-Tools that edit write through `Workspace.put`. Who keeps what, and where, is not known here; where nobody does, this is
-not even loaded.
+Tools that edit write through `Workspace.put`. This module does not know where checkpoints are stored; sessions without
+checkpoints do not load it.
 
-Putting a file back to what it was: written, or removed, whatever somebody has made of it since.
-
-No link is followed: a file whose name leads elsewhere by now is left alone, and so is what is no regular file.
+Restoring writes or removes a file, whatever changed it since. No link is followed: a file whose name leads elsewhere by
+now is left alone, and so is anything that is not a regular file.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ class FileState(Bundle):
     mode: int = 0
     digest: str = ""
     size: int = 0
-    data: bytes | None = None  # None: it is not there, or larger than somebody wants it
-    why: str = ""  # why it cannot be looked at: it is no regular file, or closed to us
+    data: bytes | None = None  # None: it does not exist, or is larger than the caller's limit
+    why: str = ""  # why it cannot be read: it is not a regular file, or access is denied
 
 
 NOTHING = FileState()
 
 
 def read_file_state(real: str, most: int) -> FileState:
-    """At what is there now, without following a link."""
+    """Read the current state of a file, without following a link."""
     try:
         fd = open_read(Resolved(real, real, kind="file"))
     except FileNotFoundError:
@@ -57,7 +56,7 @@ def read_file_state(real: str, most: int) -> FileState:
 
 
 def _look(fd: int, most: int) -> FileState:
-    """The digest is that of the whole file, as `processes/atomic_write.py` makes it."""
+    """The digest covers the whole file, as in `processes/atomic_write.py`."""
     from hashlib import blake2b
 
     so_far, pieces, size = blake2b(digest_size=32), list[bytes](), 0
@@ -71,19 +70,19 @@ def _look(fd: int, most: int) -> FileState:
 
 
 class LineCounts(Bundle):
-    """Lines that came and lines that went."""
+    """Numbers of added and removed lines."""
 
     plus: int = 0
     minus: int = 0
 
 
 def resolve_for_restore(real: str) -> Resolved:
-    """Raises `ToolError` if this name leads elsewhere, or to what is no file."""
+    """Raises `ToolError` if this name leads elsewhere, or is not a regular file."""
     path = resolve_path(real, "/")
     if path.real != real or path.via:
-        raise ToolError("there is a link on the way to it now")
+        raise ToolError("its path contains a link now")
     if path.kind in ("folder", "special"):
-        raise ToolError("it is no regular file now")
+        raise ToolError("it is not a regular file now")
     return path
 
 
@@ -92,7 +91,7 @@ def is_same(now: FileState, was: FileState) -> bool:
 
 
 def put_back(path: Resolved, now: FileState, was: FileState) -> None:
-    """Raises `FileChanged` if it is not what `now` says. `was.data` is there if the file was."""
+    """Raises `FileChanged` if the file is not in the state `now`. `was.data` is set if the file existed."""
     try:
         if not was.there:
             _remove(path, now)
@@ -109,14 +108,14 @@ def _remove(path: Resolved, now: FileState) -> None:
     try:
         refuse_if_moved(folder, folder_name)
         if not is_same(read_file_state(path.real, 0), now):
-            raise FileChanged(f"'{path.real}' changed in this moment")
+            raise FileChanged(f"'{path.real}' changed just now")
         os.unlink(name, dir_fd=folder)
     finally:
         os.close(folder)
 
 
 def count_changed_lines(now: FileState, was: FileState) -> LineCounts:
-    """What the way back adds and takes, in lines; nothing for what is no text, or too large."""
+    """Count the lines that a restore adds and removes; 0 for files that are not text, or too large."""
     sides = [look.data if look.there else b"" for look in (now, was)]
     if any(side is None or b"\0" in side for side in sides):
         return LineCounts()

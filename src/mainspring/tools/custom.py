@@ -1,4 +1,4 @@
-"""`@tool`: a typed function as a tool. Its hints become the schema, its docstring the words for the model.
+"""`@tool`: make a tool from a typed function. Its type hints become the schema, its docstring the description.
 
     @tool(read_only=True)
     async def look_up(word: str, most: int = 5) -> list[str]:
@@ -8,9 +8,9 @@
             word: As it stands in the text.
         '''
 
-What is made is a `Tool`, and can still be called as the function that it was. Whatever is wrong with the function is
-said when it is decorated, with the names of the function and the parameter. A plain function runs in a thread, so that
-nobody waits for it; a thread cannot be ended, so a cancelled call leaves it alone and drops what it returns.
+The result is a `Tool` that you can still call as the function. Problems with the function raise an error when it is
+decorated, with the names of the function and the parameter. A plain function runs in a thread, so that it does not
+block the event loop; a thread cannot be ended, so a cancelled call leaves it running and drops its return value.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ from mainspring.tools.base import (
 )
 from mainspring.tools.schema import schema_of
 
-NOTHING = "(nothing)"  # what a function that returns None came to
-MOST_SAID = 2_000  # characters of an exception that the model gets
-LONGEST_NAME = 64  # what all providers take
+NOTHING = "(nothing)"  # the result of a function that returns None
+MOST_SAID = 2_000  # characters of an exception's message that the model gets
+LONGEST_NAME = 64  # the limit of all providers
 LONGEST_LINE = 80  # of the line about a call
 
 P = ParamSpec("P")
@@ -51,12 +51,12 @@ R = TypeVar("R")
 
 
 class FunctionTool(Tool, Generic[P, R], frozen=True, kw_only=True, gc=True):
-    """For the collector to see: an object may hold the tool that its own method is."""
+    """Tracked by the garbage collector: an object may hold the tool made from its own method."""
 
     function: Callable[P, R]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function itself, as if it had not been decorated."""
+        """Call the function itself, as if it were not decorated."""
         return self.function(*args, **kwargs)
 
 
@@ -87,7 +87,7 @@ def tool(  # noqa: PLR0913  # keywords, all of them
     repeatable: Trait | None = None,
     deferred: bool = False,
 ) -> Any:
-    """Bare, or with what `Tool` wants to know; `name` and `about` stand for the function's name and docstring."""
+    """Use it bare or with the options of `Tool`; `name` and `about` replace the function's name and docstring."""
 
     def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
         title = _title(function, name)
@@ -119,34 +119,34 @@ def _line(title: str) -> Callable[[Any], str]:
 
 # --- from the function to its input -------------------------------------------------------------------------------
 
-BY_NAME = "a model gives every value by its name, so use plain parameters"
+BY_NAME = "a model passes every value by name, so use plain parameters"
 UNFIT = {
-    inspect.Parameter.POSITIONAL_ONLY: "can be given by position only",
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only",
     inspect.Parameter.VAR_POSITIONAL: "takes any number of values",
     inspect.Parameter.VAR_KEYWORD: "takes any names",
 }
 
-Field = tuple[str, Any, Any]  # its name, its type, and what msgspec knows of its default
+Field = tuple[str, Any, Any]  # its name, its type, and its default for msgspec
 
 
 def _title(function: Callable[..., Any], name: str) -> str:
     if not inspect.isroutine(function):
-        raise UsageError(f"{function!r} is no function: put '@tool' on a 'def', or give it a bound method")
+        raise UsageError(f"{function!r} is not a function: put '@tool' on a 'def', or pass a bound method")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
-            f"the tool '{function.__name__}' yields: return one value, show the rest by 'ToolContext.progress'"
+            f"the tool '{function.__name__}' is a generator: return one value, show the rest by 'ToolContext.progress'"
         )
     title = name or function.__name__
     if len(title) > LONGEST_NAME or not all(c.isascii() and (c.isalnum() or c in "_-") for c in title):
         raise UsageError(
-            f"'{title}' cannot be the name of a tool: give it one of up to {LONGEST_NAME} letters, digits, '_' and "
+            f"'{title}' is not a valid tool name: set one of up to {LONGEST_NAME} letters, digits, '_' and "
             "'-' with '@tool(name=...)'"
         )
     return title
 
 
 def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> tuple[list[Field], str]:
-    """What the model gives, and the name of the parameter that gets the running call, if there is one."""
+    """The fields that the model fills in, and the name of the parameter that gets the `ToolContext`, if there is one."""
     hints = _hints(function, title)
     fields: list[Field] = []
     slot = ""
@@ -175,19 +175,19 @@ def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
 
 def _untyped(name: str, title: str) -> str:
     if name in ("self", "cls"):
-        return f"the tool '{title}' is a method of no object yet: decorate the bound one, 'tool(thing.{title})'"
-    return f"the parameter '{name}' of the tool '{title}' has no type: write '{name}: str', or what it is"
+        return f"the tool '{title}' is an unbound method: decorate the bound one, 'tool(thing.{title})'"
+    return f"the parameter '{name}' of the tool '{title}' has no type hint: write '{name}: str', or what it is"
 
 
 def _worded(hint: Any, words: str) -> Any:
-    """Words in the hint itself stand nearer to the code, and win."""
+    """A description in the hint itself is closer to the code, and wins."""
     notes = getattr(hint, "__metadata__", ())
     said = any(isinstance(note, str) or (isinstance(note, Meta) and note.description) for note in notes)
     return Annotated[hint, words] if words and not said else hint
 
 
 def _default(default: Any) -> Any:
-    """A factory for every default: msgspec takes it whatever it is, and the function gets the very object it named."""
+    """A factory for every default: msgspec accepts any object then, and the function gets the very object it named."""
     return msgspec.field() if default is inspect.Parameter.empty else msgspec.field(default_factory=lambda: default)
 
 
@@ -199,12 +199,12 @@ def _input(title: str, fields: list[Field]) -> type[Input]:
 
 
 def _check(title: str, name: str, hint: Any) -> None:
-    """Both who write the schema and who read the input must know the type."""
+    """Both the schema writer and the input parser must support the type."""
     try:
         schema_of(msgspec.defstruct(title, [(name, hint)]))
         msgspec.convert(None, hint)
     except msgspec.ValidationError:
-        pass  # known, and None is none of it
+        pass  # supported, and None is not a value of it
     except UsageError as error:
         raise UsageError(f"the tool '{title}': the parameter {error}") from None
     except (TypeError, RecursionError) as error:
@@ -217,7 +217,7 @@ HEADS = ("Args:", "Arguments:", "Parameters:")
 
 
 def parse_docstring(doc: str) -> tuple[str, dict[str, str]]:
-    """The first paragraph, and the words of each parameter from a section 'Args:' in Google's style."""
+    """Return the first paragraph, and the description of each parameter from a section 'Args:' in Google's style."""
     lines = inspect.cleandoc(doc).splitlines()
     first: list[str] = []
     for line in lines:
@@ -247,7 +247,7 @@ def _args(lines: list[str]) -> dict[str, str]:
 
 
 def _entry(text: str) -> tuple[str, str]:
-    """Of `name: words` and `name (type): words`."""
+    """Parse `name: words` or `name (type): words`."""
     name, mark, words = text.partition(":")
     if "(" in name:
         name, mark, words = text.partition("):")
@@ -276,7 +276,7 @@ async def _in_thread(
     inside = ThreadToolContext(calling, title)
 
     def work() -> object:
-        with explain_failures(title):  # in here: some exceptions never find the way out of a thread (StopIteration)
+        with explain_failures(title):  # in here: some exceptions cannot leave a thread (StopIteration)
             return function(**named, **({slot: inside} if slot else {}))
 
     try:
@@ -290,7 +290,7 @@ async def _in_thread(
 
 
 LOGGER = "mainspring.tools"
-IN_THREAD = "from a thread: mend the tool, make it 'async def'."
+IN_THREAD = "from a thread: make the tool 'async def'."
 
 
 class ThreadToolContext:
@@ -299,7 +299,7 @@ class ThreadToolContext:
     def __init__(self, calling: ToolContext, title: str) -> None:
         self._calling, self._title = calling, title
         self._loop = asyncio.get_running_loop()
-        self.over = False  # set by the loop when nobody waits for the function any more
+        self.over = False  # set by the loop when the call no longer waits for the function
 
     @property
     def id(self) -> str:
@@ -328,7 +328,7 @@ class ThreadToolContext:
         return self._calling.may_read(path)
 
     def progress(self, text: str) -> None:
-        """Also the place where a function that goes on after its call was cancelled comes to its end."""
+        """Also ends a function that still runs after its call was cancelled."""
         self._later(self._calling.progress, text)
 
     def show(self, update: Update) -> None:
@@ -337,7 +337,7 @@ class ThreadToolContext:
     def _later(self, tell: Callable[[Any], None], what: object) -> None:
         if self.over:
             raise ToolError("It was cancelled.")
-        with suppress(RuntimeError):  # the loop is closed since
+        with suppress(RuntimeError):  # the loop is closed by now
             self._loop.call_soon_threadsafe(tell, what)
 
     def ask(self, text: str, about: Any = None) -> NoReturn:  # noqa: ARG002  # as in `ToolContext`
@@ -349,14 +349,14 @@ class ThreadToolContext:
 
 @contextmanager
 def explain_failures(title: str) -> Generator[None]:
-    """What a function raises, in words for the model; never a traceback: that is for the program's log, which is
-    configured by the program. `sys.exit` ends the call, not the program."""
+    """Turn exceptions of a function into messages for the model, never with a traceback: that goes to the log, which
+    the program configures. `sys.exit` ends the call, not the program."""
     try:
         yield
     except ToolError:
         raise
-    except (Exception, SystemExit) as error:  # whatever a function of somebody else's raises
-        import logging  # seldom needed, and slow to load
+    except (Exception, SystemExit) as error:  # a user's function may raise anything
+        import logging  # rarely needed, and slow to load
 
         logging.getLogger(LOGGER).error("tool '%s' failed", title, exc_info=error)
         said = _said(error)
@@ -364,14 +364,14 @@ def explain_failures(title: str) -> Generator[None]:
 
 
 def _said(error: BaseException) -> str:
-    if isinstance(error, BaseExceptionGroup):  # of a task group; what it says of itself is only how many they were
+    if isinstance(error, BaseExceptionGroup):  # of a task group; its own message only says how many there are
         group = cast("BaseExceptionGroup[BaseException]", error)
         return "; ".join([_said(one) for one in group.exceptions])
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def make_function_answer(value: Any, title: str) -> ToolAnswer:
-    """What a function returned, as the model gets it."""
+    """Convert a function's return value to what the model gets."""
     match value:
         case ToolAnswer():
             return _checked(value, title)
@@ -380,14 +380,14 @@ def make_function_answer(value: Any, title: str) -> ToolAnswer:
         case None:
             return make_answer(NOTHING)
         case bytes() | bytearray() | memoryview():
-            raise ToolError(f"'{title}' returned bytes: mend the tool, decode them or return an 'Image'.")
+            raise ToolError(f"'{title}' returned bytes: decode them in the tool, or return an 'Image'.")
         case _:
             parts = _content(value)
             return _checked(ToolAnswer(parts), title) if parts else _as_json(value, title)
 
 
 def _content(value: Any) -> tuple[Content, ...]:
-    """One piece, or a list of nothing else."""
+    """One content object, or a list of nothing else."""
     parts = tuple(value) if type(value) in (list, tuple) else (value,)
     return parts if all(isinstance(part, Content) for part in parts) else ()
 
@@ -395,14 +395,13 @@ def _content(value: Any) -> tuple[Content, ...]:
 def _checked(made: ToolAnswer, title: str) -> ToolAnswer:
     if not is_content(made.content):
         raise ToolError(
-            f"'{title}' returned content that is no 'Text', 'Image' or 'Document': mend the tool, return text, or a "
-            "list of those."
+            f"'{title}' returned content that is not 'Text', 'Image' or 'Document': return text, or a list of those."
         )
     try:
         return replace(made, data=_through_json(made.data)[1])
     except NO_JSON as error:
         raise ToolError(
-            f"'{title}' returned a 'ToolAnswer' whose data is no JSON ({error}): mend the tool, use JSON values."
+            f"'{title}' returned a 'ToolAnswer' whose data is not JSON ({error}): use JSON values."
         ) from error
 
 
@@ -411,8 +410,8 @@ def _as_json(value: object, title: str) -> ToolAnswer:
         return make_answer(*_through_json(value))
     except NO_JSON as error:
         raise ToolError(
-            f"'{title}' returned {type(value).__name__}, which is no JSON ({error}): mend the tool, return text, JSON "
-            "values, content or a 'ToolAnswer'."
+            f"'{title}' returned {type(value).__name__}, which is not JSON ({error}): return text, JSON values, "
+            "content or a 'ToolAnswer'."
         ) from error
 
 
@@ -420,6 +419,6 @@ NO_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 def _through_json(value: object) -> tuple[str, Any]:
-    """As text, and as nothing but JSON values, which nobody can change from outside."""
+    """Convert to text, and to plain JSON values, so that later changes to the object have no effect."""
     encoded = msgspec.json.encode(value)
     return encoded.decode(), msgspec.json.decode(encoded)

@@ -1,15 +1,12 @@
-"""Edit: a text in a file becomes another. Exactly there, exactly that, and only in a file that was read.
+"""Edit: replace one text in a file by another, exactly there, and only in a file that the session has read.
 
-Replacing a text within another, so that every character that is not asked for stays as it is.
+The model sees plain line feeds, whatever the file has. So the tool searches in the plain form and replaces in the real
+one; line by line, the new text gets the line ends of the old one. A carriage return and line feed in the model's text
+is intended: then nothing is translated. Every other character stays as it is.
 
-The model sees plain line feeds, whatever the file has. So a text is looked for in the plain form and replaced in the
-real one, and line by line what it is replaced by takes over the ends of the lines that were there. A carriage return
-and line feed that the model writes is meant: then nothing is translated.
-
-Why a text was not found in a file, told so that the next try succeeds.
-
-Each fold makes two texts equal that differ in one way only. The first one under which the text is found names the
-difference. If none does, the lines that have most in common with it are shown.
+When the text is not found, `explain_no_match` says why, so that the next attempt succeeds. Each fold makes two texts
+equal that differ in one way only; the first fold under which the text is found names the difference. If none does, the
+message shows the lines that have most in common with it.
 """
 
 import re
@@ -52,7 +49,7 @@ class Replacement(NamedTuple):
 
 
 def find_places(text: str, wanted: str, most: int | None = None) -> list[TextSpan]:
-    """Where it is, from left to right, without overlaps. Not more than `most`, if that is given."""
+    """Find the text from left to right, without overlaps; at most `most` times, if that is given."""
     found: list[TextSpan] = []
     at = text.find(wanted)
     while at >= 0 and len(found) != most:
@@ -62,7 +59,7 @@ def find_places(text: str, wanted: str, most: int | None = None) -> list[TextSpa
 
 
 def found_in(text: str, wanted: str, most: int) -> list[TextSpan]:
-    """In the real text."""
+    """Find the text in the real text."""
     if "\r\n" in wanted or "\r\n" not in text:
         return find_places(text, wanted, most)
     ends = _crlf(text)
@@ -73,7 +70,7 @@ def found_in(text: str, wanted: str, most: int) -> list[TextSpan]:
 
 
 def _crlf(text: str) -> list[int]:
-    """Where, in the plain form, a line feed stands for two characters."""
+    """The positions in the plain form where a line feed represents two characters."""
     found: list[int] = []
     at = text.find("\r\n")
     while at >= 0:
@@ -106,7 +103,7 @@ def replace_text(text: str, wanted: str, spans: list[TextSpan], new: str) -> Rep
 
 
 def _end_near(text: str, span: TextSpan) -> str:
-    """How the line ends in which the span ends; in the last line: how the one before it does."""
+    """How the line ends in which the span ends; for the last line, how the one before it ends."""
     at = text.find("\n", span.end)
     if at < 0:
         at = text.rfind("\n", 0, span.end)
@@ -114,7 +111,7 @@ def _end_near(text: str, span: TextSpan) -> str:
 
 
 def _with_ends(was: str, new: str, near: str) -> str:
-    """The new text with the line ends of the old one: those of lines that stay first, then one by one."""
+    """Return the new text with the line ends of the old one: those of unchanged lines first, then one by one."""
     if "\r\n" not in was and ("\n" in was or near == "\n"):
         return new
     lines, old_lines = new.split("\n"), normalize_newlines(was).split("\n")
@@ -130,7 +127,7 @@ def _with_ends(was: str, new: str, near: str) -> str:
 
 
 def _same(left: list[str], right: list[str]) -> int:
-    """How many are the same from the beginning."""
+    """Count the equal lines at the beginning."""
     count = 0
     for one, other in zip(left, right, strict=False):
         if one != other:
@@ -139,7 +136,7 @@ def _same(left: list[str], right: list[str]) -> int:
     return count
 
 
-LARGEST = 2_000_000  # characters of a file; looking for what is near in a larger one takes seconds
+LARGEST = 2_000_000  # characters of a file; searching a larger one for similar text takes seconds
 MOST_LINES = 2_000  # of the text that was looked for
 MOST_COMPARED = 5_000  # lines, one by one
 ALIKE = 0.6
@@ -154,7 +151,7 @@ _SAME = str.maketrans(
 
 
 class TextFold(NamedTuple):
-    what: str  # that differs
+    what: str  # the difference
     line: Callable[[str], str]
 
 
@@ -192,15 +189,15 @@ FOLDS = (
 
 
 def explain_no_match(text: str, wanted: str, name: str) -> str:
-    """Both with plain line ends."""
+    """Both texts have plain line ends."""
     said = f"'old_string' was not found in '{name}'. Nothing was done. "
     if "\ufffd" in wanted:
-        return said + "It holds \ufffd, which stands for bytes that are no text: leave those out of it."
+        return said + "It contains \ufffd, which replaces bytes that are not text: leave those out of it."
     if len(text) > LARGEST or wanted.count("\n") >= MOST_LINES:
         return said + "Read the lines in question again, and copy them as they are."
     stripped = strip_line_numbers(wanted)
     if stripped != wanted and stripped in text:
-        return said + "It holds line numbers as Read shows them: leave out each number and the tab behind it."
+        return said + "It contains line numbers as Read shows them: leave out each number and the tab after it."
     lines = text.split("\n")
     for fold in FOLDS:
         found = _folded(lines, wanted, fold)
@@ -215,7 +212,7 @@ def explain_no_match(text: str, wanted: str, name: str) -> str:
 
 
 def strip_line_numbers(text: str) -> str:
-    """Without line numbers, if each line has one."""
+    """Return the text without line numbers, if each line has one."""
     lines = text.split("\n")
     filled = [line for line in lines if line.strip()]
     if not filled or not all(re.match(_NUMBER, line) for line in filled):
@@ -224,7 +221,7 @@ def strip_line_numbers(text: str) -> str:
 
 
 def _folded(lines: list[str], wanted: str, fold: TextFold) -> tuple[int, int] | None:
-    """The lines, as a range, where the text is once both are folded."""
+    """Return the range of lines that hold the text once both are folded."""
     look_for = "\n".join([fold.line(line) for line in wanted.split("\n")]).strip("\n")
     if not look_for.strip():
         return None
@@ -242,10 +239,10 @@ def _shown(lines: list[str], found: tuple[int, int]) -> str:
 
 
 def _nearest(lines: list[str], wanted: str) -> tuple[int, int] | None:
-    """Where most lines are the same, blanks aside; if none is, where one is alike."""
+    """Return where most lines are equal apart from blanks; if none is, where one is similar."""
     parts = [part for line in wanted.split("\n") if len(part := line.strip()) > 2]
     places: dict[str, int] = {part: at for at, part in reversed(list(enumerate(parts)))}
-    votes: dict[int, int] = {}  # for a beginning of the whole text, by each line that is the same
+    votes: dict[int, int] = {}  # for a start of the whole text, one from each line that is equal
     for number, line in enumerate(lines):
         at = places.get(line.strip())
         if at is not None:
@@ -268,16 +265,16 @@ def _alike(lines: list[str], part: str) -> tuple[int, int] | None:
     return None if place is None else (place, place + 1)
 
 
-MOST_ORIGINAL = 100_000  # characters of a file that programs are handed whole
+MOST_ORIGINAL = 100_000  # characters of a file that programs get whole
 MOST_DIFF = 400  # lines of a diff on a screen
-MOST_PLACES = 100_000  # that one edit changes
-MOST_HUNKS = 1_000  # that programs are handed
+MOST_PLACES = 100_000  # replacements in one edit
+MOST_HUNKS = 1_000  # hunks that programs get
 
 
 class EditInput(Input, frozen=True):
     file_path: Annotated[str, "The file."]
-    old_string: Annotated[str, "What is there: exactly, without line numbers. Empty: the file is new."]
-    new_string: Annotated[str, "What is to be there."]
+    old_string: Annotated[str, "The text to replace: exactly, without line numbers. Empty: the file is new."]
+    new_string: Annotated[str, "The new text."]
     replace_all: Annotated[bool, "Wherever it occurs."] = False
 
 
@@ -351,7 +348,7 @@ def _spans(given: EditInput, text: str, path: Resolved) -> list[TextSpan]:
     return spans
 
 
-# --- what it came to --------------------------------------------------------------------------------
+# --- the result -------------------------------------------------------------------------------------
 
 
 def _answered(given: EditInput, path: Resolved, text: str, made: Replacement) -> ToolAnswer:
@@ -386,7 +383,7 @@ def _words(path: Resolved, made: Replacement, new: list[str], ranges: list[patch
 
 
 def _ranges(before: str, after: str, made: Replacement, old: list[str], new: list[str]) -> list[patch.ChangedRange]:
-    """The lines that changed. Two changes in one line are one."""
+    """The lines that changed. Two changes in one line count as one."""
     if not _told(before, after, made):
         return patch.ranges_between(old, new)
     found: list[patch.ChangedRange] = []
@@ -405,7 +402,8 @@ def _ranges(before: str, after: str, made: Replacement, old: list[str], new: lis
 
 
 def _told(before: str, after: str, made: Replacement) -> bool:
-    """Whether the spans tell all. They do not where a change came between a carriage return and its line feed."""
+    """Whether the spans describe the whole change. They do not where a change falls between a carriage return and its
+    line feed."""
     old_ends, new_ends = [0, *[span.end for span in made.old]], [0, *[span.end for span in made.new]]
     old_starts = [*[span.start for span in made.old], len(before)]
     new_starts = [*[span.start for span in made.new], len(after)]

@@ -1,18 +1,10 @@
-"""What the file tools share: from a name to bytes, and an error's words for the model.
+"""What the file tools share: opening and decoding files, error messages for the model, and worker threads.
 
-Bytes of a file and the text in them, so that what is not changed comes back byte for byte.
+Text is decoded so that unchanged parts are written back byte for byte: UTF-8 with or without a byte order mark, UTF-16
+with one. In UTF-8, invalid bytes become lone surrogates (`surrogateescape`), which no text from a model may contain.
 
-UTF-8 with or without a byte order mark, UTF-16 with one. In UTF-8, bytes that are none are kept as half characters
-(`surrogateescape`), which no text of a model may hold.
-
-A few numbered lines of a text, for the model to see what a change came to.
-
-Files by the time of their last change.
-
-Work that would keep the event loop waiting goes into a thread.
-
-A thread cannot be cancelled, so the work looks at its `HaltSignal` from time to time; what only a signal can end, such
-as a child process, is ended by what was given to `HaltSignal.also`.
+Work that would block the event loop runs in a thread. A thread cannot be cancelled, so the work checks its `HaltSignal`
+from time to time; `HaltSignal.also` registers what ends anything else, such as a child process.
 """
 
 import asyncio
@@ -29,14 +21,14 @@ from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.safe_open import open_listing, open_read, read_all
 from mainspring.tools.base import ToolContext
 
-WHOLE = 10_000_000  # bytes; a file up to here is read whole, remembered, and may be edited
-MOST_NAMES = 2_000  # of a folder that are compared with a wrong one
+WHOLE = 10_000_000  # bytes; a file up to this size is read whole, remembered, and may be edited
+MOST_NAMES = 2_000  # names of a directory that are compared with a wrong one
 MOST_HINTS = 3
 
 
 @contextmanager
 def open_for_read(path: Resolved, calling: ToolContext) -> Generator[int]:
-    """A descriptor for reading. Whatever stands in the way becomes words for the model."""
+    """Open a file for reading. Errors become messages for the model."""
     try:
         fd = open_read(path)
     except FileNotFoundError:
@@ -52,18 +44,16 @@ def open_for_read(path: Resolved, calling: ToolContext) -> Generator[int]:
 
 
 def read_whole_file(path: Resolved, calling: ToolContext) -> bytes:
-    """All bytes of a file that may be edited."""
+    """Read all bytes of a file that may be edited."""
     with open_for_read(path, calling) as fd:
         size = os.fstat(fd).st_size
         if size > WHOLE:
-            raise ToolError(
-                f"'{path.asked}' has {size:,} bytes; {WHOLE:,} is the most that is changed here: use Bash for it."
-            )
+            raise ToolError(f"'{path.asked}' has {size:,} bytes; {WHOLE:,} is the limit for edits: use Bash for it.")
         return read_all(fd, path.real, WHOLE)
 
 
 def get_read_digest(path: Resolved, calling: ToolContext) -> str:
-    """The digest of what was read of a file that is to be changed."""
+    """Return the digest of the content that the session read, for a file that is to be changed."""
     before = calling.place.read.of(path)
     if before is None:
         raise ToolError(f"'{path.asked}' was not read yet. Nothing was done: use Read on it first.")
@@ -78,7 +68,7 @@ def file_changed_error(path: Resolved) -> ToolError:
 
 @contextmanager
 def translate_write_errors(path: Resolved) -> Generator[None]:
-    """Around a write."""
+    """Turn errors of a write into messages for the model."""
     try:
         yield
     except PathRefused as error:
@@ -87,7 +77,7 @@ def translate_write_errors(path: Resolved) -> Generator[None]:
         raise ToolError(f"'{path.asked}' cannot be written: {error.strerror}.") from None
 
 
-# --- a file that is not there -----------------------------------------------------------------------
+# --- missing files ----------------------------------------------------------------------------------
 
 
 def describe_missing_file(path: Resolved, calling: ToolContext) -> str:
@@ -99,11 +89,11 @@ def describe_missing_file(path: Resolved, calling: ToolContext) -> str:
 
 
 def _near(real: str, calling: ToolContext) -> list[str]:
-    """Names that look like it in the same folder, as far as they may be read."""
+    """Similar names in the same directory, as far as they may be read."""
     folder, _, name = real.rpartition("/")
     try:
         fd = open_listing(folder)
-    except (OSError, PathRefused):  # the folder is missing, too, or it is a link by now
+    except (OSError, PathRefused):  # the directory is missing, too, or it is a link by now
         return []
     try:
         with os.scandir(fd) as entries:
@@ -126,11 +116,11 @@ def _alike(name: str, names: list[str]) -> list[str]:
 
 
 def _stem(name: str) -> str:
-    """Without case and ending: `App.tsx` and `app.ts` are near."""
+    """The name without case and suffix: `App.tsx` and `app.ts` are similar."""
     return (name.rpartition(".")[0] or name).lower()
 
 
-HEAD = 8_000  # bytes that are looked at for a NUL, as git does
+HEAD = 8_000  # bytes that are searched for a NUL, as git does
 
 _UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _MARKS = (
@@ -157,7 +147,7 @@ UTF_8 = FileEncoding()
 
 
 def coding_of(head: bytes, name: str) -> FileEncoding:
-    """By the first bytes. What is no text is refused by the name of its file."""
+    """Detect the encoding from the first bytes. Raises `ToolError` with the file's name for a binary file."""
     if head.startswith(_UTF_32):
         raise ToolError(f"'{name}' is UTF-32, which is not read here: convert it with iconv, in Bash.")
     for mark, coding in _MARKS:
@@ -169,12 +159,12 @@ def coding_of(head: bytes, name: str) -> FileEncoding:
 
 
 def decode_text(data: bytes, name: str) -> tuple[str, FileEncoding]:
-    """The text, without its mark, from which `encode_text` makes the same bytes again."""
+    """Decode the text without its byte order mark; `encode_text` restores the same bytes."""
     coding = coding_of(data[:HEAD], name)
     try:
         text = data[len(coding.mark) :].decode(coding.name, coding.errors)
     except UnicodeDecodeError:
-        raise ToolError(f"'{name}' begins as UTF-16 and is none: it cannot be edited as text.") from None
+        raise ToolError(f"'{name}' begins like UTF-16 but is not valid UTF-16: it cannot be edited as text.") from None
     return text, coding
 
 
@@ -183,30 +173,30 @@ def encode_text(text: str, coding: FileEncoding) -> bytes:
 
 
 def refuse_half_characters(**texts: str) -> None:
-    """What a model sent may be written only if it is Unicode: a half character would become any byte."""
+    """Text from a model must be valid Unicode to be written: a lone surrogate would become an arbitrary byte."""
     for name, text in texts.items():
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ToolError(f"'{name}' holds half a character (a lone surrogate). Nothing was done.") from None
+            raise ToolError(f"'{name}' contains half a character (a lone surrogate). Nothing was done.") from None
 
 
 # --- line ends --------------------------------------------------------------------------------------
 
 
 def normalize_newlines(text: str) -> str:
-    """As the model sees it: every line ends in a single line feed."""
+    """The text as the model sees it: every line ends in a single line feed."""
     return text.replace("\r\n", "\n")
 
 
 def all_crlf(text: str) -> bool:
-    """Whether each line ends as on Windows, and there is one."""
+    """Whether there are lines, and each ends as on Windows."""
     count = text.count("\r\n")
     return count > 0 and count == text.count("\n")
 
 
 def mark_half_characters(text: str) -> str:
-    """With a sign in place of each half character; all else keeps its place."""
+    """Replace each lone surrogate by a visible sign; all positions stay the same."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -218,11 +208,11 @@ def mark_half_characters(text: str) -> str:
 
 AROUND = 4  # lines before and after
 MOST_LINES = 40
-LONGEST = 500  # characters of a line; it is a reminder, not a reading
+LONGEST = 500  # characters of a line; a snippet is a reminder, not a full read
 
 
 def number_lines(lines: list[str], first: int) -> str:
-    """As Read shows them. `first` is the number of the first one."""
+    """Number lines as Read shows them. `first` is the number of the first one."""
     return "".join([f"{number}\t{_short(line.rstrip(chr(10)))}\n" for number, line in enumerate(lines, first)])
 
 
@@ -242,7 +232,7 @@ def _short(line: str) -> str:
 
 
 def newest_first(names: list[str], folder: int) -> list[str]:
-    """Names below a folder, of which a descriptor is held. What is gone by now comes last."""
+    """Sort names below an open directory by their last change. Files that are gone by now come last."""
     times: list[tuple[int, str]] = []
     stat = os.stat
     for name in names:
@@ -254,13 +244,13 @@ def newest_first(names: list[str], folder: int) -> list[str]:
     return [name for _, name in times]
 
 
-SMALL = 1 << 20  # bytes; less is read at once: the way to a thread and back takes as long as this does
+SMALL = 1 << 20  # bytes; smaller reads happen directly: handing work to a thread takes as long
 
 T = TypeVar("T")
 
 
 class HaltSignal:
-    """Shared by the loop, which sets it, and the work, which obeys."""
+    """Shared by the event loop, which sets it, and the worker, which checks it."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = seconds
@@ -269,7 +259,7 @@ class HaltSignal:
         self._also: list[Callable[[], object]] = []
 
     def also(self, end: Callable[[], object]) -> None:
-        """Called when the work is to end, at once if that is so already."""
+        """Register a function that is called when the work must end; at once if it must end already."""
         self._also.append(end)
         if self.set:
             end()
@@ -282,7 +272,7 @@ class HaltSignal:
 
     @property
     def left(self) -> float | None:
-        """Seconds, not below 0; None: as many as it takes."""
+        """Seconds left, at least 0; None: no limit."""
         return None if self.deadline is None else max(0.0, self.deadline - monotonic())
 
     def check(self) -> None:
@@ -297,20 +287,20 @@ async def run_in_thread(work: Callable[[HaltSignal], T], *, seconds: float | Non
     halt = HaltSignal(seconds)
     try:
         return await asyncio.to_thread(work, halt)
-    except asyncio.CancelledError:  # by whoever runs the call
+    except asyncio.CancelledError:  # the call was cancelled
         halt.now()
         raise
 
 
 async def run_in_thread_to_end(work: Callable[[], T]) -> T:
-    """For work that changes files: it is done or undone when this returns, also after a cancellation."""
+    """For work that changes files: it is complete or undone when this returns, also after a cancellation."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
-    except asyncio.CancelledError:  # by whoever runs the call; a write takes milliseconds, and its end must be known
+    except asyncio.CancelledError:  # the call was cancelled; a write takes milliseconds, and its outcome must be known
         while not task.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # nobody else will ask
+            task.exception()  # marks the exception as retrieved: no other code reads it
         raise

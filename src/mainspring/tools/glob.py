@@ -1,7 +1,7 @@
-"""Glob: files by the pattern of their names, the newest first.
+"""Glob: find files by a name pattern, the newest first.
 
-All files that a search sees are listed, and the pattern is held against the list here: as an option of ripgrep it would
-bring back what `.gitignore` keeps out, and a `!` in it would mean something.
+The tool lists all files that a search sees, and matches the pattern against that list itself: as a ripgrep option, the
+pattern would include files that `.gitignore` excludes, and a `!` in it would have a meaning.
 """
 
 from time import monotonic
@@ -18,7 +18,7 @@ from mainspring.tools.search_child import SearchOutput, parse_names
 from mainspring.tools.search_walk import FileSearchRequest
 
 MOST_FILES = 100
-MOST_COUNTED = 2_000  # further files that the rules are asked about, to say how many there are
+MOST_COUNTED = 2_000  # further files that are checked against the rules, to report how many there are
 
 
 class GlobInput(Input, frozen=True):
@@ -52,13 +52,13 @@ def _glob(given: GlobInput, calling: ToolContext, halt: HaltSignal) -> ToolAnswe
 class GlobMatches(NamedTuple):
     files: list[str]
     others: int  # not shown
-    more: bool  # than were counted
+    more: bool  # more than were counted
 
 
 def _below(pattern: str, root: Resolved) -> str:
-    """The pattern, as it is about names below the folder."""
+    """The pattern relative to the directory."""
     if "\0" in pattern or not pattern:
-        raise ToolError("The pattern is empty, or holds a NUL character.")
+        raise ToolError("The pattern is empty, or contains a NUL character.")
     if pattern.startswith("/"):
         folder, rest = split_pattern(pattern)
         for name in root.names:
@@ -71,7 +71,7 @@ def _below(pattern: str, root: Resolved) -> str:
 
 
 def _start(root: Resolved, pattern: str) -> tuple[Resolved, str]:
-    """Deeper down, if the pattern begins with folders: less to walk. Not through a link, which may lead elsewhere."""
+    """Start deeper, if the pattern begins with directories: less to walk. Not through a link, which may lead elsewhere."""
     folder, rest = split_pattern(pattern.removeprefix("./"))
     if not folder:
         return root, pattern
@@ -83,7 +83,7 @@ def _start(root: Resolved, pattern: str) -> tuple[Resolved, str]:
 
 
 def _newest(hits: list[str], folder: int, real: str, calling: ToolContext) -> GlobMatches:
-    """As far as they may be read."""
+    """The newest files that may be read."""
     files: list[str] = []
     others = 0
     doubt = is_in_doubt(calling)
@@ -102,7 +102,7 @@ def _newest(hits: list[str], folder: int, real: str, calling: ToolContext) -> Gl
 
 
 def shown_prefix(real: str, cwd: str) -> str:
-    """What stands before a name below a folder: as little as it takes from the working folder."""
+    """The prefix of a name below a directory: the shortest path from the working directory."""
     if real == cwd:
         return ""
     within = real.startswith(f"{cwd.rstrip('/')}/")

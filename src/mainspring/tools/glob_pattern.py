@@ -1,7 +1,8 @@
-"""Patterns for file names, as ripgrep and git have them: `*`, `?`, `[a-z]`, `{a,b}`, `**` for any folders.
+"""Patterns for file names, as in ripgrep and git: `*`, `?`, `[a-z]`, `{a,b}`, `**` for any directories.
 
-A pattern becomes an expression that never looks back further than one star: nobody can write one that takes for ever.
-(After a star the first place where the next part fits is as good as any later one, so it is never given up: `(?>...)`.)
+A pattern becomes a regular expression that never backtracks further than one star, so no pattern can run without limit.
+(After a star, the first position where the next part matches is as good as any later one, so it is never given up:
+`(?>...)`.)
 """
 
 import re
@@ -12,25 +13,27 @@ from typing import NamedTuple
 from mainspring.core.errors import ToolError
 
 LONGEST = 1_000  # characters
-MOST_ALTERNATIVES = 200  # that braces may stand for
+MOST_ALTERNATIVES = 200  # that braces may expand to
 
 _MAGIC = re.compile(r"[*?\[{\\]")
 
 
 class SplitPattern(NamedTuple):
-    folder: str  # where to begin; empty: here
+    folder: str  # where to begin; empty: the directory itself
     pattern: str
 
 
 def compile_glob(pattern: str, *, whole: bool = False) -> re.Pattern[str]:
-    """For a path below some folder. A pattern without a slash is about the last name, at any depth, unless `whole`."""
+    """Compile a pattern for paths below a directory. A pattern without a slash matches the last name, at any depth,
+    unless `whole`."""
     if len(pattern) > LONGEST:
-        raise ToolError(f"The pattern has {len(pattern):,} characters; {LONGEST:,} is the most.")
+        raise ToolError(f"The pattern has {len(pattern):,} characters; {LONGEST:,} is the limit.")
     return _any_of([_path(one, whole=whole) for one in expand_braces(pattern)])
 
 
 def make_chooser(pattern: str, *, whole: bool) -> Callable[[list[str]], list[str]]:
-    """Picks the names that fit. Most patterns only say how a name ends, and then no expression is needed."""
+    """Return a function that selects matching names. Most patterns only test the end of a name, which needs no
+    expression."""
     matches = compile_glob(pattern, whole=whole).match
     starts = "**/*" if whole else "*"
     ends = tuple([one.removeprefix(starts) for one in expand_braces(pattern) if one.startswith(starts)])
@@ -40,7 +43,7 @@ def make_chooser(pattern: str, *, whole: bool) -> Callable[[list[str]], list[str
 
 
 def without_braces(pattern: str, *, whole: bool) -> re.Pattern[str]:
-    """As in ignore files, where braces are characters like others."""
+    """As in ignore files, where braces have no special meaning."""
     return _any_of([_path(pattern, whole=whole)])
 
 
@@ -49,7 +52,7 @@ def _any_of(alternatives: list[str]) -> re.Pattern[str]:
 
 
 def split_pattern(pattern: str) -> SplitPattern:
-    """The folders that it names before anything special comes, and the rest."""
+    """Split off the directories before the first special character."""
     parts = pattern.split("/")
     count = 0
     while count < len(parts) - 1 and not _MAGIC.search(parts[count]):
@@ -58,7 +61,7 @@ def split_pattern(pattern: str) -> SplitPattern:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Without braces."""
+    """Expand the braces."""
     done: list[str] = []
     todo = [pattern]
     while todo:
@@ -72,12 +75,12 @@ def expand_braces(pattern: str) -> list[str]:
             inner = [one[a + 1 : b] for a, b in pairwise(edges)]
             todo += [one[:start] + part + one[end + 1 :] for part in reversed(inner)]
         if len(done) + len(todo) > MOST_ALTERNATIVES:
-            raise ToolError(f"The braces in '{pattern}' stand for more than {MOST_ALTERNATIVES} patterns: use fewer.")
+            raise ToolError(f"The braces in '{pattern}' expand to more than {MOST_ALTERNATIVES} patterns: use fewer.")
     return done
 
 
 def _braces(text: str) -> tuple[int, int, list[int]] | None:
-    """The first pair, and the commas that are its own."""
+    """The first pair of braces, and the commas directly in it."""
     start, depth, cuts = -1, 0, list[int]()
     at = 0
     while at < len(text):
@@ -120,7 +123,7 @@ def _path(pattern: str, *, whole: bool) -> str:
 
 
 def _name(pattern: str) -> str:
-    """One component."""
+    """Translate one path component."""
     chunks = [""]
     at = 0
     while at < len(pattern):
@@ -139,7 +142,7 @@ def _name(pattern: str) -> str:
 
 
 def _one(pattern: str, at: int) -> tuple[str, int]:
-    """What stands for one character, and where the next one begins."""
+    """The expression for one character, and the position of the next one."""
     sign = pattern[at]
     if sign == "?":
         return "[^/]", at + 1
@@ -151,7 +154,7 @@ def _one(pattern: str, at: int) -> tuple[str, int]:
 
 
 def _end_of_class(pattern: str, at: int) -> int:
-    """A bracket right at its beginning is one of the characters."""
+    """A bracket right after the opening one is a member of the class."""
     start = at + 2 if pattern[at + 1 : at + 2] in ("!", "^") else at + 1
     return pattern.find("]", start + 1)
 

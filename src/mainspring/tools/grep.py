@@ -1,6 +1,7 @@
-"""Grep: lines that fit an expression, in all files that may be read.
+"""Grep: find lines that match an expression, in all files that may be read.
 
-What a search came to, for the model. No line of a file that may not be read gets here.
+The formatting functions turn search output into the result for the model. Lines of files that may not be read never get
+here.
 """
 
 import os
@@ -26,12 +27,12 @@ MOST_TEXT = MOST_SHOWN - 2_000  # characters; the rest is for notes
 
 
 class ResultNames(NamedTuple):
-    """From a name as the search tells it to one that the rules know, and to one that is shown."""
+    """Converts a name from the search output to one for the rules, and to one for the result."""
 
     folder: str
     prefix: str
     may_read: Callable[[str], bool]
-    only: str = ""  # the one file that was searched, which was handed over without a name
+    only: str = ""  # the one file that was searched, which the search gets without a name
 
     def allowed(self, name: str) -> bool:
         return self.may_read(f"{self.folder}/{self.only or name}")
@@ -104,11 +105,11 @@ def _content(output: SearchOutput, page: GrepPage) -> ToolAnswer:
 
 
 def _lines(found: list[FileMatches], sizes: list[int], page: GrepPage) -> tuple[list[str], int, bool]:
-    """Names and rows as they are shown, how many rows, and whether there was no room for all of them."""
+    """Names and rows to show, the number of rows, and whether some did not fit."""
     lines: list[str] = []
     shown = 0
     room = MOST_TEXT
-    at = 0  # rows of the groups before
+    at = 0  # rows of the previous groups
     for group, size in zip(found, sizes, strict=True):
         begins, at = at, at + size
         if at <= page.offset or (page.end is not None and begins >= page.end):
@@ -127,7 +128,7 @@ def _lines(found: list[FileMatches], sizes: list[int], page: GrepPage) -> tuple[
 
 
 def _chosen(group: FileMatches, page: GrepPage, at: int) -> list[SearchLine]:
-    """The rows of this page; so many were before it."""
+    """The rows of this page; `at` rows precede it."""
     rows: list[SearchLine] = []
     for row in group.rows:
         at += bool(row.number)
@@ -169,7 +170,7 @@ class GrepShare(NamedTuple):
     shown: int
     total: int
     what: str
-    cut: bool  # there was no room for more
+    cut: bool  # more did not fit
 
 
 def _notes(output: SearchOutput, page: GrepPage, share: GrepShare) -> list[str]:
@@ -225,7 +226,7 @@ class GrepInput(Input, frozen=True):
 
 async def run_grep(given: GrepInput, calling: ToolContext) -> ToolAnswer:
     if not given.pattern:
-        raise ToolError("The pattern is empty: it would fit every line. Use Glob to list files.")
+        raise ToolError("The pattern is empty: it would match every line. Use Glob to list files.")
     return await run_in_thread(lambda halt: _grep(given, calling, halt), seconds=SECONDS)
 
 
@@ -252,7 +253,7 @@ def _grep(given: GrepInput, calling: ToolContext, halt: HaltSignal) -> ToolAnswe
 
 
 def _look_ahead(fd: int, place: Workspace) -> None:
-    """Who was shown lines of a big file reads around them next."""
+    """A model that saw lines of a big file usually reads around them next."""
     marked = os.pread(fd, len(BOM_UTF8), 0) == BOM_UTF8
     count_ahead(DescriptorBytes(fd, len(BOM_UTF8) if marked else 0), place)
 

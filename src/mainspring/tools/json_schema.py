@@ -1,13 +1,9 @@
-"""JSON Schema, as much of it as callers use: what does not fit, in words for a model, each with its place.
+"""JSON Schema, the part that callers use: check a value, and report each violation with its path in words for a model.
 
-What is known of it are the rows of `KEYWORDS` in `json_schema.py`. A schema is looked through once, when it is given:
-a row that it does not keep, or a `$ref` that leads nowhere, is the programmer's mistake and named with its place.
-Keywords without a row are ignored, as the standard has it; among them are `format`, `if`, `contains` and
-`unevaluatedProperties`. `$ref` leads to places in the same schema only.
-
-The keywords of JSON Schema that are known, one row each: what its value must be, and what it asks of a value.
-
-JSON values as a schema sees them: their types, when two are equal, and how to show one or its place in a message.
+`KEYWORDS` lists the supported keywords, one row each: the valid values of the keyword, and its check. `Schema` checks a
+schema once, when it is given: an invalid keyword, or a `$ref` without a target, is the programmer's mistake and is
+reported with its path. Other keywords are ignored, as the standard requires; among them are `format`, `if`, `contains`
+and `unevaluatedProperties`. `$ref` can only refer to the same schema.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +35,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_whole(value: Any) -> bool:
-    """1.0 is an integer, too: JSON knows one kind of number."""
+    """1.0 is an integer, too: JSON has one number type."""
     return is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
@@ -59,7 +55,7 @@ def kind_of(value: Any) -> str:
 
 
 def key_of(value: Any) -> object:
-    """Equal for values that JSON calls equal: 1 is 1.0, and neither is true."""
+    """A key that is equal for values that JSON calls equal: 1 is 1.0, and neither is true."""
     if isinstance(value, dict):
         return "object", frozenset([(key, key_of(inner)) for key, inner in object_items(value)])
     if isinstance(value, list):
@@ -67,7 +63,7 @@ def key_of(value: Any) -> object:
     return ("boolean" if isinstance(value, bool) else "plain"), value
 
 
-# Strict checkers know nothing of what is in a dict that was `Any`.
+# Type checkers know nothing of the content of a dict that was `Any`.
 def object_items(value: Any) -> list[tuple[str, Any]]:
     return list(value.items())
 
@@ -82,7 +78,7 @@ def shorten_json(value: object) -> str:
 
 
 def unescape_pointer(part: str) -> str:
-    """Of a JSON pointer in a URI."""
+    """Decode one part of a JSON pointer in a URI."""
     if "%" in part:
         from urllib.parse import unquote
 
@@ -95,7 +91,7 @@ def join_value_path(path: str, name: str) -> str:
 
 
 class SchemaChecker(Protocol):
-    """Whoever walks a value through a schema."""
+    """What a keyword check can call: the walk of a value through a schema."""
 
     def errors(self, schema: Any, value: Any, path: str) -> Iterator[str]: ...
 
@@ -104,15 +100,15 @@ class SchemaChecker(Protocol):
     def matches(self, pattern: str, text: str) -> bool: ...
 
     def at(self, ref: str) -> Any:
-        """Where a `$ref` leads."""
+        """The schema that a `$ref` refers to."""
         ...
 
 
 class KeywordLocation(Bundle):
-    """A keyword in its place."""
+    """A keyword and where it occurs."""
 
     checking: SchemaChecker
-    schema: Any  # of which it is part
+    schema: Any  # the schema that contains it
     given: Any  # its value
     path: str  # in the value
 
@@ -124,8 +120,8 @@ Check = Callable[[KeywordLocation, Any], Iterator[str]]
 
 
 class SchemaKeyword(Bundle):
-    fits: Callable[[Any], bool]  # whether a schema may say this
-    must: str  # the same in words
+    fits: Callable[[Any], bool]  # whether a schema may have this value
+    must: str  # the same as text
     check: Check | None = None
 
 
@@ -134,7 +130,7 @@ class SchemaKeyword(Bundle):
 MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 SINGLE = frozenset({"items", "additionalProperties", "not"})
-SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not"})  # they speak of the value itself, not of one within it
+SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not"})  # they apply to the value itself, not to one within it
 
 
 def schemas_in(key: str, given: Any) -> list[tuple[str, Any]]:
@@ -146,7 +142,7 @@ def schemas_in(key: str, given: Any) -> list[tuple[str, Any]]:
 
 
 def list_refs(schema: Any) -> list[str]:
-    """Of a schema, and of those in it that speak of the same value."""
+    """The references of a schema, and of its subschemas that apply to the same value."""
     if not is_object(schema):
         return []
     found: list[str] = [schema["$ref"]] if "$ref" in schema else []
@@ -210,7 +206,7 @@ def check_additional(at: KeywordLocation, value: Any) -> Iterator[str]:
         if name in known or any(at.checking.matches(pattern, name) for pattern in patterns):
             continue
         if at.given is False:
-            yield f"`{join_value_path(at.path, name)}` is not known: leave it out"
+            yield f"`{join_value_path(at.path, name)}` is unknown: leave it out"
         else:
             yield from at.inner(at.given, inner, join_value_path(at.path, name))
 
@@ -230,7 +226,7 @@ def check_prefix(at: KeywordLocation, value: Any) -> Iterator[str]:
 
 def check_unique(at: KeywordLocation, value: Any) -> Iterator[str]:
     if at.given and is_list(value) and len({key_of(inner) for inner in value}) < len(value):
-        yield f"`{at.path}` holds something twice"
+        yield f"`{at.path}` contains duplicates"
 
 
 def check_pattern(at: KeywordLocation, value: Any) -> Iterator[str]:
@@ -378,8 +374,8 @@ KEYWORDS: dict[str, SchemaKeyword] = {
 
 
 MOST_DEEP = 100  # how far a schema may be nested
-MOST_CHECKS = 100_000  # schemas tried on one value, half a second: alternatives within alternatives multiply
-MOST_SAID = 10  # violations that are named at once
+MOST_CHECKS = 100_000  # schemas tried on one value, half a second: nested alternatives multiply
+MOST_SAID = 10  # violations reported at once
 
 
 class SchemaValueTooLargeError(Exception):
@@ -388,19 +384,19 @@ class SchemaValueTooLargeError(Exception):
 
 class Schema:
     def __init__(self, schema: object) -> None:
-        """Raises `UsageError` for a schema that cannot be understood."""
+        """Raises `UsageError` for an invalid schema."""
         self.root: Any = _as_json(schema)
         self._patterns: dict[str, Any] = {}
-        self._all: list[Any] = []  # itself and those in it, each once
+        self._all: list[Any] = []  # the schema and its subschemas, each once
         self._seen: set[int] = set()
-        self._open = [("#", self.root)]  # the whole, and where references lead
+        self._open = [("#", self.root)]  # the root, and the targets of references
         while self._open:
             path, found = self._open.pop()
             self._understand(found, path, 0)
         self._refuse_loops()
 
     def violations(self, value: object) -> list[str]:
-        """None: the value fits. Not more than `MOST_SAID`."""
+        """Empty: the value fits. At most `MOST_SAID`."""
         return list(islice(SchemaCheck(self).errors(self.root, value, "$"), MOST_SAID))
 
     # --- when it is given ---
@@ -409,10 +405,10 @@ class Schema:
         if isinstance(schema, bool) or id(schema) in self._seen:
             return
         if not is_object(schema):
-            raise UsageError(f"the schema cannot be understood: '{path}' must be an object, or true or false")
+            raise UsageError(f"invalid schema: '{path}' must be an object, or true or false")
         if depth > MOST_DEEP:
-            raise UsageError(f"the schema cannot be understood: '{path}' is nested too deeply")
-        self._seen.add(id(schema))  # the root is kept, so no other will have this id
+            raise UsageError(f"invalid schema: '{path}' is nested too deeply")
+        self._seen.add(id(schema))  # the root is kept alive, so no other object gets this id
         self._all.append(schema)
         for key, given in object_items(schema):
             self._understand_keyword(key, given, f"{path}/{key}", depth)
@@ -422,9 +418,7 @@ class Schema:
         if keyword is None:
             return
         if not keyword.fits(given):
-            raise UsageError(
-                f"the schema cannot be understood: '{path}' must be {keyword.must}, not {shorten_json(given)}"
-            )
+            raise UsageError(f"invalid schema: '{path}' must be {keyword.must}, not {shorten_json(given)}")
         for pattern in patterns_in(key, given):
             self._compile(pattern, path)
         if key == "$ref":
@@ -438,26 +432,26 @@ class Schema:
         try:
             self._patterns[pattern] = re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:
-            raise UsageError(f"the schema cannot be understood: '{path}' is no regular expression: {error}") from None
+            raise UsageError(f"invalid schema: '{path}' is not a regular expression: {error}") from None
 
     def at(self, ref: str, path: str = "") -> Any:
-        """Where a `$ref` leads."""
+        """The schema that a `$ref` refers to."""
         found: Any = self.root
         for part in ref.removeprefix("#").split("/")[1:]:
             key = unescape_pointer(part)
             if not is_object(found) or key not in found:
-                raise UsageError(f"the schema cannot be understood: '{path}' leads to '{ref}', which is not in it")
+                raise UsageError(f"invalid schema: '{path}' refers to '{ref}', which is not in it")
             found = found[key]
         return found
 
     def _refuse_loops(self) -> None:
-        """A schema may contain itself, for a value within the value; not for the same value again."""
+        """A schema may contain itself for a nested value, but not for the same value again."""
         fine: set[str] = set()
 
         def follow(schema: Any, trail: tuple[str, ...]) -> None:
             for ref in list_refs(schema):
                 if ref in trail or len(trail) > MOST_DEEP:
-                    raise UsageError(f"the schema cannot be understood: '{ref}' leads back to itself, or to no end")
+                    raise UsageError(f"invalid schema: '{ref}' refers to itself without end")
                 if ref not in fine:
                     follow(self.at(ref), (*trail, ref))
                     fine.add(ref)
@@ -470,7 +464,7 @@ class Schema:
 
 
 class SchemaCheck:
-    """One value on its way through a schema."""
+    """The check of one value against a schema."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -483,7 +477,7 @@ class SchemaCheck:
         if schema is True:
             return
         if schema is False:
-            yield f"`{path}` must not be there"
+            yield f"`{path}` must be absent"
             return
         for key in schema:
             keyword = KEYWORDS.get(key)
@@ -501,8 +495,8 @@ class SchemaCheck:
 
 
 def _as_json(schema: object) -> Any:
-    """A copy of our own, of nothing but JSON."""
+    """A copy of our own, of plain JSON values."""
     try:
         return msgspec.json.decode(msgspec.json.encode(schema))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise UsageError(f"the schema cannot be understood: it is no JSON: {error}") from None
+        raise UsageError(f"invalid schema: it is not JSON: {error}") from None

@@ -1,9 +1,10 @@
-"""PDF files. Small ones are handed to the model whole; of others, some pages, as a document of their own.
+"""PDF documents and images for the model.
 
-Pages are cut out by `pypdf` (the extra 'pdf'), in a process of its own (`pdf_pages.py`): a document from anywhere may
-make a parser run for ever or take all memory, and only a process can be ended then.
+The model gets small PDF files whole; of larger ones, some pages as a document of their own. `pypdf` (the extra 'pdf')
+cuts out the pages in a separate process (`pdf_pages.py`): a malicious document may make a parser run without limit or
+use all memory, and only a process can be ended then.
 
-Images as files hold them: which kind, how large. They are told by their first bytes, never by a name.
+Images are recognized by their first bytes, never by a name.
 """
 
 import re
@@ -16,9 +17,9 @@ from mainspring.providers.projection import LARGEST_DOCUMENT, LARGEST_IMAGE
 from mainspring.tools.base import Workspace
 from mainspring.tools.files import HaltSignal
 
-MOST_BYTES = LARGEST_DOCUMENT // 4 * 3  # of the file: base64 makes four of three
-MOST_PAGES = 100  # the API takes no more
-MOST_CUT = 20  # pages cut out at once, as users of Claude Code know it
+MOST_BYTES = LARGEST_DOCUMENT // 4 * 3  # of the file: base64 turns three bytes into four
+MOST_PAGES = 100  # the API's limit
+MOST_CUT = 20  # pages cut out at once, as in Claude Code
 
 _PAGE = rb"/Type\s*/Page(?![a-zA-Z])"
 _COUNT = rb"/Count\s+(\d{1,9})"
@@ -31,18 +32,18 @@ def is_pdf(data: bytes) -> bool:
 
 
 def pages_of(data: bytes) -> int | None:
-    """By a look at the bytes, without reading what is compressed; None: it cannot be seen."""
+    """Count pages by scanning the bytes, without decompressing; None: unknown."""
     counts = [int(found[1]) for found in re.finditer(_COUNT, data)]
     return max(counts, default=0) or len(re.findall(_PAGE, data)) or None
 
 
 def too_large(size: int) -> str:
-    """Why a model does not take it; empty: it does."""
-    return f"has {size:,} bytes; {MOST_BYTES:,} is the most that a model takes" if size > MOST_BYTES else ""
+    """Why the model would reject it; empty: it would not."""
+    return f"has {size:,} bytes; {MOST_BYTES:,} is the model's limit" if size > MOST_BYTES else ""
 
 
 def too_long(pages: int | None) -> str:
-    return f"has {pages:,} pages; {MOST_PAGES} is the most at once" if pages is not None and pages > MOST_PAGES else ""
+    return f"has {pages:,} pages; {MOST_PAGES} is the limit at once" if pages is not None and pages > MOST_PAGES else ""
 
 
 def refuse_if_large(size: int, name: str) -> None:
@@ -70,7 +71,7 @@ class PageRange(NamedTuple):
 
 class PdfPages(NamedTuple):
     data: bytes  # a document that holds only these
-    span: PageRange  # as far as there are any
+    span: PageRange  # limited to the pages that exist
     total: int
 
 
@@ -81,9 +82,9 @@ def span_of(text: str) -> PageRange:
     first = int(found[1])
     last = first if found[2] is None else int(found[2])
     if not 1 <= first <= last:
-        raise ToolError(f"'pages' is '{text[:100]}': pages are counted from 1, and the first stands first.")
+        raise ToolError(f"'pages' is '{text[:100]}': pages are counted from 1, and the first page comes first.")
     if last - first >= MOST_CUT:
-        raise ToolError(f"'pages' is '{text[:100]}': {MOST_CUT} pages are the most at once. Go on with another call.")
+        raise ToolError(f"'pages' is '{text[:100]}': {MOST_CUT} pages is the limit. Read the rest with another call.")
     return PageRange(first, last)
 
 
@@ -108,7 +109,7 @@ def cut_out(fd: int, span: PageRange, name: str, place: Workspace, halt: HaltSig
 
 
 def _why(code: int, errors: str, name: str) -> str:
-    from mainspring.tools.pdf_pages import NO_LIBRARY, REFUSED  # what the program ends with
+    from mainspring.tools.pdf_pages import NO_LIBRARY, REFUSED  # the exit codes of the program
 
     if code == NO_LIBRARY:
         return (
@@ -121,19 +122,19 @@ def _why(code: int, errors: str, name: str) -> str:
     return f"Pages of '{name}' cannot be cut out: {said}. Use 'pdftotext' or 'qpdf' in Bash."
 
 
-MOST_IMAGE_BYTES = LARGEST_IMAGE // 4 * 3  # of the file: base64 makes four of three
-MOST_PIXELS = 8_000  # on a side; the API takes no more
+MOST_IMAGE_BYTES = LARGEST_IMAGE // 4 * 3  # of the file: base64 turns three bytes into four
+MOST_PIXELS = 8_000  # on a side; the API's limit
 
 Size = tuple[int, int]
 
 
 class ImageInfo(NamedTuple):
     media_type: str
-    size: Size | None  # width and height; None: it does not say
+    size: Size | None  # width and height; None: unknown
 
 
 def image_in(data: bytes) -> ImageInfo | None:
-    """What the bytes are, if they are an image that models see."""
+    """Recognize an image in a format that models accept."""
     for media_type, is_it, size in _KINDS:
         if is_it(data):
             return ImageInfo(media_type, size(data))
@@ -141,11 +142,11 @@ def image_in(data: bytes) -> ImageInfo | None:
 
 
 def image_too_large(found: ImageInfo, size: int) -> str:
-    """Why a model does not take it; empty: it does."""
+    """Why the model would reject it; empty: it would not."""
     if size > MOST_IMAGE_BYTES:
-        return f"has {size:,} bytes; {MOST_IMAGE_BYTES:,} is the most that a model takes"
+        return f"has {size:,} bytes; {MOST_IMAGE_BYTES:,} is the model's limit"
     if found.size and max(found.size) > MOST_PIXELS:
-        return f"has {found.size[0]} x {found.size[1]} pixels; {MOST_PIXELS} on a side is the most"
+        return f"has {found.size[0]} x {found.size[1]} pixels; {MOST_PIXELS} on a side is the limit"
     return ""
 
 
@@ -154,7 +155,7 @@ def refuse_large_image(found: ImageInfo, size: int, name: str) -> None:
         raise ToolError(f"The image '{name}' {why}: make a smaller copy first, in Bash.")
 
 
-# --- kinds ------------------------------------------------------------------------------------------
+# --- formats ----------------------------------------------------------------------------------------
 
 
 def _png(data: bytes) -> Size | None:
@@ -177,11 +178,11 @@ def _webp(data: bytes) -> Size | None:
     return _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
 
 
-_NO_FRAMES = (0xC4, 0xC8, 0xCC)  # stand among the markers of frames and are none
+_NO_FRAMES = (0xC4, 0xC8, 0xCC)  # look like frame markers and are none
 
 
 def _jpeg(data: bytes) -> Size | None:
-    """From marker to marker, until the one that begins a frame."""
+    """Walk from marker to marker, until the one that begins a frame."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]

@@ -1,6 +1,6 @@
-"""NotebookEdit: one cell of a notebook. Of the file, only what stands for that cell changes.
+"""NotebookEdit: change one cell of a notebook, and only the part of the file that represents that cell.
 
-A notebook as a model reads it: its cells, each with what it printed, within bounds.
+The second half renders a notebook for the model: its cells, each with its outputs, within limits.
 """
 
 import os
@@ -43,23 +43,23 @@ class NotebookInput(Input, frozen=True):
 async def run_notebook_edit(given: NotebookInput, calling: ToolContext) -> ToolAnswer:
     refuse_half_characters(new_source=given.new_source)
     if given.edit_mode == "insert" and given.cell_type is None:
-        raise ToolError("To insert a cell, 'cell_type' is needed: 'code' or 'markdown'. Nothing was done.")
+        raise ToolError("To insert a cell, set 'cell_type' to 'code' or 'markdown'. Nothing was done.")
     if given.edit_mode != "insert" and given.cell_id is None:
         raise ToolError(f"To {given.edit_mode} a cell, 'cell_id' is needed, as Read shows it. Nothing was done.")
     path = calling.resolve(given.notebook_path)
     if not path.real.endswith(".ipynb"):
-        raise ToolError(f"'{path.asked}' is no notebook: its name does not end in '.ipynb'. Use Edit for other files.")
+        raise ToolError(f"'{path.asked}' is not a notebook: it does not end in '.ipynb'. Use Edit for other files.")
     return await run_in_thread_to_end(lambda: _edit(given, path, calling))  # it waits for the disk
 
 
 def _edit(given: NotebookInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
-    from mainspring.tools.notebook_text import Notebook  # json takes a while to load
+    from mainspring.tools.notebook_text import Notebook  # json is slow to load
 
     data = read_whole_file(path, calling)
     before = get_read_digest(path, calling)
     if digest(data) != before:
         raise file_changed_error(path)
-    cells_in(data, path.asked)  # or it is no notebook
+    cells_in(data, path.asked)  # raises if it is not a notebook
     text, coding = decode_text(data, path.asked)
     try:
         notebook = Notebook(text)
@@ -149,7 +149,7 @@ class _Metadata(Struct, frozen=True):
 
 
 class _Notebook(Struct, frozen=True):
-    """What is read of one; there is more in it."""
+    """The keys that are read; a notebook has more."""
 
     cells: list[_RawCell]
     metadata: _Metadata = _Metadata()
@@ -167,7 +167,7 @@ def cells_in(data: bytes, name: str) -> list[NotebookCell]:
     try:
         found = msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"), type=_Notebook)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise ToolError(f"'{name}' is no notebook of version 4: {error}.") from None
+        raise ToolError(f"'{name}' is not a version 4 notebook: {error}.") from None
     return [_cell(raw, at, found.metadata.language_info.name) for at, raw in enumerate(found.cells)]
 
 
@@ -180,7 +180,7 @@ def _cell(raw: _RawCell, at: int, language: str) -> NotebookCell:
 
 
 def join_lines(text: Lines) -> str:
-    """What stands there as one string or as a list of lines."""
+    """Notebooks store text as one string or as a list of lines."""
     return text if isinstance(text, str) else "".join(text)
 
 
@@ -218,7 +218,7 @@ def _line(text: str) -> str:
 
 
 def render_cells(cells: list[NotebookCell], most: int) -> tuple[Content, ...]:
-    """For the model. Not more than so many characters; the notes say what was left out."""
+    """Render the cells for the model, with at most `most` characters; notes say what was left out."""
     parts: list[Content] = []
     text = ""
     images = 0
@@ -227,7 +227,7 @@ def render_cells(cells: list[NotebookCell], most: int) -> tuple[Content, ...]:
         if cell.output:
             words += f"<output>\n{cell.output}</output>\n"
         if len(text) + len(words) > most:
-            text += f"[{len(cells) - at} more cells were left out: it is too long. Use Bash with jq to see them.]\n"
+            text += f"[{len(cells) - at} more cells were left out: too long. Use Bash with jq to see them.]\n"
             break
         text += words
         for image in cell.images[: MOST_IMAGES - images]:

@@ -1,9 +1,8 @@
-"""The text of a notebook, and the same text with one cell changed.
+"""The JSON text of a notebook, and the same text with one cell changed.
 
-Edits are made in the text, not in what it decodes to: the order of keys, numbers, escapes and indentation of all that
-is not asked for stay as they are, and so does what we know nothing about.
-
-Where the parts of a JSON text stand, so that one can be replaced and all else stays byte for byte.
+Edits change the text, not the decoded value: the order of keys, numbers, escapes and indentation of everything else
+stay as they are, and so do keys that we do not know. The span functions find the parts of a JSON text, so that one can
+be replaced and the rest stays byte for byte.
 """
 
 import json
@@ -29,17 +28,17 @@ class JsonMember(NamedTuple):
 
 def skip_blanks(text: str, at: int) -> int:
     found = _BLANK.match(text, at)
-    assert found is not None  # it matches nothing as well
+    assert found is not None  # it also matches the empty string
     return found.end()
 
 
 def find_members(text: str, at: int) -> dict[str, JsonMember]:
-    """Of the object that begins here. The text is JSON: it was decoded before."""
+    """The members of the object that begins here. The text is valid JSON: it was decoded before."""
     found: dict[str, JsonMember] = {}
     at = skip_blanks(text, at + 1)
     while text[at] != "}":
         key, key_end = _DECODER.raw_decode(text, at)
-        start = skip_blanks(text, skip_blanks(text, key_end) + 1)  # behind the colon
+        start = skip_blanks(text, skip_blanks(text, key_end) + 1)  # after the colon
         _, end = _DECODER.raw_decode(text, start)
         found[key] = JsonMember(JsonSpan(at, key_end), JsonSpan(start, end))
         at = _next(text, end)
@@ -47,7 +46,7 @@ def find_members(text: str, at: int) -> dict[str, JsonMember]:
 
 
 def find_items(text: str, at: int) -> list[JsonSpan]:
-    """Of the array that begins here."""
+    """The items of the array that begins here."""
     found: list[JsonSpan] = []
     at = skip_blanks(text, at + 1)
     while text[at] != "]":
@@ -63,14 +62,14 @@ def _next(text: str, end: int) -> int:
 
 
 def find_indentation(text: str, at: int) -> str:
-    """The blanks before what begins here, if it begins its line."""
+    """The blanks before this position, if it begins its line."""
     start = text.rfind("\n", 0, at) + 1
     before = text[start:at]
     return before if not before.strip(" \t") else ""
 
 
 def replace_spans(text: str, changes: list[tuple[JsonSpan, str]]) -> str:
-    """With other texts in place of some spans, which do not overlap."""
+    """Replace some spans, which must not overlap, by other texts."""
     for span, new in sorted(changes, reverse=True):
         text = text[: span.start] + new + text[span.end :]
     return text
@@ -80,7 +79,7 @@ _CODE_ONLY: dict[str, Any] = {"execution_count": None, "outputs": []}
 
 
 class Notebook:
-    """It was checked to be one before."""
+    """A text that was checked to be a notebook."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -100,7 +99,7 @@ class Notebook:
         if number.isascii() and number.isdigit() and int(number[:9]) < len(names):
             return int(number)
         known = ", ".join([f"'{name}'" for name in names[:20]]) or "none"
-        raise ToolError(f"There is no cell '{id[:100]}'. Nothing was done. The cells are: {known}.")
+        raise ToolError(f"No cell '{id[:100]}'. Nothing was done. The cells are: {known}.")
 
     def replace_cell(self, at: int, source: str, kind: str | None) -> str:
         cell, span = self.cells[at], self.spans[at]
@@ -116,7 +115,7 @@ class Notebook:
         return replace_spans(self.text, changes)
 
     def delete_cell(self, at: int) -> str:
-        """With the comma before it, or the one after it if it is the first."""
+        """Delete a cell with the comma before it, or the one after it if it is the first."""
         if len(self.spans) == 1:
             return replace_spans(self.text, [(self.list, "[]")])
         here = self.spans[at]
@@ -148,13 +147,13 @@ class Notebook:
         )
 
     def _unit(self) -> str:
-        """One step of indentation; empty: all stands in one line."""
+        """One step of indentation; empty: the text is a single line."""
         if self.spans and (deep := find_indentation(self.text, self.spans[0].start)):
             return deep[: max(1, len(deep) // 2)]
         return " " if "\n" in self.text.strip() else ""
 
     def _dumped(self, value: Any, at: int) -> str:
-        """As it would stand there."""
+        """The value as JSON, in the style of the surrounding text."""
         as_ascii = self.text.isascii() and "\\u" in self.text
         made = json.dumps(value, ensure_ascii=as_ascii, indent=self.unit or None)
         base = self._indentation_of_line(at)
@@ -184,7 +183,7 @@ def _like(old: Any, source: str) -> str | list[str]:
 
 
 def _turned(cell: dict[str, Any], kind: str, source: str) -> dict[str, Any]:
-    """Into the other kind, which has other parts."""
+    """Convert a cell to the other type, which has other keys."""
     made = {key: value for key, value in cell.items() if key not in _CODE_ONLY and key != "attachments"}
     made |= {"cell_type": kind, "source": _like(cell.get("source"), source)}
     return {**made, **_CODE_ONLY} if kind == "code" else made

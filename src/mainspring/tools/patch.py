@@ -1,18 +1,18 @@
-"""What changed between two texts, as hunks of lines: for people (a diff) and for programs (`structuredPatch`).
+"""The difference between two texts as hunks of lines: for people (a diff) and for programs (`structuredPatch`).
 
-An edit knows where it changed something. For a file that was written anew, the shortest way from one text to the other
-is searched (Myers), and given up when the two have little in common: then it is one large change.
+An edit knows where it changed something. For a file that was written anew, Myers' algorithm finds the shortest edit
+script; it gives up when the two texts have little in common, and reports one large change.
 """
 
 from typing import Any, NamedTuple
 
-CONTEXT = 3  # lines around a change, as everywhere
-MOST_STEPS = 300  # lines that differ; the search takes the square of it
+CONTEXT = 3  # lines around a change, the usual number
+MOST_STEPS = 300  # lines that differ; the search takes quadratic time
 NO_NEWLINE = "\\ No newline at end of file"
 
 
 class ChangedRange(NamedTuple):
-    """These lines of the old text became those of the new one. Counted from 0, the ends are not in it."""
+    """Lines of the old text that became those of the new one. Counted from 0, the ends are exclusive."""
 
     old: int
     old_end: int
@@ -21,7 +21,7 @@ class ChangedRange(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """With their ends: the last one may have none."""
+    """Lines with their ends: the last one may have none."""
     parts = text.split("\n")
     last = parts.pop()
     lines = [f"{part}\n" for part in parts]
@@ -29,7 +29,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def make_hunks(old: list[str], new: list[str], ranges: list[ChangedRange]) -> list[dict[str, Any]]:
-    """In the shape of 'structuredPatch'."""
+    """Hunks in the shape of 'structuredPatch'."""
     made: list[dict[str, Any]] = []
     for group in _groups(ranges):
         first, last = group[0], group[-1]
@@ -58,7 +58,7 @@ def make_hunks(old: list[str], new: list[str], ranges: list[ChangedRange]) -> li
 
 
 def _groups(ranges: list[ChangedRange]) -> list[list[ChangedRange]]:
-    """Changes whose surroundings meet are told together."""
+    """Changes whose context lines overlap share a hunk."""
     groups: list[list[ChangedRange]] = []
     for one in ranges:
         if groups and one.old - groups[-1][-1].old_end <= 2 * CONTEXT:
@@ -78,7 +78,7 @@ def _marked(sign: str, lines: list[str]) -> list[str]:
 
 
 def format_patch(patch: list[dict[str, Any]], name: str, most: int) -> str:
-    """For a screen: not more than so many lines."""
+    """Format for a screen, with at most `most` lines."""
     out = [f"--- {name}", f"+++ {name}"]
     for hunk in patch:
         old, new = f"{hunk['oldStart']},{hunk['oldLines']}", f"{hunk['newStart']},{hunk['newLines']}"
@@ -89,7 +89,7 @@ def format_patch(patch: list[dict[str, Any]], name: str, most: int) -> str:
 
 
 def count_changes(patch: list[dict[str, Any]]) -> tuple[int, int]:
-    """Lines that came and lines that went."""
+    """Numbers of added and removed lines."""
     signs = [line[:1] for hunk in patch for line in hunk["lines"]]
     return signs.count("+"), signs.count("-")
 
@@ -98,7 +98,7 @@ def count_changes(patch: list[dict[str, Any]]) -> tuple[int, int]:
 
 
 def trim_range(old: list[str], new: list[str], one: ChangedRange) -> ChangedRange | None:
-    """Without the lines that are the same at its beginning and end; None: nothing is left."""
+    """Remove the equal lines at the beginning and end; None: nothing is left."""
     a, a_end, b, b_end = one
     while a < a_end and b < b_end and old[a] == new[b]:
         a, b = a + 1, b + 1
@@ -128,8 +128,8 @@ def _between(whole: ChangedRange, kept: list[tuple[int, int]]) -> list[ChangedRa
 
 
 def _kept(old: list[str], new: list[str]) -> list[tuple[int, int]] | None:
-    """Pairs of lines that are in both, in order, as many as can be; None: it would take too long."""
-    furthest = {1: 0}  # on each diagonal, how far into `old` so many steps lead
+    """Pairs of lines that are in both texts, in order, as many as possible; None: it would take too long."""
+    furthest = {1: 0}  # on each diagonal, how far into `old` this many steps lead
     trail: list[dict[int, int]] = []
     for steps in range(MOST_STEPS + 1):
         trail.append(dict(furthest))
@@ -145,21 +145,21 @@ def _kept(old: list[str], new: list[str]) -> list[tuple[int, int]] | None:
 
 
 def _start(furthest: dict[int, int], diagonal: int, steps: int) -> int:
-    """From the neighbour that leads further."""
+    """Continue from the neighbour that leads further."""
     if _comes_down(furthest, diagonal, steps):
         return furthest[diagonal + 1]
     return furthest[diagonal - 1] + 1
 
 
 def _comes_down(furthest: dict[int, int], diagonal: int, steps: int) -> bool:
-    """Whether by one line more of the new text; else it is by one line less of the old one."""
+    """Whether the step adds a line of the new text; otherwise it removes one of the old text."""
     if diagonal in (-steps, steps):
         return diagonal == -steps
     return furthest[diagonal - 1] < furthest[diagonal + 1]
 
 
 def _back(trail: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int]]:
-    """The same way from its end."""
+    """The same path from its end."""
     kept: list[tuple[int, int]] = []
     for steps in range(len(trail) - 1, -1, -1):
         diagonal = x - y

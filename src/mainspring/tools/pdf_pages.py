@@ -1,8 +1,8 @@
-"""A program: some pages of the document on standard input, as a document of their own. See `media.py`.
+"""Child program that cuts pages out of the PDF document on standard input. See `media.py`.
 
     python -m mainspring.tools.pdf_pages FIRST LAST
 
-It prints how many pages there are in all, a line end, and the new document, or nothing if there are no such pages.
+It prints the total number of pages, a line end, and the new document, or nothing if there are no such pages.
 """
 
 import io
@@ -28,7 +28,7 @@ def extract_pages(pypdf: Any, source: io.BufferedReader, first: int, last: int) 
 
 def main() -> int:
     try:
-        pypdf = import_module("pypdf")  # by name: it need not be there
+        pypdf = import_module("pypdf")  # imported by name: it is optional
     except ImportError:
         return NO_LIBRARY
     try:

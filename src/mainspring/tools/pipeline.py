@@ -1,17 +1,12 @@
-"""The way of a call (F-13, F-14, F-27): one table of named steps, the same for a call that starts while the model still
-talks and for one that starts later.
+"""The tool pipeline (F-13, F-14, F-27): one table of named steps, the same for a call that starts while the model still
+streams and for one that starts later.
 
-A step looks at the passage, adds to it, and lets it go on; or it returns an answer, and the call ends there.
+A step reads and extends the `ToolInvocation`, then continues with the next step, or returns an answer that ends the
+call. `toolset.py` runs the pipeline with a session's tools.
 
-One call on its way (F-13): what is known of it so far, and what its steps and its tool may ask.
-
-The steps are in `pipeline.py`; who walks them, and with which tools, in `toolset.py`.
-
-The step of a call that decides whether it may run (F-13): rules first, then who can be asked.
-
-Which rule counts is decided in `permissions/`; here its verdict is acted on.
-
-The input of a call, whoever it comes from: paths made whole, nothing nested too deeply, no key of ours in it.
+The permission step applies the rules first, then asks the user if it can. `permissions/` decides which rule applies;
+this module acts on the decision. Inputs from the model, hooks and users get the same treatment: absolute paths, a limit
+on nesting, and none of our keys.
 """
 
 from __future__ import annotations
@@ -42,48 +37,48 @@ if TYPE_CHECKING:
 
 
 class InvocationResult(Value):
-    """A call that has come to its end."""
+    """The outcome of a finished call."""
 
     answer: ToolAnswer
     denied: bool = False
-    stop: str | None = None  # the run ends, and why
-    context: tuple[str, ...] = ()  # of hooks, for the model
+    stop: str | None = None  # why the run must end; None: it goes on
+    context: tuple[str, ...] = ()  # from hooks, for the model
     steps: tuple[tuple[str, int], ...] = ()  # how long each took, in microseconds
 
 
 class ToolInvocation:
-    """One call on its way. Tools see it as their `ToolContext`."""
+    """One call in the pipeline. Tools see it as their `ToolContext`."""
 
     def __init__(self, call: ToolCall, asking: CallContext, hands: Toolset) -> None:
         self.call = call
         self.asking = asking
         self.hands = hands
         self.place = hands.place
-        self.cwd = hands.place.cwd  # as the call found it: another one may move the session meanwhile
+        self.cwd = hands.place.cwd  # when the call arrived: another one may change the session's directory meanwhile
         self.paths = hands.gate.resolutions()
         self._tool: Tool | None = None
-        self.input = call.input  # as it is now: paths whole, changed by hooks
-        self.sent = call.input  # as the model meant it, paths whole
-        self.given: Any = None  # the same, typed
-        self.ignored = ""  # about fields of the input that the tool does not have
+        self.input = call.input  # current: with absolute paths, changed by hooks
+        self.sent = call.input  # as the model sent it, with absolute paths
+        self.given: Any = None  # the current input, parsed
+        self.ignored = ""  # note about fields of the input that the tool does not have
         self.opinion = NOTHING  # of the hooks
         self.answer: ToolAnswer | None = None
-        self.began = False  # the tool itself,
+        self.began = False  # whether the tool itself has started,
         self.took = 0  # and how long it ran, in milliseconds
         self.denied = False
-        self.approved = False  # by somebody who was asked about exactly this call
+        self.approved = False  # by the user, for exactly this call
         self.stop: str | None = None
         self.context: tuple[str, ...] = ()
 
     @property
     def tool(self) -> Tool:
-        assert self._tool is not None  # the first step has found it
+        assert self._tool is not None  # set by the first step
         return self._tool
 
     def found(self, tool: Tool) -> None:
         self._tool = tool
 
-    # --- what a tool may ask ---
+    # --- what a tool can call ---
 
     @property
     def id(self) -> str:
@@ -108,7 +103,7 @@ class ToolInvocation:
 
     async def ask(self, text: str, about: Any = None) -> str:
         if not self.hands.attended:
-            raise ToolError("Nobody can be asked here: go on without an answer, and say what you assumed.")
+            raise ToolError("No user can answer here: go on without an answer, and say what you assumed.")
         return await self.asking.ask(text, about)
 
     def show(self, update: Update) -> None:
@@ -117,7 +112,7 @@ class ToolInvocation:
     async def room(self) -> None:
         await self.asking.room()
 
-    # --- what steps say ---
+    # --- helpers of the steps ---
 
     def refuse(self, why: str) -> ToolAnswer:
         self.denied = True
@@ -144,15 +139,15 @@ def make_error_answer(text: str, data: Any = None) -> ToolAnswer:
     return ToolAnswer((Text(text),), data, is_error=True)
 
 
-MOST_DEEP = 64  # how far an input may be nested
+MOST_DEEP = 64  # levels of nesting in an input
 KEY_IN_INPUT = (
-    "Nothing was done: the input holds a key of the program that runs you, and such keys go to nobody. Leave it out; a "
+    "Nothing was done: the input contains a key of the program that runs you, which must not leave it. Leave it out; a "
     "command that needs a key of the user's own finds it in the user's environment or files."
 )
 
 
 def accept_input(passage: ToolInvocation, input: dict[str, Any]) -> dict[str, Any]:
-    """The input from now on, whoever it comes from: with whole paths, and checked."""
+    """Set the current input, from any source, with absolute paths, and check it."""
     if deeper_than(input, MOST_DEEP):
         raise ToolError(f"The changed input of '{passage.call.name}' is nested too deeply. Nothing was done.")
     if is_in(input):
@@ -164,7 +159,7 @@ def accept_input(passage: ToolInvocation, input: dict[str, Any]) -> dict[str, An
 
 
 def whole_path(path: str, cwd: str, home: str) -> str:
-    """Seen from where the call stands. What is in the path stays as it is: links are followed later."""
+    """Make a path absolute, starting at the call's directory. The path is not resolved: links are followed later."""
     if path.startswith("/") or not path:
         return path
     if path.startswith("~/") and home:
@@ -173,7 +168,7 @@ def whole_path(path: str, cwd: str, home: str) -> str:
 
 
 def deeper_than(value: object, most: int) -> bool:
-    """Without recursion: the input may be nested deeper than Python can follow."""
+    """Without recursion: the input may be nested deeper than Python's stack."""
     level = [value]
     for _ in range(most):
         level = [
@@ -188,7 +183,7 @@ def deeper_than(value: object, most: int) -> bool:
 
 
 async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
-    """Deny, ask, allow, mode: `permissions/decide.py` puts them in order. What a person has to say comes last."""
+    """Deny, ask, allow, mode: `permissions/decide.py` applies them in order. The user's answer comes last."""
     hands, standing, opinion = passage.hands, passage.asking.policy, passage.opinion
     asked = PermissionRequest(
         passage.call.name,
@@ -204,7 +199,7 @@ async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
     if verdict.decision == "allow":
         return None
     if verdict.decision == "deny":
-        by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: its own words
+        by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: the hook's own text
         return passage.refuse(opinion.reason if by_hook else f"Not allowed: {verdict.reason}.")
     offered = hands.gate.suggestions(asked, standing, passage.paths)
     mode = hands.gate.suggested_mode(asked, standing, passage.paths)
@@ -225,15 +220,15 @@ async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
 def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:
     rule = next((one["rule"] for one in about["suggestions"]), "")
     if verdict.person or not rule:
-        return "No rule allows this: leave it to the user, who can do it, or say yes in a conversation."
+        return "No rule allows this: leave it to the user, who can do it, or approve it in an interactive session."
     return f"The user can allow it with the rule '{rule}' (allowed tools, or permissions.allow in the settings)."
 
 
 async def ask_permission(
     passage: ToolInvocation, verdict: PermissionDecision, about: dict[str, Any]
 ) -> ToolAnswer | None:
-    """The question itself. A hook may answer it, but not say yes to what only a person may; where nobody can be asked,
-    the answer is no."""
+    """Ask for permission. A hook may answer, but cannot approve what only the user may; where the user cannot be asked,
+    the call is denied."""
     hooks, reason = passage.hands.hooks, verdict.reason
     if hooks.any_at(HookPoint.PERMISSION_REQUEST, passage.call.name):
         facts = passage.facts(permission_suggestions=to_permission_updates(about))
@@ -246,9 +241,9 @@ async def ask_permission(
         if opinion.decision == "allow" and not verdict.person:
             return await check_changed_input(passage, opinion.input) if opinion.input is not None else None
     if not passage.hands.attended:
-        await passage.asking.note_decision("deny", "nobody can be asked")
+        await passage.asking.note_decision("deny", "no user can be asked")
         return passage.refuse(
-            f"This needs permission, and nobody can be asked here: {reason}. {way_out(verdict, about)}"
+            f"This needs permission, and no user can be asked here: {reason}. {way_out(verdict, about)}"
         )
     permission_wanted(hooks, passage.call.name, passage.hands.agent)
     said = parse_approval(await passage.asking.ask(f"{passage.call.name}: {reason}", about))
@@ -263,7 +258,7 @@ async def ask_permission(
 
 
 async def check_changed_input(passage: ToolInvocation, input: dict[str, Any]) -> ToolAnswer | None:
-    """Whoever answers may change the input, but not past a deny rule."""
+    """An answer may change the input, but not past a deny rule."""
     asked = PermissionRequest(passage.call.name, accept_input(passage, input), passage.cwd)
     verdict = await passage.hands.gate.verdict(asked, passage.asking.policy, passage.paths)
     return passage.refuse(f"Not allowed: {verdict.reason}.") if verdict.decision == "deny" else None
@@ -277,17 +272,16 @@ async def find_tool(passage: ToolInvocation) -> ToolAnswer | None:
     missing = await hands.arrive(name)
     found = hands.tool(name)
     if found is None:
-        return make_error_answer(
-            missing or f"There is no tool '{name}'. There are: {', '.join(hands.offers) or 'none'}."
-        )
+        return make_error_answer(missing or f"Unknown tool '{name}'. Available: {', '.join(hands.offers) or 'none'}.")
     if not hands.is_known(name):
-        return make_error_answer(f"You have not seen what '{name}' takes: call ToolSearch with 'select:{name}' first.")
+        return make_error_answer(f"'{name}' has not been loaded: call ToolSearch with 'select:{name}' first.")
     passage.found(found)
     return None
 
 
 async def check_input(passage: ToolInvocation) -> ToolAnswer | None:
-    """Parse and validate. A key of ours in it goes nowhere: not to a hook, nor to who is asked (security K3)."""
+    """Parse and validate. An input that contains one of our keys is refused before hooks and the user see it (security
+    K3)."""
     if is_in(passage.call.input):
         return passage.refuse(KEY_IN_INPUT)
     if deeper_than(passage.call.input, MOST_DEEP):
@@ -300,7 +294,7 @@ async def check_input(passage: ToolInvocation) -> ToolAnswer | None:
 
 
 async def complete_paths(passage: ToolInvocation) -> ToolAnswer | None:
-    """Paths are made whole before anybody decides about them, so that hooks and rules see what will be opened."""
+    """Make paths absolute before the decision, so that hooks and rules see the file that will be opened."""
     if passage.tool.paths:
         passage.sent = accept_input(passage, passage.call.input)
     return None
@@ -317,7 +311,7 @@ async def ask_hooks(passage: ToolInvocation) -> ToolAnswer | None:
     return passage.refuse(opinion.stop or "A hook ended the run.") if opinion.stop is not None else None
 
 
-NO_ANSWER = "it returned no 'ToolAnswer' of 'Text', 'Image' and 'Document'"
+NO_ANSWER = "it did not return a 'ToolAnswer' of 'Text', 'Image' and 'Document'"
 
 
 async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
@@ -332,7 +326,7 @@ async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
     except ToolError as error:
         passage.answer = make_error_answer(str(error))
     except asyncio.CancelledError:
-        raise  # by the executor; or the tool's own doing, and then the executor says so
+        raise  # the executor cancelled it; or the tool did, and then the executor reports it
     except Exception as error:  # noqa: BLE001  # whatever a tool does wrong: hooks hear of it, too
         passage.answer = make_error_answer(CRASHED.format(error=f"{type(error).__name__}: {error}"))
     finally:
@@ -360,7 +354,7 @@ async def tell_hooks(passage: ToolInvocation) -> ToolAnswer | None:
 
 
 def tell_of_interrupt(passage: ToolInvocation) -> None:
-    """In the background: whoever has interrupted a call does not want to wait for a hook."""
+    """In the background: an interrupt does not wait for a hook."""
     facts = passage.facts(error=INTERRUPTED, is_interrupt=True, duration_ms=passage.took)
     passage.hands.hooks.tell(HookPoint.POST_TOOL_USE_FAILURE, facts, passage.call.name)
 
@@ -381,11 +375,11 @@ STEPS: tuple[tuple[str, Step], ...] = (
     ("run", run_tool),
     ("hooks after", tell_hooks),
     ("size", fit_result),
-)  # the record is the engine's: it has the journal
+)  # the engine writes the record: it has the journal
 
 
 async def run_pipeline(passage: ToolInvocation) -> InvocationResult:
-    """All of them, until one has an answer."""
+    """Run the steps until one returns an answer."""
     times: list[tuple[str, int]] = []
     answer: ToolAnswer | None = None
     for name, step in STEPS:
@@ -394,15 +388,15 @@ async def run_pipeline(passage: ToolInvocation) -> InvocationResult:
             answer = await step(passage)
         except ToolError as error:
             answer = make_error_answer(str(error))
-        except asyncio.CancelledError:  # by the executor: the run is over
+        except asyncio.CancelledError:  # the executor cancelled it: the run is over
             if passage.began and passage.answer is None:
                 tell_of_interrupt(passage)
-                raise  # nobody knows what it did until then
+                raise  # the effects until then are unknown
             answer = make_error_answer(NeverRan.INTERRUPTED) if passage.answer is None else await fit_result(passage)
         finally:
             times.append((name, (perf_counter_ns() - began) // 1_000))
         if answer is not None:
             break
-    assert answer is not None  # the last step has one
+    assert answer is not None  # the last step returns one
     answer = without_nonce(answer, passage.place.nonce)
     return InvocationResult(answer, passage.denied, passage.stop, passage.context, tuple(times))

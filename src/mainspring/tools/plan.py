@@ -1,7 +1,7 @@
-"""`EnterPlanMode` and `ExitPlanMode`: first think, then let the person approve, then change things.
+"""`EnterPlanMode` and `ExitPlanMode`: plan first, let the user approve the plan, then make changes.
 
-What mode plan forbids is decided in `permissions/`; here it is only entered and, with a person's yes, left for the mode
-that was in force before. Only for sessions in which somebody can be asked.
+`permissions/` decides what plan mode forbids. This module only enters the mode and, with the user's approval, returns
+to the previous one. The tools exist only in sessions where the user can be asked.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,9 +14,9 @@ from mainspring.core.updates import Rendering
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 
 PLAN, DEFAULT = "plan", "default"
-LONGEST = 50_000  # characters of a plan: more than anybody reads
+LONGEST = 50_000  # characters of a plan: longer than a user would read
 YES = frozenset({"y", "yes", "ok", "allow", "approve", "approved", "go ahead"})
-NO = frozenset({"", "n", "no", "deny"})  # no words of their own
+NO = frozenset({"", "n", "no", "deny"})  # denials without feedback
 HOW_TO_ANSWER = "? 'yes', or say what should be different."
 NOT_APPROVED = "The user did not approve the plan and stopped the run. The mode is still 'plan'."
 
@@ -33,16 +33,16 @@ class ExitPlanModeInput(Input, frozen=True):
 
 
 class PlanMode:
-    """One for each session: it knows where to go back to."""
+    """One per session: it remembers the previous mode."""
 
     def __init__(self, mode: Mode, change: Change) -> None:
         self._mode, self._change = mode, change
-        self._before = DEFAULT  # of a session that began in mode plan nobody knows better
+        self._before = DEFAULT  # the previous mode is unknown if the session began in plan mode
 
     async def enter(self, given: EnterPlanModeInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG002  # every tool gets it
         now = self._mode()
         if now == PLAN:
-            raise ToolError("The mode is 'plan' already: explore, then call ExitPlanMode with the plan.")
+            raise ToolError("The mode is already 'plan': explore, then call ExitPlanMode with the plan.")
         await self._change(PLAN)
         self._before = now
         return make_answer(ENTERED, {"mode": PLAN}, Rendering("Plan mode"))
@@ -51,15 +51,15 @@ class PlanMode:
         if self._mode() != PLAN:
             raise ToolError("The mode is not 'plan', so there is no plan to approve: go on with the work.")
         if not given.plan.strip():
-            raise ToolError("The plan is empty. Nobody was asked: write it down and call ExitPlanMode again.")
+            raise ToolError("The plan is empty. The user was not asked: write the plan and call ExitPlanMode again.")
         back = self._before
         said = (await calling.ask(format_plan_question(given.plan, back))).strip()
         if not is_approved(said):
             facts = {"plan": given.plan, "approved": False, "said": said}
             return make_answer(format_plan_refusal(said), facts, Rendering("The plan was not approved", said))
-        if self._mode() == PLAN:  # else the person has chosen a mode meanwhile, and keeps it
+        if self._mode() == PLAN:  # otherwise the user has chosen another mode meanwhile, which stays
             await self._change(back)
-        self._before = DEFAULT  # once: what holds next time is known then
+        self._before = DEFAULT  # only once: the next time sets it again
         facts = {"plan": given.plan, "approved": True, "mode": self._mode()}
         return make_answer(
             f"The user approved the plan. The mode is now '{self._mode()}': carry it out.", facts, APPROVED
@@ -67,7 +67,7 @@ class PlanMode:
 
 
 def format_plan_question(plan: str, back: str) -> str:
-    """With the mode that a yes leads to: it may be one in which much more is allowed."""
+    """With the mode after an approval: it may allow much more."""
     return f"{plan.strip()}\n\nCarry out this plan, in mode '{back}'{HOW_TO_ANSWER}"
 
 
@@ -81,7 +81,7 @@ def is_approved(said: str) -> bool:
 
 def format_plan_refusal(said: str) -> str:
     words = "" if said.lower() in NO else f"\nThey said: {said}"
-    return f"The user did not approve the plan: stay in mode 'plan', mend it, then call ExitPlanMode again.{words}"
+    return f"The user did not approve the plan: stay in mode 'plan', revise it, then call ExitPlanMode again.{words}"
 
 
 ENTERED = (
@@ -92,7 +92,7 @@ APPROVED = Rendering("The plan was approved")
 
 
 def plan_tools(mode: Mode, change: Change) -> tuple[Tool, ...]:
-    """`mode` tells the permission mode that is in force, `change` sets another."""
+    """`mode` returns the current permission mode, `change` sets another."""
     plan = PlanMode(mode, change)
     return (
         Tool(
@@ -114,7 +114,7 @@ def plan_tools(mode: Mode, change: Change) -> tuple[Tool, ...]:
             ),
             input=ExitPlanModeInput,
             run=plan.leave,
-            repeatable=True,  # the person is asked once more
+            repeatable=True,  # the user is asked again
             summary=lambda _: "Show the plan",
         ),
     )

@@ -1,7 +1,7 @@
-"""`AskUserQuestion`: up to four questions with options, asked of the person one after another.
+"""`AskUserQuestion`: up to four questions with options, which the user answers one after another.
 
-How a question looks in text is `render_question`, and what an answer means is `match_answer`: both are pure, so that
-another door can have ways of its own. Only for sessions in which somebody can be asked.
+`render_question` formats a question as text, and `match_answer` reads the answer. Both are pure functions, so that a
+front end can replace them. The tool exists only in sessions where the user can be asked.
 """
 
 from typing import Annotated
@@ -13,7 +13,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 
-LONGEST = 2_000  # characters of a question or of what an option means
+LONGEST = 2_000  # characters of a question or of an option's description
 LABEL = 200  # characters of a label
 NO_ANSWER = "(no answer)"
 
@@ -47,18 +47,18 @@ async def run_question(given: QuestionInput, calling: ToolContext) -> ToolAnswer
 
 
 def check_questions(given: QuestionInput) -> None:
-    """Answers are told apart by the texts."""
+    """The texts identify the answers, so they must differ."""
     texts = [one.question for one in given.questions]
     if len(set(texts)) < len(texts):
         raise ToolError("Two questions are the same. Nothing was asked: ask each of them once.")
     for one in given.questions:
         labels = [normalize_answer(option.label) for option in one.options]
         if len(set(labels)) < len(labels):
-            raise ToolError(f"Two options of '{one.question[:100]}' have one label. Nothing was asked: rename one.")
+            raise ToolError(f"Two options of '{one.question[:100]}' share a label. Nothing was asked: rename one.")
 
 
 def render_question(one: UserQuestion, number: int = 1, of: int = 1) -> str:
-    """The question as text, its options numbered."""
+    """Format the question as text, with numbered options."""
     title = " ".join([part for part in (f"({number} of {of})" if of > 1 else "", one.header) if part])
     lines = [title, one.question] if title else [one.question]
     for place, option in enumerate(one.options, 1):
@@ -71,7 +71,7 @@ WORDS = "A number, or words of your own."
 
 
 def match_answer(one: UserQuestion, said: str) -> str:
-    """The labels that an answer chooses, by number or by name; any other words are the answer themselves."""
+    """The labels that an answer chooses, by number or by name; any other text is the answer itself."""
     parts = said.split(",") if one.multi_select else [said]
     chosen = [chosen_by(one, part) for part in parts]
     if all(chosen):
@@ -80,7 +80,7 @@ def match_answer(one: UserQuestion, said: str) -> str:
 
 
 def chosen_by(one: UserQuestion, said: str) -> str:
-    """A label, or nothing."""
+    """A label, or an empty text."""
     wanted = normalize_answer(said)
     for place, option in enumerate(one.options, 1):
         if wanted in (str(place), f"{place}.", normalize_answer(option.label)):
@@ -107,6 +107,6 @@ ASK_USER_QUESTION = Tool(
     input=QuestionInput,
     run=run_question,
     read_only=True,
-    concurrent=False,  # a person is asked one thing at a time, and never by a reply that may yet be withdrawn
+    concurrent=False,  # one question at a time, and never from a reply that may still be withdrawn
     summary=summarize_questions,
 )

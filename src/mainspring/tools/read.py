@@ -1,10 +1,10 @@
 """Read: a file as the model sees it. Text with line numbers, images, PDF documents, notebooks.
 
-A line is its number, a tab and the text. Padding the number, as `cat -n` does, tells nothing, and makes the result 9 %
-longer over the sources of this project (3.7 characters a line).
+A line is its number, a tab and the text. Padding the number, as `cat -n` does, adds no information, and makes the
+result 9 % longer over the sources of this project (3.7 characters a line).
 
-What is read is remembered by content, so that Edit and Write change nothing that nobody saw. That takes the whole file,
-so a file that is too big to be edited is not remembered.
+The session remembers what it read by content, so that Edit and Write never change a version that the model has not
+seen. That takes the whole file, so a file that is too big to be edited is not remembered.
 """
 
 import os
@@ -38,7 +38,7 @@ from mainspring.tools.read_lines import (
 MOST_LINES = 2_000
 LONGEST = 2_000  # characters of a line
 MOST_TEXT = MOST_SHOWN - 2_000  # characters in all; the rest is for notes
-SECONDS = 20  # for the count of a file that never ends
+SECONDS = 20  # for counting a file that never ends
 
 
 class ReadInput(Input, frozen=True):
@@ -61,7 +61,7 @@ def _size(path: Resolved) -> int:
     try:
         return os.lstat(path.real).st_size
     except OSError:
-        return 0  # gone since: opening it says so
+        return 0  # gone by now: opening it reports that
 
 
 def _read(given: ReadInput, path: Resolved, calling: ToolContext, halt: HaltSignal) -> ToolAnswer:
@@ -90,7 +90,7 @@ def _read(given: ReadInput, path: Resolved, calling: ToolContext, halt: HaltSign
     return _small(given, path, data, coding_of(data[:HEAD], path.asked), halt)
 
 
-# --- what is no text --------------------------------------------------------------------------------
+# --- files that are not text ------------------------------------------------------------------------
 
 
 def _image(path: Resolved, data: bytes) -> ToolAnswer:
@@ -116,7 +116,7 @@ def _document(path: Resolved, data: bytes) -> ToolAnswer:
 
 def _span(given: ReadInput, path: Resolved, head: bytes) -> media.PageRange:
     if not media.is_pdf(head):
-        raise ToolError(f"'{path.asked}' is no PDF document: leave 'pages' out, and choose with 'offset' and 'limit'.")
+        raise ToolError(f"'{path.asked}' is not a PDF document: leave 'pages' out, and use 'offset' and 'limit'.")
     return media.span_of(given.pages)
 
 
@@ -128,7 +128,7 @@ def _pages(path: Resolved, found: media.PdfPages) -> ToolAnswer:
 
 
 def _notebook(path: Resolved, data: bytes) -> ToolAnswer:
-    from mainspring.tools import notebook  # its types take a while to define
+    from mainspring.tools import notebook  # its types are slow to define
 
     found = notebook.cells_in(data, path.asked)
     facts = [
@@ -170,9 +170,10 @@ def _source(fd: int, coding: FileEncoding, path: Resolved) -> DescriptorBytes:
 def _big(given: ReadInput, path: Resolved, source: DescriptorBytes, place: Workspace, halt: HaltSignal) -> ToolAnswer:
     with index_of(source.fd) as index:
         made = _text(given, path, _seen(given, source, index, halt))
-    far = given.offset > FAR and native_count() is not None  # who has looked there knows that the rest takes no longer
+    # After a native count this far, counting the rest on demand takes no longer.
+    far = given.offset > FAR and native_count() is not None
     if not index.whole and not far:
-        count_ahead(source, place)  # for the next look
+        count_ahead(source, place)  # for the next read
     return made
 
 
@@ -185,9 +186,9 @@ def _seen(given: ReadInput, source: ByteSource, index: LineIndex, halt: HaltSign
 
 class _Rows(NamedTuple):
     texts: list[str]
-    cut: int  # lines of which only the beginning is there
-    broken: bool  # something was no UTF-8
-    full: bool  # there was no room for all
+    cut: int  # lines that are shortened
+    broken: bool  # whether some bytes are not UTF-8
+    full: bool  # whether the limit was reached
 
 
 def _text(given: ReadInput, path: Resolved, seen: LineWindow, *, broken: bool = False) -> ToolAnswer:
@@ -222,7 +223,7 @@ def _rows(lines: list[FileLine], first: int) -> _Rows:
 
 
 def _decoded(line: FileLine) -> tuple[str, bool]:
-    """Its text without its end, and whether all of it is UTF-8."""
+    """The line's text without its end, and whether all of it is UTF-8."""
     data = line.data if line.cut else line.data.removesuffix(b"\r")
     try:
         return without_nul(data.decode()), True
@@ -249,7 +250,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _rounded(count: int) -> int:
-    """To two digits: no more of an estimate is true."""
+    """Round to two digits: an estimate is no more precise."""
     unit: int = 10 ** max(0, len(str(count)) - 2)
     return max(1, round(count / unit)) * unit
 

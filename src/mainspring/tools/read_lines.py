@@ -1,26 +1,18 @@
-"""Some lines of a file of any size, without reading it whole.
+"""Read some lines of a file of any size, without reading it whole.
 
-Lines are counted in blocks, and how many end in each block is kept (`read_lines.py`): a look at a big file counts as
-far as it must, the next ones go straight to the block. What was not counted yet is counted meanwhile (`read_lines.py`).
-A line ends at a line feed and nowhere else.
-
-Where the lines of a big file are: how many end before the end of each block, as far as anybody had to know.
-
-Threads that want to know more share the work: each takes the next piece that nobody has, and what they bring is put
-together in order. One that gives up gives its piece back.
-
-How many lines end in each block of a file.
+`LineIndex` counts line ends block by block and keeps the counts: the first read of a big file counts as far as it must,
+later ones go straight to the block. A line ends at a line feed and nowhere else. Threads that need more counts share
+the work: each takes the next free piece, and the index joins the results in order. A thread that gives up returns its
+piece.
 
 `bytes.count` is the fastest that Python has: 50 MB take 15 ms, on top of the 7 that it takes to read them. So there is
-a little native code for this (`_newlines.c`), which takes none on top and lets other threads run, so that two share
-the work. It is built where a package is built and there is a compiler; without it, lines are counted in Python.
+a little native code for this (`_newlines.c`), which takes none on top and lets other threads run, so that two share the
+work. It is built where a package is built and there is a compiler; without it, lines are counted in Python.
 
-Counting the lines of a big file while nobody waits: the middle of a file is read after its beginning, or after a
-search in it.
-
-The thread is a daemon: a process that ends does not wait for it. It ends by itself after `SECONDS`, at the end of the
-file, or when the session that wanted it is gone. Between two blocks it lets others run, so nobody waits for it longer
-than for the count of one (a quarter of a millisecond, and not at all where the count is native).
+`count_ahead` counts the rest in the background, because the middle of a file is usually read after its beginning, or
+after a search in it. The thread is a daemon: a process that ends does not wait for it. It ends by itself after
+`SECONDS`, at the end of the file, or when its session is gone. Between two blocks it lets other threads run, so none
+waits longer than one block takes (a quarter of a millisecond, and not at all where the count is native).
 """
 
 from __future__ import annotations
@@ -41,11 +33,11 @@ from mainspring.tools.files import HaltSignal
 
 
 class LineEnds(NamedTuple):
-    """Of blocks that follow each other."""
+    """The line ends in consecutive blocks."""
 
     counts: Sequence[int]
     size: int  # bytes,
-    blocks: int  # and how many blocks were wanted; if there is less, the file ends there
+    blocks: int  # and how many blocks were requested; if there are fewer, the file ends there
 
 
 class ByteSource(Protocol):
@@ -68,7 +60,7 @@ class MemoryBytes:
 
 
 class DescriptorBytes:
-    """A file that is open. `skip` is for a mark at its beginning; what is appended meanwhile is not looked at."""
+    """An open file. `skip` is the length of a mark at its beginning; data that is appended meanwhile is ignored."""
 
     def __init__(self, fd: int, skip: int = 0) -> None:
         self.fd, self.skip = fd, skip
@@ -84,7 +76,7 @@ class DescriptorBytes:
             return counted_in_python(self, start, blocks, block)
         data, size = count(self.fd, self.skip + start, full, block)
         counts = array("Q", data)
-        if full < blocks and size == full * block:  # the last block may have grown, and is cut by `at`
+        if full < blocks and size == full * block:  # the last block may have grown; `at` cuts it
             rest = counted_in_python(self, start + size, blocks - full, block)
             counts.extend(rest.counts)
             size += rest.size
@@ -113,14 +105,14 @@ def native_count() -> Callable[[int, int, int, int], tuple[bytes, int]] | None:
 BLOCK = 1 << 18  # bytes; counts as fast as any larger one; 64 KB takes half as long again in Python,
 NATIVE_BLOCK = 1 << 16  # and no longer in native code; where a line begins in its block is found sooner
 PIECE = 8  # blocks; what a thread takes at a time
-MOST = 1 << 9  # blocks, for somebody who waits: two threads share what there seems to be to count
-FAR = 10_000  # lines; who wants to know of one behind them has more to count than one piece
-AHEAD = 8  # pieces; how far one may go on beyond what seems to be wanted, while another is late with its own
+MOST = 1 << 9  # blocks, for a caller that waits: two threads share the estimated work
+FAR = 10_000  # lines; a line further on needs more than one piece
+AHEAD = 8  # pieces; how far one thread may run beyond the estimate while another is late
 MOST_KEPT = 16  # indexes
-SETTLED = 1_000_000_000  # nanoseconds; a file that changed just now may change again without another time on it
-ALONE = 1 << 23  # bytes; who has no more to count than this is done before a second thread would help
+SETTLED = 1_000_000_000  # nanoseconds; a file that changed just now may change again with the same timestamp
+ALONE = 1 << 23  # bytes; a smaller count is done before a second thread would help
 _NARROW = 1 << 10
-_LOOK = 0.05  # seconds; how soon one that waits for others sees that it is to end
+_LOOK = 0.05  # seconds; how often a waiting thread checks whether it must end
 
 
 class LineIndexChunk(NamedTuple):
@@ -137,13 +129,13 @@ class LineIndex:
         self._taken = 0  # blocks, from the first on
         self._workers = 0  # threads that count
         self._returned: list[LineIndexChunk] = []
-        self._early: dict[int, LineEnds] = {}  # pieces that wait for one before them, by their first block
+        self._early: dict[int, LineEnds] = {}  # pieces that wait for an earlier one, by their first block
 
     # --- counting ---------------------------------------------------------------------------------------------------
 
     def count_until(self, source: ByteSource, ends: int | None, halt: HaltSignal, most: int = 4 * PIECE) -> None:
-        """Until so many line ends are behind, or to the end of the file. Others may do the same meanwhile. `most`:
-        blocks in one piece, for which others may have to wait."""
+        """Count until `ends` line ends are known, or to the end of the file. Other threads may do the same. `most`:
+        blocks in one piece, which others may have to wait for."""
         self._come(1)
         self._work(source, ends, halt, most)
 
@@ -159,24 +151,24 @@ class LineIndex:
             self._come(-1)
 
     def count_at_once(self, source: ByteSource, ends: int | None, halt: HaltSignal) -> None:
-        """The same, for somebody who waits: on two processors, if there is much to count."""
+        """The same for a caller that waits: on two processors, if there is much to count."""
         near = self.whole or (ends is not None and (ends <= FAR or self._reached(ends)))
         if near or source.size - len(self.ends) * self.block <= ALONE or native_count() is None:
             self.count_until(source, ends, halt)
             return
         busy = Lock()
         busy.acquire()
-        self._come(2)  # both, from the beginning: the first must not take the share of the second
+        self._come(2)  # both from the start: the first must not take the share of the second
         try:
             start_new_thread(self._help, (source, ends, halt, busy))  # `Thread` would wait until it runs
-        except RuntimeError:  # there are no more threads to be had
+        except RuntimeError:  # no more threads available
             self._come(-1)
             self._work(source, ends, halt, MOST)
             return
         try:
             self._work(source, ends, halt, MOST)
         finally:
-            busy.acquire()  # at most one piece; it uses the caller's descriptor
+            busy.acquire()  # takes one piece at most; the thread uses the caller's descriptor
 
     def _help(self, source: ByteSource, ends: int | None, halt: HaltSignal, busy: Lock) -> None:
         try:
@@ -194,19 +186,19 @@ class LineIndex:
             self._bring(piece, found)
 
     def _take(self, source: ByteSource, ends: int | None, halt: HaltSignal, most: int) -> LineIndexChunk | None:
-        """One that is to be counted; None: there is nothing left to do."""
+        """The next piece to count; None: nothing is left to do."""
         with self._changed:
             while not self.whole and (ends is None or not self._reached(ends)):
                 halt.check()
                 piece = self._returned.pop() if self._returned else self._next(source, ends, most)
                 if piece is not None:
                     return piece
-                self._changed.wait(_LOOK)  # for what others have taken
+                self._changed.wait(_LOOK)  # for the pieces of other threads
             return None
 
     def _next(self, source: ByteSource, ends: int | None, most: int) -> LineIndexChunk | None:
-        """A fair share of what there seems to be to count. None: others have all of that, and some more."""
-        last = source.size // self.block  # one that holds nothing tells of the end
+        """A fair share of the estimated rest. None: other threads have all of it, and some more."""
+        last = source.size // self.block  # an empty last block marks the end
         if self._taken > last:
             return None
         target = last + 1 if ends is None else self._guess(ends)
@@ -218,7 +210,7 @@ class LineIndex:
         return piece
 
     def _guess(self, ends: int) -> int:
-        """How many blocks have so many line ends, if all are like those that were counted: rather less."""
+        """Estimate, rather low, how many blocks contain this many line ends, if all are like the counted ones."""
         behind = self.ends[-1] if self.ends else 0
         return ends * len(self.ends) // behind * 31 // 32 if behind else 0
 
@@ -249,12 +241,12 @@ class LineIndex:
         return ends + (source.size > 0 and source.at(source.size - 1, 1) != b"\n")
 
     def about(self, source: ByteSource) -> int:
-        """How many lines there are, if the rest is like what was counted; at least as many as were."""
+        """Estimate how many lines there are, if the rest is like the counted part; at least as many as were counted."""
         seen = min(len(self.ends) * self.block, source.size)
         return self.ends[-1] * source.size // seen + 1 if seen else 0
 
     def start_of(self, source: ByteSource, line: int) -> int | None:
-        """Where a line begins, counted from 0; None: there are not so many."""
+        """The offset of a line, counted from 0; None: there are fewer lines."""
         if line == 0:
             return 0
         from bisect import bisect_left  # most files are read from their beginning
@@ -269,7 +261,7 @@ class LineIndex:
 
 
 def _nth(data: bytes, count: int) -> int:
-    """Where the line feed with this number is, counted from 1. It is there."""
+    """The position of the line feed with this number, counted from 1. It must exist."""
     start, end = 0, len(data)
     while end - start > _NARROW:
         middle = (start + end) // 2
@@ -288,13 +280,13 @@ _kept: dict[tuple[int, ...], LineIndex] = {}
 
 @contextmanager
 def index_of(fd: int) -> Generator[LineIndex]:
-    """The one that was made before, as long as the file is the same."""
+    """The existing index, as long as the file is unchanged."""
     key = _key(fd)
     if time.time_ns() - key[-1] <= SETTLED:
         yield LineIndex()
         return
     index = _kept.pop(key, None) or LineIndex()
-    _kept[key] = index  # as the newest, and at once: others may count on
+    _kept[key] = index  # as the newest, and at once: other threads may continue it
     while len(_kept) > MOST_KEPT:
         _kept.pop(next(iter(_kept)), None)  # threads may do so at the same time
     try:
@@ -309,7 +301,7 @@ def _key(fd: int) -> tuple[int, ...]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-COUNTED = 1 << 24  # bytes: 3 ms, 12 without native code; a larger file is counted only as far as it must be
+COUNTED = 1 << 24  # bytes: 3 ms, 12 without native code; a larger file is counted only as far as needed
 _STEP = 1 << 16
 
 
@@ -331,9 +323,9 @@ class LineRequest(NamedTuple):
 
 class LineWindow(NamedTuple):
     lines: list[FileLine]
-    total: int | None  # of the file; None: nobody counted
+    total: int | None  # of the file; None: not counted
     more: bool  # lines follow
-    about: int = 0  # how many lines there may be, where nobody counted
+    about: int = 0  # the estimated number of lines, where they are not counted
 
 
 def read_line_window(source: ByteSource, index: LineIndex, wanted: LineRequest, halt: HaltSignal) -> LineWindow:
@@ -350,10 +342,10 @@ def read_line_window(source: ByteSource, index: LineIndex, wanted: LineRequest, 
 
 
 def _take(source: ByteSource, start: int, wanted: LineRequest, halt: HaltSignal) -> tuple[list[FileLine], int]:
-    """The lines, and where the next one begins."""
+    """The lines, and the offset of the next one."""
     lines: list[FileLine] = []
     longest, room = wanted.longest, wanted.most
-    begun, size = b"", 0  # of a line that goes on in the next piece
+    begun, size = b"", 0  # of a line that continues in the next piece
     while len(lines) < wanted.limit and room > 0:
         halt.check()
         piece = source.at(start, _STEP)
@@ -375,8 +367,8 @@ def _take(source: ByteSource, start: int, wanted: LineRequest, halt: HaltSignal)
     return lines, start
 
 
-LARGEST = 1 << 29  # bytes: half a second of one processor; more would be too much for what nobody may ask for
-MOST_AT_ONCE = 2  # threads; a file that finds no place is counted when it is read
+LARGEST = 1 << 29  # bytes: half a second of one processor; more would be wasted if no read follows
+MOST_AT_ONCE = 2  # threads; further files are counted when they are read
 SECONDS = 20
 
 _under_way: set[LineIndex] = set()
@@ -384,7 +376,8 @@ _lock = Lock()
 
 
 def count_ahead(source: DescriptorBytes, place: Workspace) -> Thread | None:
-    """Begin to count the lines of a file, unless they are counted or it would not pay. Never fails: it only helps."""
+    """Start to count the lines of a file, unless they are counted or it would not pay. Never fails: it is only an
+    optimization."""
     if not COUNTED < source.size <= LARGEST:
         return None
     with index_of(source.fd) as index, _lock:
@@ -393,7 +386,7 @@ def count_ahead(source: DescriptorBytes, place: Workspace) -> Thread | None:
         _under_way.add(index)
     try:
         return _begun(source, index, place)
-    except (OSError, RuntimeError):  # there are no more descriptors or threads to be had
+    except (OSError, RuntimeError):  # no more descriptors or threads available
         _done(index)
         return None
 
@@ -401,7 +394,7 @@ def count_ahead(source: DescriptorBytes, place: Workspace) -> Thread | None:
 def _begun(source: DescriptorBytes, index: LineIndex, place: Workspace) -> Thread:
     own = os.dup(source.fd)  # the caller closes the other one
     halt = HaltSignal(SECONDS)
-    gone = weakref.finalize(place, halt.now)  # the thread itself must not hold the session
+    gone = weakref.finalize(place, halt.now)  # the thread itself must not keep the session alive
     thread = Thread(target=_count, args=(own, source.skip, index, halt, gone), name="count-lines", daemon=True)
     try:
         thread.start()
@@ -415,7 +408,7 @@ def _begun(source: DescriptorBytes, index: LineIndex, place: Workspace) -> Threa
 def _count(fd: int, skip: int, index: LineIndex, halt: HaltSignal, gone: weakref.finalize[..., Workspace]) -> None:
     try:
         with suppress(ToolError, OSError), index_of(fd) as current:
-            if current is index:  # else the file has changed since, or has no time yet that would tell of a change
+            if current is index:  # otherwise the file has changed, or is too new for its timestamp to show a change
                 index.count_until(DescriptorBytes(fd, skip), None, halt)
     finally:
         os.close(fd)

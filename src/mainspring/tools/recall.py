@@ -1,7 +1,7 @@
 """Recall: search what this session has seen and the model no longer sees.
 
-Context layers drop turns, clear results and put summaries in place of both; the session's file keeps all of it. Who
-reads that file is told by whoever makes the tool, as a command: tools know nothing of files of sessions.
+Context layers drop turns, clear results and put summaries in place of both; the session's file keeps all of it. The
+code that makes the tool passes the command that searches the file: tools know nothing of session files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST = 1_000  # characters of a query
 MOST_OUTPUT = 4_000_000  # bytes; 50 excerpts have 60,000
 SECONDS = 20
 
-# The program that searches, up to the request in JSON; None: nothing of this session is stored.
+# The search command, which gets the request in JSON as its last argument; None: this session is not stored.
 Search = Callable[[], "tuple[str, ...] | None"]
 
 
@@ -50,12 +50,12 @@ def recall_tool(search: Search) -> Tool:
     async def run(given: RecallInput, calling: ToolContext) -> ToolAnswer:
         query = given.query.strip()
         if not query:
-            raise ToolError("'query' is empty: give some words that were said, or an expression.")
+            raise ToolError("'query' is empty: give some words, or an expression.")
         if len(query) > LONGEST:
-            raise ToolError(f"'query' has {len(query):,} characters; {LONGEST:,} is the most.")
+            raise ToolError(f"'query' has {len(query):,} characters; {LONGEST:,} is the limit.")
         command = search()
         if command is None:
-            raise ToolError("Nothing of this session is stored, so nothing of it can be searched.")
+            raise ToolError("This session is not stored, so it cannot be searched.")
         asked = msgspec.json.encode({"query": query, "limit": given.limit, "without": NAME}).decode()
         return _told(
             await run_in_thread(lambda halt: _found([*command, asked], calling.place, halt), seconds=SECONDS), query
@@ -91,7 +91,7 @@ def _found(command: list[str], place: Workspace, halt: HaltSignal) -> RecallMatc
 def _told(found: RecallMatches, query: str) -> ToolAnswer:
     facts = msgspec.to_builtins(found)
     if not found.hits:
-        said = f"Nothing in this session fits '{query}'. Try fewer or other words."
+        said = f"Nothing in this session matches '{query}'. Try fewer or other words."
         return make_answer(said, facts, Rendering("Nothing found"))
     count = f"{len(found.hits)} of {found.total:,}" if found.total > len(found.hits) else f"{found.total}"
     how = " (all words, not next to each other)" if found.loose else ""

@@ -1,10 +1,8 @@
-"""What a server answered to a call, as the model gets it. The answer is somebody else's: nothing in it is believed.
+"""Tool results on their way to the model: answers of MCP servers, replacements by hooks, and size limits.
 
-What hooks see of a result, and what they put in its place (stream-json 10): a tool of ours has a shape of its own,
-one of an MCP server has blocks of content.
-
-What the model cannot be given as it is, before it is an outcome: too much text, for which each tool has a limit of
-its own (security P8), and NUL characters, whoever wrote the tool.
+The answer of a server is untrusted: each part is checked. Hooks see a result and can replace it (stream-json 10): a
+built-in tool has a shape of its own, an MCP tool has content blocks. `fit_answer` shortens text to the tool's limit
+(security P8) and replaces NUL characters, for every tool.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def build_mcp_answer(result: dict[str, Any], line: str) -> ToolAnswer:
 
 
 def separate_texts(parts: list[Content]) -> list[Content]:
-    """Texts that follow each other are told apart: for the model they are one."""
+    """Separate consecutive texts: the model sees them as one."""
     found: list[Content] = []
     for part in parts:
         if found and isinstance(part, Text) and isinstance(found[-1], Text):
@@ -69,21 +67,19 @@ def parse_mcp_content(given: dict[str, Any]) -> list[Content]:
                 replace_oversized_media(Image(text_or_empty(given.get("mimeType")), text_or_empty(given.get("data"))))
             ]
         case "audio":
-            return [
-                Text(f"[Sound of the type '{one_line_name(given.get('mimeType'))}' stood here: it cannot be shown.]")
-            ]
+            return [Text(f"[Sound of the type '{one_line_name(given.get('mimeType'))}' was here: it cannot be shown.]")]
         case "resource":
             return parse_resource(given.get("resource"))
         case "resource_link":
             words = [one_line_name(given.get(key)) for key in ("name", "title", "description") if given.get(key)]
             return [Text(f"[A resource: {one_line_name(given.get('uri'))}{''.join([f'; {word}' for word in words])}]")]
         case kind:
-            return [Text(f"[Content of the type '{one_line_name(kind)}' stood here: it cannot be shown.]")]
+            return [Text(f"[Content of the type '{one_line_name(kind)}' was here: it cannot be shown.]")]
 
 
 def parse_resource(given: Any) -> list[Content]:
     if not isinstance(given, dict):
-        return [Text("[A resource stood here: it is damaged.]")]
+        return [Text("[A resource was here: it is damaged.]")]
     found = cast("dict[str, Any]", given)
     head = f"[The resource {one_line_name(found.get('uri'))}]"
     if isinstance(found.get("text"), str):
@@ -99,7 +95,8 @@ def parse_resource(given: Any) -> list[Content]:
 
 
 def shorten_content(parts: tuple[Content, ...], most: int) -> tuple[Content, ...]:
-    """With so many characters of text at most, from the beginning. For what no call brings, which has its own limit."""
+    """Keep at most `most` characters of text, from the beginning. For content outside of tool results, which have their
+    own limit."""
     found: list[Content] = []
     room = most
     for part in parts:
@@ -107,13 +104,13 @@ def shorten_content(parts: tuple[Content, ...], most: int) -> tuple[Content, ...
             found.append(part)
         elif room > 0:
             cut = len(part.text) - room
-            more = f"\n[Cut: {cut:,} more characters stood here.]" if cut > 0 else ""
+            more = f"\n[Cut: {cut:,} more characters were here.]" if cut > 0 else ""
             found.append(Text(part.text[:room] + more) if more else part)
             room -= len(part.text)
     return tuple(found)
 
 
-# --- small things ---------------------------------------------------------------------------------------------------
+# --- helpers --------------------------------------------------------------------------------------------------------
 
 
 def as_objects(value: Any) -> list[dict[str, Any]]:
@@ -126,12 +123,12 @@ def text_or_empty(value: Any) -> str:
 
 
 def clean_mcp_text(value: Any) -> str:
-    """Without NUL, as all tools have it, and without half characters, which no request can hold."""
+    """Without NUL, as for all tools, and without lone surrogates, which no request can contain."""
     return without_nul(text_or_empty(value)).encode(errors="replace").decode()
 
 
 def one_line_name(value: Any) -> str:
-    """In one line, and not long: for what stands within our own words."""
+    """On one line, and short: for names within our own messages."""
     return " ".join(clean_mcp_text(value).split())[:MOST_NAMED]
 
 
@@ -142,7 +139,7 @@ def encode_value(value: Any) -> str:
         return repr(value)[:MOST_DATA]
 
 
-MCP = "mcp__"  # begins the name of every tool of a server (stream-json 11)
+MCP = "mcp__"  # the prefix of every MCP tool's name (stream-json 11)
 KINDS: dict[str, type[Image | Document]] = {"image": Image, "document": Document}
 
 
@@ -160,14 +157,14 @@ def content_to_block(part: Content) -> dict[str, Any]:
 
 
 def output_of(opinion: HookResult, name: str) -> Any:
-    """What hooks want the model to see. None: what there is."""
+    """The output that hooks set for the model. None: unchanged."""
     if opinion.output is None and name.startswith(MCP):
         return opinion.mcp_output
     return opinion.output
 
 
 def replacement_content(output: Any, tool: Tool) -> tuple[Content, ...]:
-    """As the model gets it: text, what the tool itself returns, blocks of a server's tool, or any JSON."""
+    """Convert to content for the model: text, the tool's own shape, blocks of an MCP tool, or any JSON."""
     if isinstance(output, str):
         return (Text(output),)
     if tool.wording is not None and (words := tool.wording(output)):
@@ -180,7 +177,7 @@ def replacement_content(output: Any, tool: Tool) -> tuple[Content, ...]:
 
 
 def parse_block_contents(output: Any) -> tuple[Content, ...]:
-    """Of blocks, as `tool_response` shows them or as a server sends them; nothing, if it is no list of such."""
+    """Parse blocks as in `tool_response` or as a server sends them; empty if it is not a list of blocks."""
     held: Any = cast("dict[str, Any]", output).get("content") if isinstance(output, dict) else output
     blocks = as_objects(held)
     if not blocks or len(blocks) < len(held) or not all(isinstance(one.get("type"), str) for one in blocks):
@@ -189,7 +186,7 @@ def parse_block_contents(output: Any) -> tuple[Content, ...]:
 
 
 def parse_media(given: dict[str, Any]) -> list[Content]:
-    """As the model's service has them, where the data stands in a source. Nothing, if it is something else."""
+    """Parse media as in the Messages API, where the data is in a source. Empty for other shapes."""
     kind, source = KINDS.get(given["type"]), given.get("source")
     if kind is None or not isinstance(source, dict):
         return []
@@ -198,16 +195,16 @@ def parse_media(given: dict[str, Any]) -> list[Content]:
 
 
 def fit_answer(made: ToolAnswer, most: int, place: Workspace, call_id: str) -> ToolAnswer:
-    """The answer with at most so many characters of text."""
+    """Limit the answer to `most` characters of text, and replace NUL characters."""
     texts = [part.text for part in made.content if isinstance(part, Text)]
     if any("\0" in text for text in texts):
         made = replace(made, content=tuple([_readable(part) for part in made.content]))
     if sum(map(len, texts)) <= most:
         return made
     whole = made.text
-    name = f"{call_id[:48]}-{os.urandom(4).hex()}"  # ids of calls are the model's, and may come twice
+    name = f"{call_id[:48]}-{os.urandom(4).hex()}"  # the model chooses the ids of calls, and they may repeat
     stored = SpillFolder(place.spill, mask_secrets).put(name, whole)
-    head = most * 2 // 3  # what a text is about stands at its beginning
+    head = most * 2 // 3  # the beginning of a text usually says what it is about
     others = tuple([part for part in made.content if not isinstance(part, Text)])
     return replace(made, content=(Text(both_ends(whole, most, stored, head=head)), *others))
 
@@ -217,8 +214,8 @@ HIDDEN = "........"
 
 
 def without_nonce(made: ToolAnswer, nonce: str) -> ToolAnswer:
-    """A program that the model runs can read the session's file, and so can the model: what they print must not pass
-    for a reminder of ours. Only the nonce in it is altered, and only beside what looks like one (settled 39)."""
+    """A program that the model runs can read the session's file, and so can the model: their output must not pass for a
+    reminder of ours. Only the nonce is altered, and only next to text that looks like a reminder (settled 39)."""
     if not nonce or not any(nonce in part.text for part in made.content if isinstance(part, Text)):
         return made
     if MARKER not in made.text.lower():

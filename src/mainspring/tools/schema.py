@@ -1,7 +1,7 @@
 """JSON Schema of a tool's input, from the types of a struct's fields.
 
-Our own, because it is on the start path: msgspec's takes 6 ms to load and says what a model need not know (titles,
-references, defaults). It knows the types that inputs are made of and refuses others by name.
+We have our own because it is on the start path: msgspec's takes 6 ms to load and adds what a model does not need
+(titles, references, defaults). It supports the types that inputs use and rejects others by name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PLAIN: dict[Any, dict[str, Any]] = {
     int: {"type": "integer"},
     float: {"type": "number"},
     dict: {"type": "object"},
-    list: {"type": "array", "items": {}},  # some servers refuse an array of which they are not told what is in it
+    list: {"type": "array", "items": {}},  # some servers reject an array without the type of its items
     Any: {},
     None: {"type": "null"},
     type(None): {"type": "null"},
@@ -45,15 +45,15 @@ _PLAIN: dict[Any, dict[str, Any]] = {
 _ARRAYS = (list, set, frozenset, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Set, abc.MutableSet)
 _TABLES = (dict, abc.Mapping, abc.MutableMapping)
 
-# What a constraint of msgspec is called in a schema.
+# The JSON Schema keywords of msgspec's constraints.
 _LIMITS = {
     "ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "pattern": "pattern",
 }  # fmt: skip
 
 
 def schema_of(kind: type[Struct]) -> dict[str, Any]:
-    """Of an object: fields without a default are required. That unknown ones are not taken, the model is told if it
-    sends one: to say so in every schema would cost 200 tokens in each request."""
+    """The schema of an object: fields without a default are required. It does not forbid unknown fields: the model gets
+    an error if it sends one, and saying so in every schema would cost 200 tokens in each request."""
     return _object(_members_of_struct(kind), _tag(kind))
 
 
@@ -76,7 +76,7 @@ def _object(members: list[_Member], tag: dict[str, Any]) -> dict[str, Any]:
 
 
 def _member(one: _Member) -> dict[str, Any]:
-    """`None` is for whoever writes the function, if the model can leave the field out instead."""
+    """`None` is for the author of the function, if the model can leave the field out instead."""
     return _schema(one.hint if one.required else _without_none(one.hint), f"'{one.name}'")
 
 
@@ -91,7 +91,7 @@ def _without_none(hint: Any) -> Any:
 
 
 def _tag(kind: type[Struct]) -> dict[str, Any]:
-    """By which the structs of a union are told apart."""
+    """The tag that distinguishes the structs of a union."""
     config = kind.__struct_config__
     return {} if config.tag is None else {str(config.tag_field): _words((config.tag,))}
 
@@ -117,7 +117,7 @@ def _hints(kind: type[Struct]) -> dict[str, Any]:
 
 
 def _members_of_dataclass(kind: Any) -> list[_Member]:
-    from dataclasses import MISSING, fields  # whoever has a dataclass has loaded this
+    from dataclasses import MISSING, fields  # already loaded by the code that defines a dataclass
 
     hints = get_type_hints(kind, include_extras=True)
     return [
@@ -127,7 +127,7 @@ def _members_of_dataclass(kind: Any) -> list[_Member]:
 
 
 def _members_of_typed_dict(kind: Any) -> list[_Member]:
-    """Python does not see `NotRequired` where hints are strings, so what the hint itself says counts."""
+    """Python does not see `NotRequired` where hints are strings, so the hint itself decides."""
     found: list[_Member] = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         said = get_origin(hint)
@@ -159,7 +159,7 @@ def _schema(hint: Any, where: str) -> dict[str, Any]:  # one line for each kind 
 
 
 def _named(hint: Any, where: str) -> dict[str, Any]:
-    """Of a class."""
+    """The schema of a class."""
     kind: type[Any] = hint if isinstance(hint, type) else type(None)
     if issubclass(kind, Struct) and not kind.__struct_config__.array_like:
         return schema_of(kind)
@@ -170,7 +170,7 @@ def _named(hint: Any, where: str) -> dict[str, Any]:
     if is_typeddict(hint):
         return _object(_members_of_typed_dict(hint), {})
     raise UsageError(
-        f"{where} is of type {hint!r}, which no JSON Schema is known for: use str, int, float, bool, list, dict, "
+        f"{where} is of type {hint!r}, which has no JSON Schema: use str, int, float, bool, list, dict, "
         "Literal, an Enum, a union of these, a dataclass, a TypedDict or a msgspec struct"
     )
 
@@ -206,12 +206,12 @@ def _hashable(hint: Any) -> bool:
     return True
 
 
-# --- a place in a schema --------------------------------------------------------------------------------------------
+# --- paths in a schema ----------------------------------------------------------------------------------------------
 
 
 def subschema_at(schema: dict[str, Any], path: str) -> dict[str, Any]:
-    """What is said of a place that msgspec names (`$.tasks[0].status`, `$.named[...]`). Nothing below a union: nobody
-    knows which kind was meant."""
+    """The subschema at a path of msgspec (`$.tasks[0].status`, `$.named[...]`). Empty below a union: the intended
+    alternative is unknown."""
     found = schema
     for step in re.findall(r"\[[^]]*\]|[^.\[]+", path)[1:]:
         inner: Any = (
@@ -226,7 +226,8 @@ def subschema_at(schema: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def known_part(value: object, schema: dict[str, Any], path: str = "") -> tuple[Any, list[str]]:
-    """A value without the fields that its schema does not have, and the names of those. Below a union all is taken."""
+    """A value without the fields that its schema does not have, and the names of those. Below a union, all fields are
+    kept."""
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
         listed = cast("list[object]", value)
         found = [known_part(one, schema["items"], f"{path}[{place}]") for place, one in enumerate(listed)]

@@ -1,21 +1,16 @@
-"""One search, whoever does it: what is asked, and the program that answers.
+"""File searches: the request, and the program that answers it.
 
-ripgrep if there is one, else a walk in Python, in a process of its own as well: an expression may take for ever, and
-only a process can be ended then. Both answer in the same form (`search_child.py`). What they are asked is data: no
-shell, one argument each, and nothing after `--` but `./` or descriptors.
+The program is ripgrep if it is installed, else a walk in Python, also in a separate process: an expression may run
+without limit, and only a process can be ended then. Both print the same format (`search_child.py`). Requests are passed
+as data: no shell, one argument each, and nothing after `--` but `./` or descriptors. The walk in Python follows no
+link.
 
-ripgrep opens files by name. So Landlock keeps it below the folder that was decided on (`confined.py`); where that is
-not to be had, or a rule closes files in there, what it found is searched again through descriptors of ours
-(`search.py`). The walk in Python follows no link.
+ripgrep opens files by name, and another process may swap a directory for a link meanwhile: then it reports one file
+under the name of another (security F1). So Landlock restricts it to the directory that was decided on. Where Landlock
+is not available, or a rule denies some files in there, the output only says where to look: `search_confirmed` opens
+each file that the rules allow without following a link, and ripgrep searches the open descriptors.
 
-What a search found, looked at again through descriptors of ours (security F1).
-
-ripgrep opens files by their names, and a folder may be swapped for a link while it runs: then it tells of one file by
-the name of another. Where Landlock cannot keep it below the folder that was decided on, and where a rule closes some
-files in there, its answer only says where to look. Each file is opened by a walk that follows no link, if the rules let
-that name be read, and ripgrep searches what was opened.
-
-What ripgrep may read beside the folder that it searches: the files outside that say what is left out in there.
+Besides the directory, ripgrep may read the ignore files above it and the user's own.
 """
 
 from __future__ import annotations
@@ -57,16 +52,14 @@ MOST = 2_000  # files
 AT_ONCE = 100  # descriptors
 DESCRIPTORS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
-Again = Callable[
-    [dict[str, int]], SearchOutput
-]  # the same search in files that are open, by the names that it then tells
+Again = Callable[[dict[str, int]], SearchOutput]  # runs the same search in open files, with their names in the output
 
 
 def is_there(folder: int, name: str) -> bool:
-    """Whether there is a file of that name below a folder, without a link on the way."""
+    """Whether this file exists below a directory, without a link in its path."""
     try:
         os.close(open_below(folder, name))
-    except PermissionError:  # it is there, and closed to us
+    except PermissionError:  # it exists, but access is denied
         return True
     except (OSError, PathRefused):
         return False
@@ -74,14 +67,14 @@ def is_there(folder: int, name: str) -> bool:
 
 
 class ConfirmFolder(NamedTuple):
-    """Where files are opened, and which."""
+    """Where files are opened, and which of them."""
 
     folder: int  # a descriptor
     may_read: Callable[[str], bool]  # by a name below it
 
 
 def confirm_matches(output: SearchOutput, mode: Mode, below: ConfirmFolder, again: Again) -> SearchOutput:
-    """The answer with what is true of files below the folder, by the names that they have there."""
+    """The answer restricted to files below the directory, under their real names."""
     found = found_in(output, mode)
     allowed = (name for name in found if below.may_read(name))
     chosen = list(islice(allowed, MOST))
@@ -108,7 +101,7 @@ def found_in(output: SearchOutput, mode: Mode) -> list[str]:
 
 @contextlib.contextmanager
 def open_chosen_files(folder: int, chosen: Iterable[str]) -> Generator[dict[int, str]]:
-    """Those that can be opened."""
+    """Open the files that can be opened."""
     files: dict[int, str] = {}
     try:
         for name in chosen:
@@ -121,7 +114,7 @@ def open_chosen_files(folder: int, chosen: Iterable[str]) -> Generator[dict[int,
 
 
 def rename_matches(output: SearchOutput, mode: Mode, known: dict[str, str]) -> Iterator[bytes]:
-    """Piece by piece, in the form of the first answer."""
+    """Rename entry by entry, in the format of the first answer."""
     if mode == "count":
         for name, count in parse_counts(output.data):
             yield _head(known[name]) + b"%d\n" % count
@@ -145,7 +138,7 @@ _EXCLUDES = re.compile(rb"(?im)^\s*excludesfile\s*=\s*\"?\s*(\S+?)\s*\"?\s*$")  
 
 @contextmanager
 def ignore_files_above(real: str) -> Generator[tuple[int, ...]]:
-    """Descriptors of those above a folder. No link is followed."""
+    """Open the ignore files above a directory. No link is followed."""
     parts = real.strip("/").split("/") if real != "/" else []
     folders = ["/".join(["", *parts[:count]]) for count in range(len(parts))]
     with _opened([(folder, name) for folder in folders for name in FILES], _open_in) as found:
@@ -162,8 +155,8 @@ def _open_in(place: tuple[str, str]) -> int:
 
 @contextmanager
 def users_ignore_files(env: Mapping[str, str], folders: tuple[str, ...]) -> Generator[tuple[tuple[int, ...], str]]:
-    """A descriptor of the user's own, and its name if git's settings name it: ripgrep cannot look there. None to which
-    a working folder is on the way: a command could lead it elsewhere."""
+    """Open the user's own ignore file, and return its name if git's settings name it: ripgrep cannot look there. A file
+    below a working directory is skipped: a command could redirect it."""
     home = env.get("HOME", "")
     settings = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
     named = _named(home, settings)
@@ -192,7 +185,7 @@ def _outside(file: str, folders: tuple[str, ...]) -> Resolved | None:
 
 @contextmanager
 def _opened(places: Iterable[GrantedPlace], open_one: Callable[[GrantedPlace], int]) -> Generator[tuple[int, ...]]:
-    """Those that can be."""
+    """Open those that can be opened."""
     found: list[int] = []
     try:
         for place in places:
@@ -212,7 +205,7 @@ MOST_NAMES = 32_000_000  # bytes of a list of all files, from which some are cho
 
 @contextmanager
 def open_search_root(path: Resolved, calling: ToolContext) -> Generator[SearchLocation]:
-    """Where the search is to be, held by descriptors: it stays there even if somebody swaps the names."""
+    """Open the root of the search as descriptors: it stays the same even if another process swaps the names."""
     if path.kind == "missing":
         raise ToolError(describe_missing_file(path, calling))
     held: list[int] = []
@@ -230,7 +223,7 @@ def open_search_root(path: Resolved, calling: ToolContext) -> Generator[SearchLo
 
 
 def run_search(request: FileSearchRequest, where: SearchLocation, place: Workspace, halt: HaltSignal) -> SearchOutput:
-    """As the program tells it."""
+    """The program's raw output."""
     _check(request)
     program = find_ripgrep(place)
     most = MOST_NAMES if request.mode == "names" else MOST_OUTPUT
@@ -245,7 +238,7 @@ def run_search(request: FileSearchRequest, where: SearchLocation, place: Workspa
 def search_confirmed(
     request: FileSearchRequest, where: SearchLocation, calling: ToolContext, halt: HaltSignal
 ) -> SearchOutput:
-    """What is true of files below the folder that no rule closes, whatever is swapped meanwhile."""
+    """The results for files below the directory that no rule denies, whatever another process swaps meanwhile."""
     output = run_search(request, where, calling.place, halt)
     program = find_ripgrep(calling.place)
     if program is None or where.file is not None or not is_in_doubt(calling):
@@ -264,13 +257,13 @@ def search_confirmed(
 
 
 def is_in_doubt(calling: ToolContext) -> bool:
-    """Whether ripgrep may tell of files that it should not have seen."""
+    """Whether ripgrep may report files that it must not see."""
     program = find_ripgrep(calling.place)
     return program is not None and (calling.has_read_rules or not can_be_confined(program))
 
 
 def _confined(job: SearchJob, where: SearchLocation, place: Workspace, halt: HaltSignal) -> SearchOutput:
-    """It can read what is below the folder, the files above that say what is left out, and itself."""
+    """The program can read the directory, the ignore files above it, and itself."""
     if where.file is not None:
         with hold_descriptors((job.command[0], *LIBRARIES)) as system:
             return output_of(job._replace(readable=system), where, halt)
@@ -288,23 +281,23 @@ def _check(request: FileSearchRequest) -> None:
     texts = (("pattern", request.pattern), ("type", request.type or ""), *[("glob", one) for one in request.globs])
     for name, text in texts:
         if len(text) > LONGEST:
-            raise ToolError(f"The {name} has {len(text):,} characters; {LONGEST:,} is the most.")
+            raise ToolError(f"The {name} has {len(text):,} characters; {LONGEST:,} is the limit.")
         if "\0" in text:
-            raise ToolError(f"The {name} holds a NUL character, which no text file does.")
+            raise ToolError(f"The {name} contains a NUL character, which no text file does.")
 
 
 def _fine(output: SearchOutput) -> SearchOutput:
     if crashed_by_itself(output):
         raise ToolError(
-            f"The search died: some line may be longer than the {MOST_MEMORY // 1_000_000:,} MB that it can keep. Name "
-            "other files with 'path' or 'glob'."
+            f"The search crashed: some line may be longer than the {MOST_MEMORY // 1_000_000:,} MB that it can keep. "
+            "Name other files with 'path' or 'glob'."
         )
     if output.code not in (0, 1) and not output.data and not output.late and output.errors:
         raise ToolError(f"The search failed: {_why(output.errors)}")
     return output
 
 
-# What the program complains of, and the way out of it with what the tool takes. The first one that fits counts.
+# Error texts of the program, and a hint in terms of the tool's input. The first match counts.
 _HINTS = (
     ("is not allowed in a regex", "Set 'multiline': then matches may span lines."),
     ("look-around", "Search without it, and choose among what is found."),
@@ -318,7 +311,7 @@ def _why(errors: str) -> str:
     said = errors.strip().removeprefix("rg: ")
     for sign, hint in _HINTS:
         if sign in said:
-            return f"{said.partition(chr(10) * 2)[0]}\n{hint}"  # further paragraphs speak of flags
+            return f"{said.partition(chr(10) * 2)[0]}\n{hint}"  # later paragraphs mention flags
     return said
 
 
@@ -332,7 +325,7 @@ _FORM: dict[Mode, tuple[str, ...]] = {
 
 def _arguments(request: FileSearchRequest, paths: list[str]) -> list[str]:
     made = ["--no-config", "--color=never", "--null", "--hidden", "--no-require-git"]
-    made.append("--no-messages")  # about files that cannot be read: their names may be of a folder that was swapped
+    made.append("--no-messages")  # about files that cannot be read: their names may be of a directory that was swapped
     made += _FORM[request.mode]
     made += [f"--glob={one}" for one in request.globs] + [f"--glob=!{{{','.join(NEVER)}}}"]
     if request.mode != "names":

@@ -1,15 +1,15 @@
-"""A program that searches: started, drained, bounded, ended. Meant for a worker thread.
+"""Run a search program in a worker thread, and parse its output.
 
-Its output is kept up to a limit, its memory and its time are limited, and whoever cancels the call kills it at once.
+The output, memory and time of the program are limited, and cancelling the call kills it at once.
 
-What a search printed, taken apart. Names begin with `./` and end in NUL, so none is mistaken for anything else.
+In the output, names begin with `./` and end in NUL, so they are unambiguous:
 
-names, files   name NUL, again and again
-count          name NUL number LF
-content        name NUL, then lines `12:text` (found) and `13-text` (around it), `--` between parts that are apart;
-               an empty line before the next name
+    names, files   name NUL, repeated
+    count          name NUL number LF
+    content        name NUL, then lines `12:text` (match) and `13-text` (context), `--` between separate parts;
+                   an empty line before the next name
 
-With `--crlf`, which makes `$` fit before a carriage return, some of these lines end in one themselves.
+With `--crlf`, which lets `$` match before a carriage return, some of these lines end in one themselves.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ from mainspring.tools.base import Workspace
 from mainspring.tools.files import HaltSignal
 
 MOST_ERRORS = 4_000
-SOME_UNREAD = 2  # the exit code, if it also searched others
-MOST_MEMORY = 1 << 29  # bytes; ripgrep keeps a whole line, whatever its length
-PIPE = 1 << 20  # bytes that it may print before it waits for us; what a user may ask for on Linux
-_MANY = 20  # pieces; from then on we wait a little before each, so that it brings more: ripgrep prints file by file
+SOME_UNREAD = 2  # the exit code, even if other files were searched
+MOST_MEMORY = 1 << 29  # bytes; ripgrep keeps a whole line in memory, whatever its length
+PIPE = 1 << 20  # bytes that it may print before it waits for us; the limit for users on Linux
+_MANY = 20  # pieces; from then on we wait a little before each, to get more at once: ripgrep prints file by file
 _LITTLE = 0.001  # seconds
 
 
@@ -41,46 +41,46 @@ class SearchOutput(NamedTuple):
     errors: str
     code: int
     cut: bool = False  # there was more
-    late: bool = False  # it was ended because of its time
+    late: bool = False  # it ran out of time and was ended
 
     @property
     def some_unread(self) -> bool:
-        """Whether there were files or folders that it could not read."""
+        """Whether it could not read some files or directories."""
         return self.code == SOME_UNREAD
 
 
 class SearchLocation(NamedTuple):
     folder: int  # a descriptor: the search begins there, whatever has its name by now
-    name: str  # for systems where a descriptor cannot be entered
+    name: str  # for systems that cannot enter a descriptor
     file: int | None = None  # a descriptor: only this file, as standard input
 
 
 def find_ripgrep(place: Workspace) -> str | None:
-    """Where the system has it or on PATH, but never from a folder that is worked on; else beside our interpreter."""
+    """Look in the system's directories and on PATH, but never in a working directory; else next to our interpreter."""
     found = find_program("rg", path=place.environ.get("PATH", ""), outside=(place.root, *place.folders))
     beside = f"{sys.executable.rpartition('/')[0]}/rg"
     return found or (beside if beside.startswith("/") and os.access(beside, os.X_OK) else None)
 
 
 def search_environment(place: Workspace) -> dict[str, str]:
-    """Where the user's own ignore file is, and no more."""
+    """Only where the user's own ignore file is."""
     kept = {name: place.environ[name] for name in ("XDG_CONFIG_HOME",) if name in place.environ}
     home = place.home or place.environ.get("HOME", "")
     return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **kept, **({"HOME": home} if home else {})}
 
 
 class SearchJob(NamedTuple):
-    """A program that searches."""
+    """A search program to run."""
 
-    command: list[str]  # an absolute program first
+    command: list[str]  # begins with an absolute path
     env: dict[str, str]
-    most: int  # bytes of its output that are kept, about
-    passed: tuple[int, ...] = ()  # descriptors that it gets
-    readable: tuple[int, ...] | None = None  # descriptors of all that it can read; None: it is not confined
+    most: int  # bytes of its output that are kept, approximately
+    passed: tuple[int, ...] = ()  # descriptors to pass on
+    readable: tuple[int, ...] | None = None  # descriptors of all that it may read; None: not confined
 
 
 def output_of(job: SearchJob, where: SearchLocation, halt: HaltSignal) -> SearchOutput:
-    """What it prints."""
+    """Run the program and return its output."""
     child = _started(job, where)
     try:
         halt.also(child.kill)
@@ -107,7 +107,7 @@ def _started(job: SearchJob, where: SearchLocation) -> subprocess.Popen[bytes]:
             cwd=entered if sys.platform == "linux" else where.name,
             env=job.env,
             pass_fds=job.passed,
-            process_group=0,  # what is typed at a terminal is not for it
+            process_group=0,  # keys typed at a terminal do not reach it
             bufsize=0,
             pipesize=PIPE,
         )
@@ -121,7 +121,7 @@ def _started(job: SearchJob, where: SearchLocation) -> subprocess.Popen[bytes]:
 def output_alone(
     command: list[str], place: Workspace, most: int, halt: HaltSignal, *, stdin: int | None = None
 ) -> SearchOutput:
-    """Of a program that works in no folder."""
+    """The output of a program that needs no working directory."""
     folder = open_folder("/")
     try:
         return output_of(SearchJob(command, search_environment(place), most), SearchLocation(folder, "/", stdin), halt)
@@ -133,7 +133,7 @@ def _limit_memory(pid: int) -> None:
     if sys.platform == "linux":
         import resource
 
-        with contextlib.suppress(OSError):  # it has ended already
+        with contextlib.suppress(OSError):  # it has already ended
             resource.prlimit(pid, resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
@@ -175,14 +175,14 @@ def _drained(child: subprocess.Popen[bytes], most: int, halt: HaltSignal) -> Sea
 
 
 def crashed_by_itself(output: SearchOutput) -> bool:
-    """By itself, not by us: as a rule, for want of memory."""
+    """Whether it crashed without our signal: usually for lack of memory."""
     return not output.cut and not output.late and output.code in (-signal.SIGABRT, -signal.SIGKILL, -signal.SIGSEGV)
 
 
 _LINE = re.compile(rb"(\d+)([:-])(.*)\Z", re.DOTALL)
-# What is no row, which would begin with a number: a gap, and a remark of ripgrep about the file ('./f: binary file').
+# Lines that are not rows (rows begin with a number): a gap, and ripgrep's remarks about the file ('./f: binary file').
 _NO_ROWS = (b"\n--", b"\n.", b"\n<")
-_SIGNS = (b"\n--", b" binary file ")  # without these, there is none of them
+_SIGNS = (b"\n--", b" binary file ")  # without these, all lines are rows
 
 
 class SearchLine(NamedTuple):
@@ -192,7 +192,7 @@ class SearchLine(NamedTuple):
 
 
 class FileMatches(NamedTuple):
-    """The lines of a file, not yet taken apart: of most files only their number matters."""
+    """The lines of a file, not yet parsed: for most files only their number matters."""
 
     name: str
     body: bytes
@@ -200,7 +200,7 @@ class FileMatches(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows, gaps not counted."""
+        """The number of rows, gaps not counted."""
         if self.plain:
             return self.body.count(b"\n")
         others = sum([self.body.count(mark) for mark in _NO_ROWS]) + self.body.startswith((b".", b"<"))
@@ -208,7 +208,7 @@ class FileMatches(NamedTuple):
 
     @property
     def rows(self) -> list[SearchLine]:
-        """Lines that are cut, and what is no line, are left out."""
+        """Incomplete lines, and lines that are not rows, are left out."""
         rows: list[SearchLine] = []
         for line in self.body.split(b"\n")[:-1]:
             if line.removesuffix(b"\r") == b"--":
@@ -220,7 +220,7 @@ class FileMatches(NamedTuple):
 
 
 def parse_names(data: bytes) -> list[str]:
-    """Without the last one, if it is cut."""
+    """Without the last name, if it is incomplete."""
     whole = os.fsdecode(data[: data.rfind(b"\0") + 1])
     return whole[2:-1].split("\0./") if whole else []
 

@@ -1,15 +1,10 @@
-r"""The search without ripgrep: a program of its own, which prints what ripgrep would (`search_child.py`).
+r"""The search without ripgrep: a separate program that prints what ripgrep would (`search_child.py`).
 
-Its expressions are Python's, which differ in rare things (`\pL`, `\z`). Links are not followed.
+Its expressions are Python's, which differ in rare cases (`\\pL`, `\\z`). Links are not followed. The module is light,
+because the program starts anew for each search. It knows fewer file types than ripgrep.
 
-What a search is asked, whoever does it. Light, because the walk in Python starts anew for each search.
-
-Kinds of files by name, for the walk in Python. ripgrep knows many more.
-
-What `.gitignore` and its like keep out of a search, for the walk in Python.
-
-Read are `.git/info/exclude`, `.gitignore`, `.ignore` and `.rgignore`, of a folder and of all above it. Not the user's
-own file, which only git's settings can name.
+It reads the ignore rules in `.git/info/exclude`, `.gitignore`, `.ignore` and `.rgignore` of a directory and of all
+above it. Not the user's own file, which only git's settings can name.
 """
 
 import os
@@ -29,8 +24,8 @@ from mainspring.processes.safe_open import open_below
 from mainspring.tools.glob_pattern import compile_glob, without_braces
 
 COLUMNS = 500  # bytes of a line that are shown
-LARGEST = 100_000_000  # bytes of a file that is searched when it is not named itself
-NEVER = (".git", ".hg", ".svn", ".jj", ".bzr")  # the insides of version control
+LARGEST = 100_000_000  # bytes of a file that is searched without being named itself
+NEVER = (".git", ".hg", ".svn", ".jj", ".bzr")  # internal directories of version control
 
 Mode = Literal["names", "files", "content", "count"]
 
@@ -75,7 +70,7 @@ TYPES: dict[str, tuple[str, ...]] = {
 }
 
 
-FILES = (".git/info/exclude", ".gitignore", ".ignore", ".rgignore")  # the later ones count for more
+FILES = (".git/info/exclude", ".gitignore", ".ignore", ".rgignore")  # later ones take precedence
 LARGEST_IGNORE_FILE = 1_000_000  # bytes of such a file
 LONGEST = 1_000  # characters of a rule
 
@@ -87,14 +82,14 @@ class IgnoreRule(NamedTuple):
 
 
 class IgnoreRules(NamedTuple):
-    """Of one folder."""
+    """The rules of one directory."""
 
-    prefix: str  # from there to where the walk begins; empty, or with a slash at its end
-    below: str  # from where the walk begins to there, in the same way
+    prefix: str  # from there to the start of the walk; empty, or ends with a slash
+    below: str  # from the start of the walk to there, likewise
     rules: list[IgnoreRule]
 
     def decide(self, path: str, *, folder: bool) -> bool | None:
-        """Whether it is ignored; None: nothing is said. `path` begins where the walk does."""
+        """Whether it is ignored; None: no rule matches. `path` is relative to the start of the walk."""
         here = self.prefix + path.removeprefix(self.below)
         for rule in reversed(self.rules):
             if (folder or not rule.folders_only) and rule.matches.match(here):
@@ -111,7 +106,7 @@ def is_ignored(path: str, stack: list[IgnoreRules], *, folder: bool) -> bool:
 
 
 def read_rules_above(start: str) -> list[IgnoreRules]:
-    """Of the folders above, the outermost first."""
+    """The rules of the directories above, the outermost first."""
     stack: list[IgnoreRules] = []
     parts = start.strip("/").split("/") if start != "/" else []
     for count in range(len(parts)):
@@ -126,7 +121,7 @@ def read_rules_in_folder(folder: str, prefix: str) -> list[IgnoreRules]:
 
 
 def read_folder_rules(folder: int, below: str) -> list[IgnoreRules]:
-    """Of a folder in the walk. No link is followed."""
+    """The rules of a directory in the walk. No link is followed."""
     rules: list[IgnoreRule] = []
     for name in FILES:
         with suppress(OSError, PathRefused):
@@ -137,7 +132,7 @@ def read_folder_rules(folder: int, below: str) -> list[IgnoreRules]:
 def _rules(file: str) -> list[IgnoreRule]:
     try:
         return _parsed(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-    except OSError:  # none, or a folder of that name
+    except OSError:  # none, or a directory of that name
         return []
 
 
@@ -176,13 +171,13 @@ _WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 class WalkEntry(NamedTuple):
     """A file in the walk."""
 
-    folder: int  # a descriptor, open until the next one is asked for
+    folder: int  # a descriptor, open until the next entry is requested
     name: str
-    path: str  # from where the walk began
+    path: str  # relative to the start of the walk
 
 
 class GlobFilter(NamedTuple):
-    """What a glob asks for: files that fit, or (with `!`) none that fit."""
+    """The request's glob: files that match, or (with `!`) that do not."""
 
     matches: re.Pattern[str]
     wanted: bool
@@ -195,7 +190,7 @@ class DirectoryWalk:
         self.ends = _ends(request.type)
 
     def files(self, folder: int, below: str, stack: list[IgnoreRules]) -> Iterator[WalkEntry]:
-        """From one descriptor to the next: a folder that is swapped for a link is not entered."""
+        """Walk from one descriptor to the next: a directory that is swapped for a link is not entered."""
         stack = [*stack, *read_folder_rules(folder, below)]
         try:
             with os.scandir(folder) as entries:
@@ -226,7 +221,7 @@ class DirectoryWalk:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool | None:
-    """None: neither a folder nor a file."""
+    """None: neither a directory nor a file."""
     if entry.is_dir(follow_symlinks=False):
         return True
     return False if entry.is_file(follow_symlinks=False) else None
@@ -248,7 +243,7 @@ def _ends(kind: str | None) -> tuple[str, ...]:
     if kind is None:
         return ()
     if kind not in TYPES:
-        raise ToolError(f"the type '{kind}' is not known here: use 'glob', or one of {', '.join(TYPES)}")
+        raise ToolError(f"the type '{kind}' is unknown here: use 'glob', or one of {', '.join(TYPES)}")
     return TYPES[kind]
 
 
@@ -256,7 +251,7 @@ def _ends(kind: str | None) -> tuple[str, ...]:
 
 
 def text_of(name: str, folder: int) -> str | None:
-    """None: it cannot be read, or is no text."""
+    """None: it cannot be read, or is not text."""
     fd = _opened(name, _READ, folder)
     if fd is None:
         return None
@@ -286,7 +281,7 @@ def _decoded(data: bytes) -> str | None:
 
 
 def lines_found(text: str, pattern: re.Pattern[str], *, multiline: bool) -> Generator[int]:
-    """Their numbers, counted from 0, in order and once each."""
+    """The line numbers, counted from 0, in order and without duplicates."""
     if not multiline:
         lines = text.removesuffix("\n").split("\n") if text else []
         yield from (number for number, line in enumerate(lines) if pattern.search(line))
@@ -301,7 +296,7 @@ def lines_found(text: str, pattern: re.Pattern[str], *, multiline: bool) -> Gene
 
 
 def format_with_context(text: str, numbers: list[int], request: FileSearchRequest) -> str:
-    """The lines that were found and those around them, as ripgrep prints them."""
+    """The matching lines and their context, as ripgrep prints them."""
     lines = text.removesuffix("\n").split("\n")
     found = set(numbers)
     shown = sorted(

@@ -1,22 +1,19 @@
-"""Behind which walls a command runs, where there is a sandbox. Whether it may run at all was decided before.
+"""Shell commands around `Bash`: sandbox access, the script that bash runs, live output, exit codes.
 
-Nothing but git: then `.git` can be written, though not what in it leads to code. Nothing but `git init` and names: then
-its configuration, too. What a person has named as excluded runs without walls, if that is all that the line runs; so
-does what was asked for, and allowed, with `dangerouslyDisableSandbox`. Where the line cannot be read for certain, the
-usual walls stand.
+**Sandbox.** `walls_of` chooses what a command may reach; whether it may run at all was decided before. A line that runs
+nothing but git may write `.git`, except files in it that lead to code. A line that runs nothing but `git init` and sets
+names may write its configuration, too. A line of excluded commands only, by the user's settings, runs without a
+sandbox; so does a command that was allowed to use `dangerouslyDisableSandbox`. A line that cannot be parsed with
+certainty gets the usual sandbox.
 
-The text that bash gets around a command, and what comes back by it: the folder in which the command ended.
+**Script.** bash reports the directory in which the command ended through a socket of its own, so output cannot be
+mistaken for it. The command and everything it starts have that socket closed; bash opens it again when the command is
+over, also by `exit` or `set -e`. Only `exec` and a fatal signal leave no answer, and then the directory stays what it
+was. `eval` isolates the command: an open quote in it cannot swallow our lines. Each command has a fresh shell with the
+environment of the session: the directory persists from call to call, variables and functions do not.
 
-The folder comes through a socket of its own, so output cannot be mistaken for it. The command itself has that socket
-closed, and so has everything it starts; bash opens it again when the command is over, also by `exit` or `set -e`. Only
-`exec` and a fatal signal leave no answer, and then the folder stays what it was.
-
-`eval` keeps the command apart: an open quote in it cannot swallow our lines. Each command has a fresh shell with the
-environment of the session: folders stay from call to call, variables and functions do not.
-
-The last lines of a running command, shown while they come, but not more often than an eye can follow.
-
-What a shell command's exit code means: a search that finds nothing is no failure (Z-29).
+**Live output** shows the last lines of a running command, but not more often than an eye can follow. **Exit codes**: a
+search that finds nothing is not a failure (Z-29).
 """
 
 from __future__ import annotations
@@ -43,15 +40,15 @@ if TYPE_CHECKING:
     from mainspring.permissions.shell.values import Assignment
 
 
-# Of git, what writes its folder and runs no other program than the repository's own hooks. No `-c` comes before these:
-# then the first word after `git` is another.
+# Git commands that write its directory and run no other program than the repository's own hooks. No `-c` precedes
+# these: then the first word after `git` is another.
 OF_GIT = names(
     """add am apply bisect blame branch checkout cherry-pick clean clone commit describe diff fetch gc grep init log
     ls-files ls-tree merge mv notes prune pull push range-diff rebase reflog reset restore rev-list rev-parse revert
     rm shortlog show sparse-checkout stash status switch tag worktree"""
 )
 NAMES = frozenset(["user.name", "user.email"])  # what `git config` may set: in a new repository, or with `git init`
-# Options by which they do, or write where they are told to.
+# Options by which they run other programs, or write to a path of the command's choice.
 _WRITES = ("--output", "--ext-diff", "--textconv")
 LEADS_TO_CODE: dict[str, tuple[str, ...]] = {
     "clone": ("-c", "--config", "-u", "--upload-pack", "--template"),
@@ -64,38 +61,38 @@ LEADS_TO_CODE: dict[str, tuple[str, ...]] = {
     "bisect": ("run", "view", "visualize"),
     **dict.fromkeys(("diff", "log", "show", "range-diff", "stash", "reflog", "shortlog"), _WRITES),
 }
-# They touch nothing by themselves, under these very names.
+# They change nothing by themselves, under these very names.
 BESIDE_GIT = names("cd echo true : pwd printf cat head tail wc grep ls sort uniq cut")
-BESIDE_INIT = names("cd echo true : pwd")  # of bash itself
-OF_INIT = ("-q", "--quiet", "-b", "--initial-branch=")  # options of `git init`, or how they begin
+BESIDE_INIT = names("cd echo true : pwd")  # built into bash
+OF_INIT = ("-q", "--quiet", "-b", "--initial-branch=")  # options of `git init`, or prefixes of them
 
-# What may be set for one call of git: who and when; and editors that are none, or put other words into a list of
-# commits. (An editor could do no more in there than a hook can, but the promise is: nothing but git.)
+# Variables that may be set for one call of git: author and date; and editors that do nothing, or replace words in a
+# list of commits. (An editor could do no more in there than a hook can, but the promise is: nothing but git.)
 HARMLESS = names(
     """GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
     GIT_TERMINAL_PROMPT GIT_MERGE_AUTOEDIT LC_ALL LANG"""
 )
 EDITORS = names("GIT_EDITOR GIT_SEQUENCE_EDITOR EDITOR VISUAL")
 PAGERS = names("GIT_PAGER PAGER")
-# Git gives this to a shell, so the script is quoted, or holds nothing that a shell would mind.
-# (They are compiled at first use: few sessions come here.)
+# Git passes this to a shell, so the script is quoted, or contains nothing special to a shell. (Compiled at first use:
+# few sessions need it.)
 _SED = r"""sed +-i +(?:-[Ee] +)*(?:'([^'\n]+)'|"([^"`$\\\n]+)"|([A-Za-z0-9_/^,.:+=@-]+))"""
 _TEXT = r"(?:\\[^/|#]|(?!(?P=end))[^\\])*"
 _WHERE = r"(?:[0-9]+|\$|/[^/\\]*/)"
-# What may come instead: no word by which such a list runs a command.
+# Allowed replacements: none that lets such a list run a command.
 _TODO = r"(?:pick|reword|edit|squash|fixup|drop|[prefsd]) ?"
 _SCRIPT = rf"(?:{_WHERE}(?:,{_WHERE})? *)?(?:s(?P<end>[/|#]){_TEXT}(?P=end){_TODO}(?P=end)[gIi0-9]*|d)"
 _QUIET = frozenset(["true", ":", "cat", "/bin/true", "/usr/bin/true"])
 
 
 class SandboxExclusions(Bundle):
-    """What may run outside, by the user's settings."""
+    """What may run outside the sandbox, by the user's settings."""
 
     commands: tuple[str, ...] = ()  # as in a rule for Bash
     on_request: bool = True  # whether a command may ask to leave
 
 
-WallsOf = Callable[[str, bool], SandboxAccess]  # a command, and whether it asks to leave
+WallsOf = Callable[[str, bool], SandboxAccess]  # takes a command, and whether it asks to leave the sandbox
 
 
 def no_walls(command: str, leave: bool) -> SandboxAccess:  # noqa: ARG001  # it has the shape of one that knows
@@ -137,14 +134,14 @@ def _of_words(texts: list[list[str]], *, edited: bool) -> SandboxAccess:
     beside = {words[0] for words in texts if words[0] != "git"}
     if not git or not beside <= BESIDE_GIT or not all(_is_of_git(words, edited=edited) for words in git):
         return SandboxAccess.USUAL
-    # Whoever sets a name in a repository that was there needs its configuration, and so does `git init`.
+    # Setting a name in an existing repository needs its configuration, and so does `git init`.
     return (
         SandboxAccess.INIT if beside <= BESIDE_INIT and all(_only_makes(words) for words in git) else SandboxAccess.GIT
     )
 
 
 def _without_settings(command: str, sight: CommandAnalysis) -> str | None:
-    """The line without what is set for one call of git. None: something is set that may lead to code."""
+    """The line without variables that are set for one call of git. None: some variable may lead to code."""
     cuts: list[tuple[int, int]] = []
     for one in [one for one in sight.script.commands if one.assigns]:
         if (
@@ -165,7 +162,7 @@ def _without_settings(command: str, sight: CommandAnalysis) -> str | None:
 def _is_of_git(words: list[str], *, edited: bool) -> bool:
     if len(words) == 1:
         return False
-    # A list of commits is given to an editor: with one that is known, it may be.
+    # git opens a list of commits in an editor: a known one is allowed.
     rest = [word for word in words if word not in ("-i", "--interactive")] if edited and words[1] == "rebase" else words
     return _sets_a_name(words) or (words[1] in OF_GIT and not leads_to_code(rest))
 
@@ -178,7 +175,7 @@ def _only_makes(words: list[str]) -> bool:
 
 
 def _is_sed(value: str) -> bool:
-    """It puts one of these words into the list that git names, or takes lines out, and does nothing else."""
+    """Whether it only puts one of these words into the list that git names, or deletes lines."""
     found = re.fullmatch(_SED, value)
     return found is not None and bool(re.fullmatch(_SCRIPT, "".join([text for text in found.groups() if text])))
 
@@ -216,31 +213,31 @@ def _is_excluded(command: str, patterns: tuple[str, ...]) -> bool:
     return all(any(pattern_covers(rule, seen.words) for rule in rules) for seen in sight.commands if seen.sure)
 
 
-# The descriptor by which bash answers. It must be below 10: from there on bash keeps copies of descriptors of its own,
-# also where ours is closed, and would tell the folder to one of those.
+# The descriptor by which bash answers. It must be below 10: from 10 on, bash keeps copies of its own descriptors, even
+# where ours is closed, and would report the directory to one of those.
 ANSWER = 8
 STDOUT = 7  # where the command's output goes, while ours must not go there
-# The command may have put something else there, or have overwritten the copy from which bash restores it. Commands have
-# files and pipes (`exec 8> >(cat)`), so ours is a socket.
+# The command may have opened something else there, or have overwritten the copy from which bash restores it. Commands
+# use files and pipes (`exec 8> >(cat)`), so ours is a socket.
 TELL = f"[[ -S /dev/fd/{ANSWER} && ! /dev/fd/{ANSWER} -ef /dev/fd/{STDOUT} ]] && builtin pwd -P >&{ANSWER}"
-# Also what traps (DEBUG) and traces (BASH_XTRACEFD) say of our own lines, wherever the command has them write to.
+# Also the output of traps (DEBUG) and traces (BASH_XTRACEFD) about our own lines, wherever the command sends it.
 ASIDE = f"{STDOUT}>&1 >/dev/null 2>&1 3>&1 4>&1 5>&1 6>&1 9>&1"
 LONGEST = 20_000  # bytes of an answer: two paths, and then some
 
 
 def answer_pair() -> tuple[int, int]:
-    """Two descriptors: where we read the answer, and where bash writes it."""
+    """Two descriptors: we read the answer from the first, bash writes it to the second."""
     ours, its = socket.socketpair()
     return ours.detach(), its.detach()
 
 
 def bash_arguments(command: str, mark: ProcessTag, answer: int | None) -> tuple[str, ...]:
-    """Of bash. `answer` is a descriptor; None: nobody asks for the folder."""
+    """The arguments of bash. `answer` is a descriptor; None: the directory is not needed."""
     return ("--noprofile", "--norc", "-c", _script(mark, answer), "bash", command)
 
 
 def _script(mark: ProcessTag, answer: int | None) -> str:
-    """In one line, so that bash counts those of the command from 1. The command finds no arguments, as usual."""
+    """On one line, so that bash counts the command's lines from 1. The command gets no arguments, as usual."""
     first = f"{first_words(mark)}_command=$1; set --; "
     run = 'eval "$_command"'
     if answer is None:
@@ -255,19 +252,19 @@ def _script(mark: ProcessTag, answer: int | None) -> str:
 
 
 def read_final_directory(fd: int) -> str:
-    """The folder that was told; empty: none was. The shell has ended, so nothing more will come."""
+    """The directory that bash reported; empty: none. The shell has ended, so no more data will come."""
     os.set_blocking(fd, False)
     try:
         data = os.read(fd, LONGEST)
-    except BlockingIOError:  # a stranger still holds the other end
+    except BlockingIOError:  # another process still holds the other end
         return ""
     half = data[: len(data) // 2]
-    once = half if half * 2 == data else data  # both lines may have told it
+    once = half if half * 2 == data else data  # both lines may have reported it
     return os.fsdecode(once.removesuffix(b"\n"))
 
 
 def change_directory(place: Workspace, folder: str) -> str:
-    """Where the next command starts. A note for the model if that is not where this one ended."""
+    """Set where the next command starts. Returns a note for the model if that is not where this one ended."""
     if not folder or not os.path.isdir(folder) or folder == os.path.realpath(place.cwd):  # noqa: PTH112
         return ""
     if any(is_within(folder, root) for root in (place.real, *place.folders)):
@@ -282,7 +279,7 @@ BYTES, LINES = 1_000, 5  # of the end of the output
 
 
 class LiveOutput:
-    """Called with each piece of output."""
+    """Called with each chunk of output."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
@@ -310,7 +307,7 @@ class LiveOutput:
 
 FOUND_NOTHING, DIFFER, FALSE, IN_PART = "nothing was found", "they differ", "it does not hold", "some could not be read"
 
-# Programs, and what 1 means from them.
+# Programs, and what their exit code 1 means.
 ONE: dict[str, str] = {
     "grep": FOUND_NOTHING, "egrep": FOUND_NOTHING, "fgrep": FOUND_NOTHING, "zgrep": FOUND_NOTHING,
     "rg": FOUND_NOTHING, "ag": FOUND_NOTHING, "ack": FOUND_NOTHING, "git grep": FOUND_NOTHING,
@@ -322,14 +319,14 @@ ONE: dict[str, str] = {
 }  # fmt: skip
 SILENT = frozenset(
     ("cd", "echo", "printf", "true", "export", "set", "pwd", *ONE)
-)  # may stand before one of these in a chain
+)  # may precede one of these in a chain
 
 _ENDS = frozenset((";", ";;", "&", "|", "|&", "\n", "(", ")", "{", "}"))
 _CHAINS = frozenset(("&&", "||"))
 _SIGNALLED = 128
 
-# A shell tells of a signal n as 128 + n, but a program may mean something of its own by such a code: git says 129 where
-# it was called wrongly. So a code is given a name only where the signal is a usual end, and the code a rare one.
+# A shell reports signal n as 128 + n, but a program may use such a code with another meaning: git exits with 129 after
+# wrong usage. So a code is named only where the signal is a usual end, and the code a rare one.
 USUAL = frozenset(
     (
         signal.SIGINT, signal.SIGQUIT, signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL,
@@ -339,17 +336,17 @@ USUAL = frozenset(
 
 
 def explain_harmless_code(command: str, code: int) -> str:
-    """What a code means that is no failure; empty: it is one."""
+    """The meaning of a code that is not a failure; empty: it is one."""
     if code != 1:
         return ""
     chain = _last_chain(command)
     if not chain or not all(words[0] in SILENT or _program(words) in ONE for words in chain):
-        return ""  # `make && grep x log`: who knows which of them it was
+        return ""  # `make && grep x log`: it is unknown which of them failed
     return ONE.get(_program(chain[-1]), "")
 
 
 def describe_exit_code(code: int) -> str:
-    """As a line for the model. A negative code is the shell's own end, by a signal for certain."""
+    """A line for the model. A negative code means that a signal ended the shell itself."""
     name = _signal(-code) if code < 0 else _signal(code - _SIGNALLED) if code - _SIGNALLED in USUAL else ""
     hint = ": the memory may have run out" if name == "SIGKILL" else ""
     if code < 0:
@@ -365,14 +362,14 @@ def _signal(number: int) -> str:
 
 
 def _program(words: list[str]) -> str:
-    """With its subcommand, where only that tells."""
+    """The program with its subcommand, where only that is specific."""
     name = words[0].rpartition("/")[2]
     return f"git {words[1]}" if name == "git" and len(words) > 1 else name
 
 
 def _last_chain(command: str) -> list[list[str]]:
-    """The commands that `&&` and `||` join at the end, as words: the code is that of one of them."""
-    import shlex  # after a failure, and not before
+    """The commands that `&&` and `||` join at the end, as words: the exit code is that of one of them."""
+    import shlex  # only after a failure
 
     lexer = shlex.shlex(command.strip(), posix=True, punctuation_chars=";&|()\n")
     lexer.whitespace = " \t\r"
@@ -385,7 +382,7 @@ def _last_chain(command: str) -> list[list[str]]:
                 chain.append(words)
                 words = []
             elif word in _ENDS:
-                joined = word in ("|", "|&")  # of a pipe, the last one counts; what is before it in the chain stays
+                joined = word in ("|", "|&")  # the last command of a pipe counts; earlier ones in the chain stay
                 chain, words = (chain if joined else []), []
             else:
                 words.append(word)

@@ -1,7 +1,7 @@
 """`StructuredOutput`: the answer of a run in the shape that its caller wants (stream-json 13).
 
-Its input is the caller's JSON Schema. That a valid call ends the run is decided in the core, by the name and by
-`Config.structured_output`; here it is only checked.
+Its input is the caller's JSON Schema. This module only checks a call. The core ends the run after a valid one, by the
+name and by `Config.structured_output`.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, half_cha
 from mainspring.tools.json_schema import Schema, SchemaValueTooLargeError
 
 NAME = "StructuredOutput"
-FOREIGN = ("anyOf", "oneOf", "allOf", "$ref")  # providers refuse them at the top of a tool's input
+FOREIGN = ("anyOf", "oneOf", "allOf", "$ref")  # providers reject them at the top of a tool's input
 
 
 class SchemaTool(Tool, frozen=True, kw_only=True):
-    """A tool whose input somebody else describes: it is checked against a schema and stays a dict."""
+    """A tool whose input has a JSON Schema from outside: the input is checked against it and stays a dict."""
 
     schema: Schema
     input: type[Input] = Input
@@ -35,28 +35,28 @@ class SchemaTool(Tool, frozen=True, kw_only=True):
 
 
 def explain_schema_failure(schema: Schema, input: dict[str, Any]) -> str:
-    """Why an input is none, for the model; empty if it is one."""
+    """Why an input is invalid, for the model; empty if it is valid."""
     try:
         halves = half_characters(input)
         if halves:
-            return f"does not fit: {halves}"
+            return f"is invalid: {halves}"
         found = schema.violations(input)
     except RecursionError:
         return "is nested too deeply"
     except SchemaValueTooLargeError:
-        return "is too large to be checked: give less"
-    return f"does not fit: {'; '.join(found)}" if found else ""
+        return "is too large to be checked: send less"
+    return f"is invalid: {'; '.join(found)}" if found else ""
 
 
 def structured_tool(schema: Mapping[str, Any]) -> Tool:
-    """Raises `UsageError` if the schema cannot be understood, or does not describe an object."""
+    """Raises `UsageError` if the schema is invalid, or does not describe an object."""
     understood = Schema(dict(schema))
     check_top(understood.root)
     return SchemaTool(
         name=NAME,
         about=(
             "Give your final answer with this tool: its input is the answer, and the caller reads nothing else. Call "
-            "it once, when the work is done. If it says that something does not fit, mend that and call it again."
+            "it once, when the work is done. If it says that something does not fit, fix that and call it again."
         ),
         schema=understood,
         run=run_structured_output,
@@ -77,4 +77,4 @@ def check_top(root: dict[str, Any]) -> None:
 
 
 async def run_structured_output(given: dict[str, Any], calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
-    return make_answer("The output was taken.", given, Rendering("Structured output"))
+    return make_answer("The output was accepted.", given, Rendering("Structured output"))

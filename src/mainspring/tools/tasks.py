@@ -1,13 +1,11 @@
-"""`TaskCreate`, `TaskUpdate`, `TaskList`: what the model means to do, kept by the session and shown to the person.
+"""`TaskCreate`, `TaskUpdate`, `TaskList`: the model's task list, kept by the session and shown to the user.
 
-They change nothing but the session's own memory. Still the two that change it run one after another and never before
-the reply is complete: tasks are numbered in the order in which the model wrote them, and a reply that is withdrawn
+The tools change nothing but the session's own memory. Still, the two that change it run one after another and never
+before the reply is complete: tasks are numbered in the order in which the model wrote them, and a withdrawn reply
 leaves none behind.
 
-The tasks of a session in its conversation: found there again when the session is taken up, and put there again when
-the messages that told of them have left.
-
-So they need no file of their own, and a fork has them, too. What the model no longer sees of its tasks, it is told.
+The conversation stores the tasks: the session finds them there when it is resumed, and adds the list again when the
+messages that contain it have left the view. So they need no file of their own, and a fork has them, too.
 """
 
 from __future__ import annotations
@@ -40,19 +38,19 @@ class Task(Struct, frozen=True, rename="camel"):
     id: str
     subject: str
     description: str = ""
-    active_form: str = ""  # what a screen shows while it is under way
+    active_form: str = ""  # what a screen shows while it is in progress
     status: Status = "pending"
 
 
 class SessionTasks:
-    """One for each session. Numbers are never given twice."""
+    """One per session. Numbers are never reused."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
-        self.given = 0  # numbers
+        self.given = 0  # the last number given
 
     def set(self, tasks: Iterable[Task], given: int) -> None:
-        """As they were when the session was left."""
+        """Restore the tasks of a resumed session."""
         self._tasks = {task.id: task if task.active_form else named_so(task) for task in tasks}
         self.given = given
 
@@ -64,7 +62,7 @@ class SessionTasks:
 
     def add(self, subject: str, description: str = "", active_form: str = "") -> Task:
         if len(self._tasks) >= MOST_TASKS:
-            raise ToolError(f"There are {MOST_TASKS:,} tasks already: delete some with TaskUpdate first.")
+            raise ToolError(f"There are already {MOST_TASKS:,} tasks: delete some with TaskUpdate first.")
         line = check_subject(subject)
         made = Task(str(self.given + 1), line, description, one_line(active_form) or line)
         self.given += 1
@@ -74,7 +72,7 @@ class SessionTasks:
     def find(self, id: str) -> Task:
         found = self._tasks.get(id.removeprefix("#"))
         if found is None:
-            raise ToolError(f"There is no task '{id[:20]}'. Nothing was done: look at TaskList.")
+            raise ToolError(f"No task '{id[:20]}'. Nothing was done: look at TaskList.")
         return found
 
     def put(self, task: Task) -> None:
@@ -88,7 +86,7 @@ class SessionTasks:
 
 
 def named_so(task: Task) -> Task:
-    """Under way, it is called what it is called, unless the model has other words."""
+    """The name of a task in progress: its active form, else its subject."""
     return msgspec.structs.replace(task, active_form=task.subject)
 
 
@@ -97,7 +95,7 @@ def one_line(text: str) -> str:
 
 
 def check_subject(subject: str) -> str:
-    """It stands in a list."""
+    """A subject must fit on one line of a list."""
     made = one_line(subject)
     if not made:
         raise ToolError("The subject of a task is empty. Nothing was done: say in a few words what is to be done.")
@@ -108,10 +106,10 @@ def check_subject(subject: str) -> str:
 
 
 class TaskCreateInput(Input, frozen=True, rename="camel"):
-    subject: Annotated[Subject, "What to do, as an order: 'Mend the parser'."]
+    subject: Annotated[Subject, "What to do, as an order: 'Fix the parser'."]
     description: Annotated[Description, "What must be known to do it, and when it is done."] = ""
     active_form: Annotated[
-        str, Meta(max_length=LONGEST_SUBJECT), "The same while it is under way: 'Mending the parser'."
+        str, Meta(max_length=LONGEST_SUBJECT), "The same while it is under way: 'Fixing the parser'."
     ] = ""
 
 
@@ -126,7 +124,7 @@ class TaskListInput(Input, frozen=True):
     pass
 
 
-# --- what they do -------------------------------------------------------------------------------------------------
+# --- the tools ----------------------------------------------------------------------------------------------------
 
 
 def create_task(tasks: SessionTasks, given: TaskCreateInput) -> ToolAnswer:
@@ -155,12 +153,12 @@ def changed_by(task: Task, given: TaskUpdateInput) -> Task:
     if given.description is not None:
         changes["description"] = given.description
     if not changes:
-        raise ToolError("Nothing to change was given: set 'status', 'subject' or 'description'.")
+        raise ToolError("Nothing to change: set 'status', 'subject' or 'description'.")
     return msgspec.structs.replace(task, **changes)
 
 
 def make_task_advice(tasks: SessionTasks, status: str | None) -> str:
-    """Advised, not forbidden: a model may have agents that work side by side."""
+    """Advice, not a limit: the model may have agents that work in parallel."""
     count = len(tasks.with_status("in_progress"))
     if status != "in_progress" or count <= 1:
         return ""
@@ -220,7 +218,7 @@ def task_tools(tasks: SessionTasks) -> tuple[Tool, ...]:
             ),
             input=TaskUpdateInput,
             run=run_update,
-            repeatable=True,  # the same once more changes nothing
+            repeatable=True,  # running it twice changes nothing
             summary=lambda given: f"Task {given.task_id}: {given.status or 'changed'}",
             memory=memory,
         ),
@@ -236,16 +234,16 @@ def task_tools(tasks: SessionTasks) -> tuple[Tool, ...]:
     )
 
 
-MOST_TOLD = 30_000  # characters: some 10,000 tokens; less is told of more tasks
+MOST_TOLD = 30_000  # characters: some 10,000 tokens; longer lists are shortened
 HEAD = "Your tasks, as they stand now:\n"
 KEPT = '<system-reminder kind="kept"'  # how an attachment of this kind begins: `context/attachments.py`
 BRACKET = "\\u003c"  # JSON can do without '<', so that no task can end the tag
 
 
 class TaskListSnapshot(Struct):
-    """A list as it stands in the conversation."""
+    """A task list as the conversation contains it."""
 
-    given: int  # numbers so far
+    given: int  # the last number given
     tasks: list[Task]
 
 
@@ -268,7 +266,7 @@ class TaskListMemory:
 
 
 def found_in(seen: Iterable[Message]) -> SessionTasks:
-    """The last list that was told, and what calls have made of it since."""
+    """The last list in the conversation, with the changes by later calls."""
     tasks, calls = SessionTasks(), dict[str, ToolCall]()
     for message in seen:
         match message:
@@ -285,7 +283,7 @@ def found_in(seen: Iterable[Message]) -> SessionTasks:
 
 
 def find_own_task_list(message: User) -> str:
-    """Where we put a list: memory files, hooks and whoever is summed up may write what looks like one."""
+    """Only look where we put lists: memory files, hooks and summaries may contain text that looks like one."""
     if message.origin is Origin.ATTACHMENT and message.text.startswith(KEPT):
         return message.text
     begin = message.text.rfind(HEAD + TASKS_BEGIN) if message.origin is Origin.SUMMARY else -1
@@ -299,11 +297,11 @@ def replay_task_call(call: ToolCall, tasks: SessionTasks) -> None:
         elif call.name == "TaskUpdate":
             update_task(tasks, parse_input(TaskUpdateInput, call.input, call.name))
     except ToolError:
-        pass  # a hook had changed its input, and what it was changed to nobody knows
+        pass  # a hook changed its input, and the changed input is unknown
 
 
 def told_in(text: str) -> TaskListSnapshot | None:
-    """The last one: a model that sums up may have copied an earlier list."""
+    """The last list in the text: a summary may have copied an earlier one."""
     begin = text.rfind(TASKS_BEGIN)
     end = text.find(TASKS_END, begin)
     if begin < 0 or end < 0:
@@ -314,11 +312,11 @@ def told_in(text: str) -> TaskListSnapshot | None:
         return None
 
 
-# --- and back into it ---------------------------------------------------------------------------------------------
+# --- to the conversation ----------------------------------------------------------------------------------------
 
 
 def shortest_that_fits(tasks: SessionTasks) -> str:
-    """The whole list, if there is room; else without descriptions, else without what is done, else its beginning."""
+    """The whole list, if it fits; else without descriptions, else without completed tasks, else its beginning."""
     everything = list(tasks)
     bare = [Task(task.id, task.subject, "", task.subject, task.status) for task in everything]
     left = [task for task in bare if task.status != "completed"]
@@ -338,7 +336,7 @@ def tasks_to_json(tasks: list[Task], given: int) -> str:
 
 
 def shorten_task(task: Task) -> dict[str, Any]:
-    """Without what goes without saying."""
+    """Without default values."""
     fields: dict[str, Any] = msgspec.to_builtins(task)
     if task.active_form == task.subject:
         del fields["activeForm"]

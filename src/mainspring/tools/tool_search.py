@@ -1,6 +1,6 @@
-"""`ToolSearch`: finds tools of which the model was told the name only, and shows it their schemas.
+"""`ToolSearch`: finds deferred tools, which the model knows by name only, and shows it their schemas.
 
-The schemas come as the result of the call and so at the end of the conversation. Adding the tools to the list at its
+The schemas are the result of the call and so at the end of the conversation. Adding the tools to the list at its
 beginning would make everything after it cost its full price again (law 4).
 """
 
@@ -16,11 +16,11 @@ from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, make_answer
 
 FEW, MOST = 5, 50  # results
-MOST_NAMED = 300  # tools that the description names: at some eight tokens each
+MOST_NAMED = 300  # tools that the description names, at some eight tokens each
 MOST_TEXT = MOST_SHOWN - 2_000  # characters of schemas; the rest is for notes
 SELECT = "select:"
 
-# What a word is worth. A name says what a tool is; what its description mentions may be anything.
+# The weights of a word. A name says what a tool is; its description may mention anything.
 WHOLE_NAME, NAME_PART, IN_NAME, ABOUT_WORD, IN_ABOUT = 20, 10, 5, 2, 1
 
 
@@ -35,7 +35,7 @@ Reveal = Callable[[tuple[str, ...]], object]
 
 
 def search_tool(deferred: Iterable[Tool | ToolSpec], reveal: Reveal) -> Tool:
-    """`reveal` is told the names of tools that the model may call from now on: it has seen their schemas."""
+    """`reveal` gets the names of tools that the model may call from now on: it has seen their schemas."""
     specs = {spec.name: spec for spec in [tool.spec if isinstance(tool, Tool) else tool for tool in deferred]}
 
     async def run(given: ToolSearchInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
@@ -74,11 +74,11 @@ def summarize_tool_search(given: ToolSearchInput) -> str:
     return f"Look for tools: {given.query}"
 
 
-# --- which ones ---------------------------------------------------------------------------------------------------
+# --- selection ----------------------------------------------------------------------------------------------------
 
 
 def find_tools(given: ToolSearchInput, specs: dict[str, ToolSpec]) -> tuple[list[ToolSpec], list[str]]:
-    """The tools, best first, and names for which there is none."""
+    """The tools, best first, and names without a tool."""
     query = given.query.strip()
     if not given_words(given):
         names = list(dict.fromkeys([name.strip() for name in query[len(SELECT) :].split(",") if name.strip()]))
@@ -97,7 +97,7 @@ def search_by_words(query: str, most: int, specs: dict[str, ToolSpec]) -> list[T
     must = [word for text in asked if text.startswith("+") for word in words_of(text)]
     words = list(dict.fromkeys([word for text in asked for word in words_of(text)]))
     if not words:
-        raise ToolError(f"There is no word in '{query[:100]}'. Write what the tool should do, or 'select:Name'.")
+        raise ToolError(f"No word in '{query[:100]}'. Write what the tool should do, or 'select:Name'.")
     rated = [(sum(score_word(word, spec) for word in words), spec) for spec in specs.values() if has_all(must, spec)]
     best = sorted([(-points, spec.name) for points, spec in rated if points])[:most]
     return [specs[name] for _, name in best]
@@ -121,7 +121,7 @@ def score_word(word: str, spec: ToolSpec) -> int:
 
 
 def words_of(text: str) -> list[str]:
-    """In lower case; `mcp__git__listBranches` has four of them."""
+    """Words in lower case; `mcp__git__listBranches` has four."""
     before_each = f" {text}"[:-1]
     spaced = "".join(
         [f" {c}" if c.isupper() and not before.isupper() else c for before, c in zip(before_each, text, strict=True)]
@@ -129,11 +129,11 @@ def words_of(text: str) -> list[str]:
     return "".join([c if c.isalnum() else " " for c in spaced]).lower().split()
 
 
-# --- what the model sees ------------------------------------------------------------------------------------------
+# --- the result ---------------------------------------------------------------------------------------------------
 
 
 def fit_schemas(found: list[ToolSpec]) -> tuple[list[str], list[str]]:
-    """As many as there is room for, and the names of the others."""
+    """As many schemas as fit, and the names of the others."""
     room = MOST_TEXT
     blocks: list[str] = []
     for spec in found:
@@ -146,7 +146,7 @@ def fit_schemas(found: list[ToolSpec]) -> tuple[list[str], list[str]]:
 
 
 def encode_spec(spec: ToolSpec) -> str:
-    """A line of JSON. The words of a foreign tool cannot end the tag: JSON can do without '<'."""
+    """A line of JSON. The text of an external tool cannot end the tag: JSON can do without '<'."""
     fields: dict[str, Any] = {"description": spec.description, "name": spec.name, "parameters": spec.schema}
     return f"<function>{msgspec.json.encode(fields).decode().replace('<', BRACKET)}</function>"
 
@@ -160,7 +160,7 @@ def list_search_notes(
     said: list[str] = []
     if not names and not missing and not left_out:
         said.append(
-            f"No tool fits '{given.query[:100]}'. Use other words, or a name from the description of ToolSearch."
+            f"No tool matches '{given.query[:100]}'. Use other words, or a name from the description of ToolSearch."
         )
     if missing:
         said.append(f"Not among the tools known by name only: {quote_names(missing)}. If you have it already, call it.")

@@ -1,7 +1,7 @@
-"""The tools of a session, and everything that a call meets on its way. How it goes is in `pipeline.py`, which is loaded
-with the first call.
+"""The toolset of a session: its tools, permissions, hooks and workspace. `pipeline.py`, which is loaded with the first
+call, runs a call.
 
-What tools know of a session that is taken up again, from its history. Loaded only then.
+The functions at the end restore from the history of a resumed session what its tools know. Only a resume uses them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Late = Callable[[str], Awaitable[str]]
 
 SEARCH = "ToolSearch"
-ALIASES = {"Task": "Agent"}  # its former name, which models still know (stream-json 17.18)
+ALIASES = {"Task": "Agent"}  # its former name, which models still use (stream-json 17.18)
 
 
 class Toolset:
@@ -42,11 +42,11 @@ class Toolset:
         agent: tuple[str, str] | None = None,
         late: Late | None = None,
     ) -> None:
-        """`attended`: whether somebody can be asked. `agent`: the id and the type of the sub-agent whose hands these
-        are, for hooks to know. `late` waits for a tool that may still come, see `arrive`; None: none does."""
+        """`attended`: whether the user can be asked. `agent`: the id and the type of the subagent that owns this
+        toolset, for hooks. `late` waits for a tool that may still arrive, see `arrive`; None: none does."""
         self.offers: dict[str, ToolHandle] = {}
-        self.revealed: set[str] = set()  # of the deferred ones, those that the model has seen
-        self.untold: tuple[tuple[str, ...], ...] = ()  # deferred ones that came too late for the words of ToolSearch
+        self.revealed: set[str] = set()  # deferred tools that the model has seen
+        self.untold: tuple[tuple[str, ...], ...] = ()  # deferred tools that ToolSearch's description does not name
         self.late = late
         self._loaded: dict[str, Tool] = {}
         self.place = place
@@ -54,15 +54,15 @@ class Toolset:
         self.hooks: Hooks = hooks or NoHooks()
         self.attended = attended
         self.agent = agent
-        self.specs: tuple[ToolSpec, ...] = ()  # what the model is told from the beginning
+        self.specs: tuple[ToolSpec, ...] = ()  # what the model sees from the beginning
         self.add(tools)
 
     def add(self, tools: Iterable[Tool | ToolHandle]) -> tuple[str, ...]:
-        """Tools that come at the start, or later, as those of a server do; the names of those that were taken in. One
-        whose name is in use is left out: the model has been told what that name means.
+        """Add tools at the start, or later, as MCP servers do; returns the names of those that were added. A tool whose
+        name is in use is left out: the model knows another tool by that name.
 
-        They go to the end of what the model is told. To add to it in mid-session makes everything after it cost its
-        full price once (law 4); deferred ones do not, if there are such already.
+        They go to the end of the list that the model sees. Adding to it in mid-session makes everything after it cost
+        its full price once (law 4); adding deferred tools does not, if there are some already.
         """
         offers = [as_handle(tool) for tool in tools]
         added = {one.spec.name: one for one in reversed(offers) if one.spec.name not in self.offers}
@@ -74,7 +74,8 @@ class Toolset:
         return names
 
     def _offer_search(self, new: tuple[str, ...]) -> None:
-        """The words of the first ToolSearch stay as they are, so that nothing moves; the tool itself knows all."""
+        """The description of the first ToolSearch stays as it is, so that the prefix does not change; the tool itself
+        knows all."""
         from mainspring.tools.tool_search import search_tool
 
         deferred = [one.spec for one in self.offers.values() if one.deferred]
@@ -85,17 +86,17 @@ class Toolset:
             self.offers[SEARCH] = make_handle(search)
 
     async def arrive(self, name: str) -> str:
-        """Wait for a tool of a server that is still connecting. Returns why it does not come; empty if that is not
-        known, or if it is there."""
+        """Wait for a tool of a server that is still connecting. Returns why it does not arrive; empty if that is
+        unknown, or if it has arrived."""
         return await self.late(name) if self.late is not None and name not in self.offers else ""
 
     def is_known(self, name: str) -> bool:
         return not self.offers[name].deferred or name in self.revealed
 
-    # --- what is kept in the conversation ---
+    # --- memory in the conversation ---
 
     def remember(self, seen: Iterable[Message]) -> None:
-        """A session is taken up again, and this is what the model sees of it: what it knew, it still knows."""
+        """Restore the tools' memory of a resumed session from what the model sees of it."""
         seen = tuple(seen)
         self.revealed |= names_shown(seen)
         for name, at in files_shown(seen).items():
@@ -107,18 +108,18 @@ class Toolset:
                 memory.recall(seen)
 
     def unsaid(self, seen: Iterable[Message]) -> str:
-        """What tools keep for the session, and the model is no longer told by what it sees."""
+        """What tools keep for the session, and the model's view no longer contains."""
         seen = tuple(seen)
         return "\n\n".join([words for memory in self._memories if (words := memory.unsaid(seen))])
 
     @property
     def keeps(self) -> bool:
-        """Whether there is anything of the kind: a tool that has been used keeps something."""
+        """Whether any tool keeps something: only a tool that has been used does."""
         return bool(self._memories)
 
     @property
     def _memories(self) -> list[ToolMemory]:
-        """Each once: tools that belong together share theirs."""
+        """Each memory once: related tools share one."""
         return list(
             {id(tool.memory): tool.memory for tool in self._loaded.values() if tool.memory is not None}.values()
         )
@@ -139,7 +140,7 @@ class Toolset:
         return await run_pipeline(ToolInvocation(call, asking, self))
 
     def is_concurrent(self, call: ToolCall) -> bool:
-        """What a tool that may still come does to others, nobody knows."""
+        """Tools that may still arrive count as not concurrent: their effects are unknown."""
         tool = self.tool(call.name)
         return self.late is None if tool is None else _known(tool, tool.is_concurrent, call)
 
@@ -148,7 +149,7 @@ class Toolset:
         return False if tool is None else _known(tool, tool.is_repeatable, call)
 
     def line(self, call: ToolCall) -> str:
-        """About a call, for a person; its name, if its input cannot even be read."""
+        """A line about a call, for a person; the tool's name, if its input is invalid."""
         tool = self.tool(call.name)
         try:
             return call.name if tool is None else tool.line(tool.parse(call.input))
@@ -161,12 +162,12 @@ def as_handle(tool: Tool | ToolHandle) -> ToolHandle:
         return make_handle(tool)
     if not isinstance(tool, ToolHandle):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks types
         name = getattr(tool, "__name__", type(tool).__name__)
-        raise UsageError(f"'{name}' is no tool: put '@mainspring.tool' above the function")
+        raise UsageError(f"'{name}' is not a tool: put '@mainspring.tool' above the function")
     return tool
 
 
 def _known(tool: Tool, trait: Callable[[Any], bool], call: ToolCall) -> bool:
-    """Not of an input that cannot even be read: a session with such a call must still be taken up again."""
+    """False for an invalid input: a session with such a call must still be resumable."""
     try:
         return trait(tool.parse(call.input))
     except Exception:  # noqa: BLE001  # the model wrote this input, and somebody else perhaps the trait
@@ -175,12 +176,12 @@ def _known(tool: Tool, trait: Callable[[Any], bool], call: ToolCall) -> bool:
 
 LIST, BEFORE, AFTER = "<functions>", "<function>", "</function>"  # as `tool_search.py` writes them
 
-TASKS_BEGIN, TASKS_END = "<tasks>", "</tasks>"  # around a list that we have put into the conversation
+TASKS_BEGIN, TASKS_END = "<tasks>", "</tasks>"  # around a list that we put into the conversation
 WITH_TASKS = frozenset({"TaskCreate", "TaskUpdate"})
 
 
 def names_shown(past: Iterable[Message]) -> set[str]:
-    """The deferred tools of which the model has seen the schemas."""
+    """The deferred tools whose schemas the model has seen."""
     return {name for message in past if isinstance(message, ToolResult) for name in _names_in(message.text)}
 
 
@@ -202,7 +203,7 @@ def _name_in(schema: str) -> str | None:
     try:
         return msgspec.json.decode(schema, type=_Named).name
     except msgspec.MsgspecError:
-        return None  # some other tool printed it
+        return None  # another tool printed it
 
 
 FILE_TOOLS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
@@ -224,7 +225,7 @@ def files_shown(seen: Sequence[Message]) -> dict[str, int]:
 
 
 def has_tasks(seen: Sequence[Message]) -> bool:
-    """Whether the conversation tells of tasks at all. Most do not, and then nothing of them is loaded."""
+    """Whether the conversation contains tasks at all. Most do not, and then no task code is loaded."""
     return any(_tells_of_tasks(message) for message in seen)
 
 

@@ -1,8 +1,7 @@
-"""WebFetch: a page of the web as text (N-04). How it is fetched, and what is refused, stands in `web/`.
+"""The tools `WebFetch` and `WebSearch` (N-04). `web/` fetches and searches, and refuses unsafe addresses.
 
-With a `prompt` and a small model, the model's answer is the result; else the page itself is.
-
-WebSearch: pages of the web by words (N-04). Who searches is a back end of `web/`; without one the model is told.
+With a `prompt` and a small model, WebFetch returns the model's answer; otherwise the page as text. WebSearch needs a
+search back end of `web/`; without one it returns an error that says how to set one up.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mainspring.web.fetch import Near
 from mainspring.web.page import Ask, PageReader, WebPage, build_page_question, mark_as_web_content
 from mainspring.web.search import Search, WebSearchQuery, WebSearchResults, filter_results
 
-MOST_OF_AN_ERROR = 2_000  # characters of a page that says why there is none
+MOST_OF_AN_ERROR = 2_000  # characters of an error page
 
 
 class WebFetchInput(Input, frozen=True):
@@ -48,8 +47,8 @@ def web_fetch_tool(reader: PageReader, near: Near, ask: Ask | None = None) -> To
     return Tool(
         name="WebFetch",
         about=(
-            "Read a page of the web, as Markdown or text. A redirect to another host is told, not followed: call again "
-            "with that address. Hosts on this machine or near it need a rule of the user's."
+            "Read a page of the web, as Markdown or text. A redirect to another host is reported, not followed: call "
+            "again with that address. Hosts on this machine or near it need a rule of the user's."
         ),
         input=WebFetchInput,
         run=run,
@@ -60,9 +59,8 @@ def web_fetch_tool(reader: PageReader, near: Near, ask: Ask | None = None) -> To
 
 
 def _or_approved(near: Near, url: str) -> Near:
-    """Somebody said yes to this very address (security N1): its host may be near, if that is what the address says. A
-    name that could be anybody's may lead anywhere, which who was asked could not see: that takes a rule. No other host
-    gains."""
+    """The user approved this very address (security N1): its host may be local, if the address itself shows that. A
+    name may resolve anywhere, which the user could not see: that needs a rule. No other host is allowed."""
     return lambda host: near(host) or (is_visibly_near(host) and host == host_of(url))
 
 
@@ -77,7 +75,7 @@ async def _told(page: WebPage, prompt: str, ask: Ask | None) -> str:
     if page.status >= 400:
         return f"'{page.url}' answered {status}.\n{mark_as_web_content(text[:MOST_OF_AN_ERROR], page.url)}"
     if not text.strip():
-        return f"'{page.url}' answered {status}, and there is no text in it."
+        return f"'{page.url}' answered {status}, without any text."
     notes = "\n[The page is longer: only its beginning was read.]" if page.cut else ""
     if ask is None or not prompt.strip():
         return mark_as_web_content(text, page.url) + notes
@@ -85,8 +83,7 @@ async def _told(page: WebPage, prompt: str, ask: Ask | None) -> str:
         said = await ask(build_page_question(prompt, text, page.url))
     except MainspringError as error:
         return (
-            f"{mark_as_web_content(text, page.url)}{notes}\n[The small model could not be asked: {error}. "
-            "This is the page itself.]"
+            f"{mark_as_web_content(text, page.url)}{notes}\n[The small model failed: {error}. This is the page itself.]"
         )
     return f"A small model read the page and says:\n{mark_as_web_content(said, page.url)}{notes}"
 
@@ -99,7 +96,7 @@ def _phrase(status: int) -> str:
 
 
 NO_SEARCH = (
-    "There is no web search here. The user can set one up: a command in 'webSearch.command' of their settings, or a "
+    "Web search is not configured. The user can set it up: a command in 'webSearch.command' of their settings, or a "
     "model whose service searches. If you know an address, use WebFetch."
 )
 Domains = Annotated[tuple[str, ...], Meta(max_length=100)]
@@ -120,7 +117,7 @@ def web_search_tool(search: Search | None) -> Tool:
         began = perf_counter()
         calling.progress(f"Searching: {given.query[:200]}")
         query = WebSearchQuery(given.query, given.allowed_domains, given.blocked_domains)
-        filter_results(WebSearchResults(), query)  # domains that are none are told before anybody searches
+        filter_results(WebSearchResults(), query)  # reports invalid domains before the search
         found = filter_results(await search(query), query)
         pages = [{"title": hit.title, "url": hit.url} for hit in found.hits]
         results: list[Any] = [{"tool_use_id": calling.id, "content": pages}, *([found.says] if found.says else [])]

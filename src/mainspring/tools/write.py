@@ -1,8 +1,8 @@
-"""Write: a whole file, new or in place of one that was read.
+"""Write: write a whole file, a new one or one that the session has read.
 
-What replaces a file keeps its mode, its encoding and its byte order mark. If every line of it ended as on Windows, and
-the new text has no carriage return at all, its lines end so as well: a model does not see which they were. A file with
-mixed ends gets what was sent.
+The new content keeps the file's mode, encoding and byte order mark. If every line of it ended as on Windows, and the
+new text has no carriage return at all, its lines end so as well: the model does not see line ends. A file with mixed
+line ends gets the text as it was sent.
 """
 
 from typing import Annotated, Any
@@ -61,7 +61,7 @@ def _write(given: WriteInput, path: Resolved, calling: ToolContext) -> ToolAnswe
 
 
 def _old(data: bytes, path: Resolved) -> tuple[str, FileEncoding]:
-    """What was no text may be replaced as well, and then there is nothing to keep."""
+    """A file that was not text can be replaced as well, and then there is nothing to keep."""
     try:
         return decode_text(data, path.asked)
     except ToolError:
@@ -70,12 +70,12 @@ def _old(data: bytes, path: Resolved) -> tuple[str, FileEncoding]:
 
 def _put(path: Resolved, data: bytes, before: str | None, calling: ToolContext) -> None:
     if len(data) > WHOLE:
-        raise ToolError(f"'content' has {len(data):,} bytes; {WHOLE:,} is the most. Nothing was done.")
+        raise ToolError(f"'content' has {len(data):,} bytes; {WHOLE:,} is the limit. Nothing was done.")
     with translate_write_errors(path):
         calling.place.put(path, data, before=before)
 
 
-# --- what it came to --------------------------------------------------------------------------------
+# --- the result -------------------------------------------------------------------------------------
 
 
 def _created(given: WriteInput, path: Resolved) -> ToolAnswer:

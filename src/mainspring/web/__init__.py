@@ -1,1 +1,1 @@
-"""The web as tools see it: addresses that are beyond doubt, pages as text, searches."""
+"""Web access for the tools: checked addresses, pages as text, searches."""

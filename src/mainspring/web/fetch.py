@@ -1,22 +1,16 @@
-"""One page over the network: GET, no cookies, no credentials, no scripts (security N1, N3).
+"""Fetch one page over the network: GET, no cookies, no credentials, no scripts (security N1, N3).
 
-Each name is resolved once, all its addresses are checked, and one of these is connected to. http becomes https, unless
-a rule names a host that is near. A redirect to the same host is followed and checked like the first address; one to
-another host is handed back, so that somebody decides about that host first.
+**Addresses.** Two parsers read an address and must agree about the host (security N2), or it is refused; so it is for
+the target of a redirect. No user, no password; the fragment after '#' is dropped.
 
-A connection to an address that was checked, and to no other (security N1): the name is not resolved again.
+**Connections.** Each name is resolved once, all its addresses are checked, and the connection goes to one of these
+(security N1). http becomes https, unless a rule names a local host. A redirect to the same host is followed and checked
+like the first address; one to another host is returned, so that the permission rules decide about that host first. TLS,
+its errors, deadlines and the proxy of the user's network are those of model calls (`providers/http/connect.py`). A
+proxy gets the address and not the name, so that it cannot resolve the name to something else.
 
-TLS, its errors, deadlines and the proxy of the user's network are those of model calls (`providers/http/connect.py`). A
-proxy is told the address and not the name, so that it cannot resolve the name to something else.
-
-An address to be fetched: read by two parsers that must agree about the host (security N2), or refused.
-
-Where a redirect leads is read the same way. No user, no password, and the part behind '#' is nobody's but a browser's.
-
-The body of an answer: expanded within limits (security N3), and decoded.
-
-We ask for gzip and take that or nothing around the text, once: a body that is packed in several layers, or in another
-way, is refused. What follows the end of a packed body is refused, too.
+**Bodies** are decompressed within limits (security N3), and decoded. We ask for gzip and accept one layer of it or
+none: other encodings, several layers, and data after the end of a compressed body are refused.
 """
 
 from __future__ import annotations
@@ -58,7 +52,7 @@ from mainspring.providers.http.proxy import (
 from mainspring.secrets.held import SHORTEST
 from mainspring.version import __version__
 
-Resolve = Callable[[str], Awaitable[Sequence[str]]]  # a name's addresses; raises OSError
+Resolve = Callable[[str], Awaitable[Sequence[str]]]  # the addresses of a name; raises OSError
 Connect = Callable[[Sequence[Address]], Awaitable[socket.socket]]
 
 
@@ -112,7 +106,7 @@ def make_sockaddr(address: str, port: int) -> Address:
 
 
 async def resolve_host(host: str) -> Sequence[str]:
-    """By the system, once. A number is its own address."""
+    """Ask the system, once. A numeric host is its own address."""
     if parse_numeric_host(host) is not None:
         return (host,)
     found = await look_up(HttpOrigin("https", host, 443))
@@ -122,20 +116,20 @@ async def resolve_host(host: str) -> Sequence[str]:
 
 
 _AUTHORITY_ENDS = re.compile(r"[/?]")
-_QUOTED = str.maketrans({character: f"%{ord(character):02X}" for character in ' "<>'})  # a path cannot hold them
+_QUOTED = str.maketrans({character: f"%{ord(character):02X}" for character in ' "<>'})  # not allowed in a path
 
 
 class FetchTarget(Bundle):
-    host: str  # as rules are matched with it: numbers of version 6 in brackets
+    host: str  # as rules match it: IPv6 addresses in brackets
     origin: HttpOrigin
-    path: str  # with the query
+    path: str  # including the query
 
     @property
     def url(self) -> str:
         return f"{self.origin}{self.path}"
 
     def over_tls(self) -> FetchTarget:
-        """The same page by https. A port of its own stays: nobody knows another."""
+        """The same page by https. A port of its own stays: no other is known."""
         port = 443 if self.origin.port == 80 else self.origin.port
         return replace(self, origin=replace(self.origin, scheme="https", port=port))
 
@@ -146,33 +140,33 @@ def parse_target(url: str) -> FetchTarget:
     end = _AUTHORITY_ENDS.search(rest)
     authority, path = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
     if "@" in authority:
-        raise AddressError("the address holds a user or a password: pages are fetched without")
+        raise AddressError("the address contains a user or a password, which WebFetch does not send")
     path = path if path.startswith("/") else f"/{path}"
     origin, path = split_url(f"{scheme}://{authority}{path.translate(_QUOTED)}")
     origin = replace(origin, host=origin.host.removesuffix("."))
     if origin.host != host.strip("[]"):
-        raise AddressError(f"the host of '{url[:100]}' can be read in more than one way")
+        raise AddressError(f"the host of '{url[:100]}' is ambiguous")
     return FetchTarget(host, origin, path)
 
 
 def resolve_redirect(before: FetchTarget, location: str) -> FetchTarget:
-    """Where an answer sends us. Raises `AddressError` for what cannot be an address of a page."""
+    """The target of a redirect. Raises `AddressError` for what cannot be the address of a page."""
     from urllib.parse import urljoin  # 3 ms, only for a redirect
 
-    # Headers arrive as Latin-1. What is no ASCII are bytes of a path, as a rule; in a host '%' is refused.
+    # Headers arrive as Latin-1. Characters that are not ASCII are usually bytes of a path; in a host '%' is refused.
     ascii_only = "".join([c if c < "\x80" else f"%{ord(c):02X}" for c in location.strip()])
     try:
         joined = urljoin(before.url, ascii_only.translate(_QUOTED))
     except ValueError:
-        raise AddressError(f"'{location[:100]}' is no address") from None
+        raise AddressError(f"'{location[:100]}' is not an address") from None
     return parse_target(joined)
 
 
-STEP = 1 << 18  # bytes that are expanded at once: less than a millisecond
-_GZIP = 31  # zlib's word for: 32 KB of window, with the head and the checksum of gzip
+STEP = 1 << 18  # bytes that are decompressed at once: less than a millisecond
+_GZIP = 31  # for zlib: a 32 KB window, with the header and the checksum of gzip
 
-# What pages are written in, by the names that the web has for it. Python knows more codecs than there are character
-# sets, such as `punycode` and `unicode_escape`: those are slow, or mean something else.
+# The character sets of web pages, by their names on the web. Python knows more codecs than there are character sets,
+# such as `punycode` and `unicode_escape`: those are slow, or mean something else.
 _CHARSETS = """
 utf-8 utf8 us-ascii ascii utf-16 utf-16le utf-16be iso-8859-1 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5
 iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-9 iso-8859-10 iso-8859-13 iso-8859-14 iso-8859-15 iso-8859-16 latin1
@@ -189,18 +183,18 @@ _HEAD = 2_048  # bytes in which a page may name its character set; browsers look
 
 
 class BodyDecoder:
-    """Bytes as they come from the server in, those of the page out."""
+    """Decompresses the server's bytes to those of the page."""
 
     def __init__(self, headers: Mapping[str, str], most: int) -> None:
         coding = headers.get("content-encoding", "").strip().lower()
         if coding not in ("", "identity", "gzip", "x-gzip"):
-            raise ToolError(f"The page is packed as '{coding[:60]}', and we asked for gzip or nothing.")
+            raise ToolError(f"The page is compressed as '{coding[:60]}', and we asked for gzip or nothing.")
         self._gzip = zlib.decompressobj(_GZIP) if "gzip" in coding else None
         self._room = most
         self._most = most
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """In pieces of at most `STEP`, so that whoever takes them can let others have a turn."""
+        """Yield pieces of at most `STEP`, so that the caller can yield to other tasks in between."""
         if self._gzip is None:
             yield self._counted(data)
             return
@@ -208,15 +202,15 @@ class BodyDecoder:
             try:
                 piece = self._gzip.decompress(data, STEP)
             except zlib.error:
-                raise ToolError("The page is packed as gzip, but broken.") from None
+                raise ToolError("The page is compressed with gzip, but damaged.") from None
             if self._gzip.unused_data:
-                raise ToolError("The page is packed as gzip, and something follows its end.")
+                raise ToolError("The page is compressed with gzip, and more data follows its end.")
             yield self._counted(piece)
             data = self._gzip.unconsumed_tail
 
     def end(self) -> None:
         if self._gzip is not None and not self._gzip.eof:
-            raise ToolError("The page is packed as gzip, but its end is missing.")
+            raise ToolError("The page is compressed with gzip, but incomplete.")
 
     def _counted(self, piece: bytes) -> bytes:
         self._room -= len(piece)
@@ -226,19 +220,19 @@ class BodyDecoder:
 
 
 def decode_body(body: bytes, content_type: str) -> str:
-    """By its byte order mark, else by the header, else by what the page says itself, else UTF-8. Never fails."""
+    """By its byte order mark, else by the header, else by the page's own declaration, else UTF-8. Never fails."""
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(name, "replace")
     name = _named_in(content_type)
     if not name:
         name = _named_in(body[:_HEAD].decode("latin-1"))
-        name = "utf-8" if not name or name.startswith("utf-16") else name  # it could not be read if it were that
+        name = "utf-8" if not name or name.startswith("utf-16") else name  # it could not be read if it were UTF-16
     return body.decode(_AS_BROWSERS.get(name, name), "replace")
 
 
 def _named_in(text: str) -> str:
-    """A character set that we know."""
+    """A known character set named in the text."""
     found = _NAMED.search(text.lower())
     return found[1] if found and found[1] in _KNOWN else ""
 
@@ -247,40 +241,40 @@ MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACCEPTED = "text/markdown, text/html;q=0.9, text/*;q=0.8, application/json;q=0.8, */*;q=0.5"
 
-Near = Callable[[str], bool]  # whether a rule names this host, so that it may be near
+Near = Callable[[str], bool]  # whether a rule names this host, so that it may be local
 
 
 class FetchLimits(Bundle):
     """Bytes and seconds."""
 
-    sent: int = 5_000_000  # by the server, as it sends it
+    sent: int = 5_000_000  # by the server, before decompression
     expanded: int = 10_000_000
-    connect: float = 10  # name, TCP and TLS
+    connect: float = 10  # name resolution, TCP and TLS
     first_byte: float = 30
     idle: float = 15
-    whole: float = 60  # with all redirects
+    whole: float = 60  # including all redirects
 
 
 LIMITS = FetchLimits()
 
 
 class FetchedPage(Bundle):
-    url: str  # in the end
+    url: str  # after redirects
     status: int
     content_type: str = ""
     body: bytes = b""
-    moved: str = ""  # another host, where the page is said to be
+    moved: str = ""  # the new address, if the page moved to another host
 
 
 class WebFetcher:
-    """For a session, or for a process. Belongs to one event loop."""
+    """For a session or a process. Belongs to one event loop."""
 
     def __init__(  # noqa: PLR0913  # settings, by name
         self,
         *,
         limits: FetchLimits = LIMITS,
         proxies: ProxySettings | None = None,  # None: from the environment,
-        environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
+        environ: Mapping[str, str] | None = None,  # which is that of the process, if not given
         ca_file: str | None = None,
         known: Sequence[str] = (),  # keys: no address may hold one (security K3)
         resolve: Resolve = resolve_host,
@@ -296,14 +290,14 @@ class WebFetcher:
         )
 
     async def fetch(self, url: str, near: Near) -> FetchedPage:
-        """Raises `ToolError`, with words for the model."""
+        """Raises `ToolError` with a message for the model."""
         try:
             async with asyncio.timeout(self.limits.whole):
                 return await self._follow(parse_target(url), near)
         except ToolError:
             raise
         except TimeoutError:
-            raise ToolError(f"'{url[:200]}' did not come within {self.limits.whole:g} seconds.") from None
+            raise ToolError(f"'{url[:200]}' did not arrive within {self.limits.whole:g} seconds.") from None
         except (LocalAddressError, UsageError) as error:
             raise ToolError(f"Not fetched: {error}.") from None
         except (ProviderError, OSError) as error:
@@ -320,23 +314,23 @@ class WebFetcher:
             if target.host != host:
                 self._refuse_keys(target)
                 return replace(got, moved=target.url)
-        raise ToolError(f"The page was moved more than {MOST_REDIRECTS} times: '{target.url[:200]}' is the last place.")
+        raise ToolError(f"The page redirects more than {MOST_REDIRECTS} times: '{target.url[:200]}' is the last.")
 
     def _refuse_keys(self, target: FetchTarget) -> None:
         from urllib.parse import unquote
 
         if any(key in text for key in self._known for text in (target.url, unquote(target.url))):
-            raise ToolError("Not fetched: the address holds a key. Keys go to nobody but their own service.")
+            raise ToolError("Not fetched: the address contains a key. Keys are sent only to their own service.")
 
     async def _once(self, target: FetchTarget, near: bool) -> tuple[FetchTarget, FetchedPage, str | None]:
-        """The address that was asked in the end, the answer, and where it leads on."""
+        """The address that was finally used, the answer, and the redirect target."""
         origin = target.origin
         addresses = check_addresses(target.host, await self._look_up(origin.host), near=near)
         public = all(map(is_public, addresses))
         if public and origin.scheme == "http":
             target = target.over_tls()
             origin = target.origin
-        proxy = self._proxies.on_the_way_to(origin) if public else None  # what is near is not behind it
+        proxy = self._proxies.on_the_way_to(origin) if public else None  # the proxy is not used for local hosts
         way = CheckedRoute(origin, proxy, tuple(addresses))
         connection = await self._line.dial(way, self.limits.connect)
         try:
@@ -362,7 +356,7 @@ class WebFetcher:
 
     async def _body(self, connection: ClientConnection, headers: Mapping[str, str]) -> bytes:
         if headers.get("transfer-encoding", "chunked").lower() != "chunked":
-            raise ToolError("The page is packed in its transfer, and we asked for it as it is.")
+            raise ToolError("The page has a transfer encoding, and we asked for none.")
         expanding, pieces = BodyDecoder(headers, self.limits.expanded), list[bytes]()
         answer = connection.answer
         assert answer is not None
@@ -371,7 +365,7 @@ class WebFetcher:
             if answer.body:
                 for piece in expanding.feed(connection.take()):
                     pieces.append(piece)
-                    await asyncio.sleep(0)  # others have their turn, also while a little expands to very much
+                    await asyncio.sleep(0)  # lets other tasks run, even while little data expands to very much
             else:
                 await connection.news(self.limits.idle)
         expanding.end()
@@ -389,7 +383,7 @@ def _where_to(target: FetchTarget, answer: HttpResponse) -> str:
 
 
 def _refuse_failed(answer: HttpResponse) -> None:
-    """Also if all of it is here: what breaks a limit may end in the same read."""
+    """Raise also if the answer is complete: data beyond a limit may arrive in the same read as its end."""
     if answer.failure is not None:
         raise ProviderError(answer.failure)
 

@@ -1,8 +1,10 @@
-"""HTML in, Markdown out: a program of its own, because what it reads is anybody's, and native code reads it.
+"""Child program that converts HTML to Markdown. It is a process of its own, because its input is untrusted and native
+code parses it.
 
     python -I html_child.py BASE MOST < page.html > page.md
 
-It has little memory and little time, whatever happens to us. It imports nothing of ours, so that it starts at once.
+It has little memory and time, which does not affect our process. It imports none of our modules, so that it starts at
+once.
 """
 
 import sys
@@ -11,7 +13,7 @@ from typing import Any
 
 MEMORY = 512 << 20  # bytes; 2 MB of ordinary HTML take 130 MB, 2 MB of the worst that we found 760 MB
 SECONDS = 10  # of the processor
-MISSING = 3  # the exit code if the library is not there
+MISSING = 3  # the exit code if the library is not installed
 
 
 def limit_resources() -> None:
@@ -25,7 +27,7 @@ def limit_resources() -> None:
 
 def main(base: str, most: int) -> int:
     try:
-        library: Any = import_module("html_to_markdown")  # an extra: type checkers may not find it
+        library: Any = import_module("html_to_markdown")  # optional: type checkers may not find it
     except ImportError:
         return MISSING
     limit_resources()

@@ -1,19 +1,17 @@
-"""What a search is, whoever makes it: a query in, pages out, as data that is checked and short.
+"""Web search: a query in, pages out, as checked and short data.
 
-A back end is a function. Two come with us: a command of the user's (`search.py`), and the search of the model's
-own service (`search.py`).
+A back end is a function of type `Search`. There are two:
 
-Searching by a command of the user's: the query as JSON on its standard input, pages as JSON on its output.
+- `search_by_command` runs a command of the user's, which gets the query as JSON on its standard input and prints pages
+  as JSON. The command comes from the user's own settings, never from a project (security T2).
+- `search_by_service` uses the model's own service: one small request that declares the service's search tool. The
+  conversation itself does not declare that tool: the service would then search without asking the user. Here every
+  search is a call of `WebSearch` first, with its rules, hooks and its record in the session's file.
+
+The JSON of a command, in and out:
 
     {"query": "...", "allowed_domains": [], "blocked_domains": []}
     [{"title": "...", "url": "https://...", "snippet": "..."}]
-
-The command comes from the user's own settings, never from a project (security T2).
-
-Searching by the model's own service: one small request in which the service's search tool is declared.
-
-The tool is not put among those of the conversation: the service would then search without asking anybody. Here every
-search is a call of `WebSearch` first, with its rules, hooks and its place in the session's file.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ LONGEST_TITLE, LONGEST_SNIPPET = 200, 600  # characters
 
 class WebSearchQuery(Value):
     text: str
-    allowed: tuple[str, ...] = ()  # domains, each with all below it; none: all
+    allowed: tuple[str, ...] = ()  # domains, each including its subdomains; none: all
     blocked: tuple[str, ...] = ()
 
 
@@ -53,15 +51,15 @@ class WebSearchResult(Value):
 
 class WebSearchResults(Value):
     hits: tuple[WebSearchResult, ...] = ()
-    says: str = ""  # what whoever searched has to say about them
+    says: str = ""  # what the back end says about them
 
 
 Search = Callable[[WebSearchQuery], Awaitable[WebSearchResults]]
-"""Raises `ToolError`, with words for the model."""
+"""Raises `ToolError` with a message for the model."""
 
 
 def filter_results(found: WebSearchResults, query: WebSearchQuery) -> WebSearchResults:
-    """Only pages that can be fetched, of the domains that were asked for, each once: not every back end heeds them."""
+    """Only fetchable pages of the requested domains, each once: not every back end applies the domains."""
     allowed, blocked = _patterns(query.allowed), _patterns(query.blocked)
     hits: dict[str, WebSearchResult] = {}
     for hit in found.hits:
@@ -121,7 +119,7 @@ def search_by_command(
         except OSError as error:
             raise ToolError(f"The search command does not start: {error}.") from None
         if ended.timed_out:
-            raise ToolError(f"The search command took longer than {seconds:g} seconds, and was ended.")
+            raise ToolError(f"The search command took longer than {seconds:g} seconds and was ended.")
         if ended.code != 0:
             said = ended.stderr.end(500).strip()
             raise ToolError(f"The search command failed with code {ended.code}{': ' if said else '.'}{said}")
@@ -134,12 +132,12 @@ def _read(data: bytes) -> WebSearchResults:
     try:
         rows = msgspec.json.decode(data or b"[]", type=list[_CommandResult])
     except msgspec.MsgspecError as error:
-        raise ToolError(f"The search command printed no list of pages: {error}.") from None
+        raise ToolError(f"The search command did not print a list of pages: {error}.") from None
     return WebSearchResults(tuple([WebSearchResult(row.url, row.title, row.snippet) for row in rows]))
 
 
 VERSION = "web_search_20250305"  # the first one: every model that searches has it, and it needs no code execution
-MOST_USES = 5  # searches within one request; each is paid for
+MOST_USES = 5  # searches within one request; each costs money
 
 
 class _ServiceResult(Struct):
@@ -150,11 +148,11 @@ class _ServiceResult(Struct):
 
 Declare = dict[str, Any]
 CallService = Callable[[str, Declare], Awaitable[Iterable[Block]]]
-"""One request with a prompt and the declared tool, and the blocks of the answer. Raises our errors."""
+"""Send one request with a prompt and the declared tool; returns the blocks of the answer. Raises our errors."""
 
 
 def make_declaration(query: WebSearchQuery) -> Declare:
-    """As it stands in `tools` of a request to Anthropic's Messages API. The service takes one of the two lists."""
+    """The tool's entry in `tools` of a request to Anthropic's Messages API. The service accepts one of the two lists."""
     tool: Declare = {"type": VERSION, "name": "web_search", "max_uses": MOST_USES}
     if query.allowed:
         tool["allowed_domains"] = list(query.allowed)
@@ -166,7 +164,7 @@ def make_declaration(query: WebSearchQuery) -> Declare:
 def search_by_service(call: CallService) -> Search:
     async def search(query: WebSearchQuery) -> WebSearchResults:
         prompt = (
-            f"Search the web for: {query.text}\n\nThen sum up what was found, in a few sentences, with the addresses."
+            f"Search the web for: {query.text}\n\nThen summarize the results in a few sentences, with the addresses."
         )
         return found_in(await call(prompt, make_declaration(query)))
 
@@ -188,7 +186,7 @@ def found_in(blocks: Iterable[Block]) -> WebSearchResults:
 
 
 def _read_service(block: ServerBlock, hits: list[WebSearchResult], errors: list[str]) -> None:
-    """A search that went well has a list, one that failed an object."""
+    """A successful search has a list, a failed one an object."""
     try:
         content: Any = msgspec.json.decode(block.json).get("content")
     except (msgspec.MsgspecError, AttributeError):
