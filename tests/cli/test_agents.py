@@ -407,7 +407,7 @@ def test_what_cannot_be_sent_out_is_told(serve: Serve) -> None:
     first, second, third, fourth = told(cast.of("MAIN")[1])
     assert first == "There is no kind of agent 'nobody'. There are: general-purpose, Explore."
     assert second.startswith("The model 'openai/gpt-none' cannot be asked: there is no key")
-    assert third == "'prompt' is empty: say what the agent shall do."
+    assert third == "'prompt' is empty: describe the agent's task."
     assert "missing required field `description`" in fourth
 
 

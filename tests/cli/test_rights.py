@@ -50,7 +50,7 @@ def test_what_no_rule_covers_is_denied_where_nobody_can_be_asked(serve: Serve) -
     assert not (stage.folder / "made").exists()
     assert not (stage.folder / "new.txt").exists()
     first, second = results(stage)
-    assert "This needs permission, and nobody can be asked here: no rule covers 'touch made'" in first
+    assert "This needs permission, and no user can be asked here: no rule covers 'touch made'" in first
     assert "the rule 'Bash(touch made)'" in first
     assert "new.txt" in second
     denials = shown[-1]["permission_denials"]

@@ -214,10 +214,10 @@ def test_what_no_model_takes_is_not_sent_and_why_is_said_to_both(desk: Desk) -> 
     names = "@huge.png @wide.png @long.pdf @huge.pdf"
     size = media.MOST_IMAGE_BYTES + len(png(10, 10))
     whys = {
-        "huge.png": f"it has {size:,} bytes; {media.MOST_IMAGE_BYTES:,} is the most that a model takes",
-        "wide.png": "it has 9000 x 10 pixels; 8000 on a side is the most",
-        "long.pdf": "it has 101 pages; 100 is the most at once",
-        "huge.pdf": f"it has {LARGEST_DOCUMENT:,} bytes; {LARGEST_DOCUMENT // 4 * 3:,} is the most that a model takes",
+        "huge.png": f"it has {size:,} bytes; {media.MOST_IMAGE_BYTES:,} is the model's limit",
+        "wide.png": "it has 9000 x 10 pixels; 8000 on a side is the limit",
+        "long.pdf": "it has 101 pages; 100 is the limit at once",
+        "huge.pdf": f"it has {LARGEST_DOCUMENT:,} bytes; {LARGEST_DOCUMENT // 4 * 3:,} is the model's limit",
     }
     assert desk.told(names) == {name: ("", why) for name, why in whys.items()}
     found = desk.attachments(names)

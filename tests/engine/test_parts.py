@@ -198,7 +198,7 @@ def test_wrong_calls_are_results_that_name_the_way_out() -> None:
             async for _ in run:
                 pass
         texts = [message.text for message in session.state.history]
-        assert texts[2] == "There is no tool 'Whisper'. There are: Shout, Count."
+        assert texts[2] == "There is no tool 'Whisper'. Available: Shout, Count."
         assert texts[3] == "'text' is empty; give a word to shout"
         assert "unknown field `loud`. It takes text." in texts[4]
         assert texts[5] == "3"

@@ -69,7 +69,7 @@ def test_what_calls_come_to(tmp_path: Path) -> None:
             unfit = await shop.call("mcp__shop__add", a="two")
             assert unfit.answer.is_error
             assert unfit.answer.text == (
-                "The input of 'mcp__shop__add' does not fit: `$.a` must be of type integer, not string; `$.b` is "
+                "The input of 'mcp__shop__add' is invalid: `$.a` must be of type integer, not string; `$.b` is "
                 "missing. Nothing was done: call it again."
             )
 

@@ -31,7 +31,7 @@ def test_three_hundred_tools_are_offered_by_name(tmp_path: Path) -> None:
             whole = sum(len(str(offer.spec)) for offer in shop.hands.offers.values())
             assert len(search.description) < 7_000 < 60_000 < whole
             unseen = await shop.text("mcp__shop__tool_123", a=1, b=2)
-            assert unseen.startswith("You have not seen what 'mcp__shop__tool_123' takes: call ToolSearch")
+            assert unseen.startswith("'mcp__shop__tool_123' has not been loaded: call ToolSearch")
             found = await shop.text("ToolSearch", query="number 123")
             assert '"name":"mcp__shop__tool_123"' in found
             assert await shop.text("mcp__shop__tool_123", a=1, b=2) == "3"

@@ -40,7 +40,7 @@ CONTENT: list[tuple[dict[str, Any], tuple[Content, ...]]] = [
     ),
     (
         {"content": [{"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}]},
-        (Text("[Sound of the type 'audio/wav' stood here: it cannot be shown.]"),),
+        (Text("[Sound of the type 'audio/wav' was here: it cannot be shown.]"),),
     ),
     (
         {"content": [{"type": "resource_link", "uri": "file:///a", "name": "a\nb"}]},
@@ -54,7 +54,7 @@ CONTENT: list[tuple[dict[str, Any], tuple[Content, ...]]] = [
         {"content": [{"type": "resource", "resource": {"uri": "x:1", "mimeType": "font/ttf", "blob": "AAAA"}}]},
         (Text("[The resource x:1, of the type 'font/ttf' and 3 bytes: it cannot be shown]"),),
     ),
-    ({"content": [{"type": "hologram"}]}, (Text("[Content of the type 'hologram' stood here: it cannot be shown.]"),)),
+    ({"content": [{"type": "hologram"}]}, (Text("[Content of the type 'hologram' was here: it cannot be shown.]"),)),
 ]
 
 
@@ -101,7 +101,7 @@ def test_instructions_have_an_end() -> None:
         ({}, "does not say"),
         ({"type": "string"}, "does not say"),
         ({"type": "object", "oneOf": []}, "'oneOf' at the top"),
-        ({"type": "object", "properties": {"a": {"type": "number?"}}}, "cannot be understood"),
+        ({"type": "object", "properties": {"a": {"type": "number?"}}}, "invalid schema"),
         ({"type": "object", "properties": {"a": {"enum": ["x" * 200_000]}}}, "has 200,0"),
     ],
 )

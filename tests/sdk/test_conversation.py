@@ -464,7 +464,7 @@ async def odd(given: dict[str, Any]) -> Any:
     [
         ("add", {"a": 1, "b": 2.5}, "3.5", False),
         ("add_all", {"a": 1, "b": 2}, "3 in False", False),
-        ("add", {"a": "one"}, "does not fit", True),
+        ("add", {"a": "one"}, "is invalid", True),
         ("fail", {}, "ValueError: not today", True),
         ("odd", {}, "returned no result", True),
     ],

@@ -110,7 +110,7 @@ def test_a_key_in_an_input_is_refused_before_anything_happens(serve: Serve, name
     assert run(stage, "--allowedTools", "Bash,Write,Grep", ANTHROPIC_API_KEY=KEY).returncode == 0
     assert list(stage.folder.iterdir()) == []
     (result,) = stage.requests[1].talk.messages[-1]["content"]
-    assert (result["is_error"], "holds a key of the program that runs you" in str(result["content"])) == (True, True)
+    assert (result["is_error"], "contains a key of the program that runs you" in str(result["content"])) == (True, True)
 
 
 def test_our_process_is_closed_while_it_runs(serve: Serve) -> None:

@@ -84,7 +84,7 @@ def test_a_deferred_tool_is_asked_for_first_and_the_list_never_changes() -> None
             return {u.result.call_id: u.result.text async for u in run if isinstance(u, CallDone)}
 
     results = asyncio.run(main())
-    assert results["c1"] == "You have not seen what 'weather' takes: call ToolSearch with 'select:weather' first."
+    assert results["c1"] == "'weather' has not been loaded: call ToolSearch with 'select:weather' first."
     assert '"city"' in results["c2"]
     assert results["c3"] == "sunny in Rome"
     assert model.told == [["clock", "ToolSearch"]] * 4  # appended to the conversation, never inserted (law 4)

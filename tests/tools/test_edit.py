@@ -240,12 +240,12 @@ PYTHON = "def one():\n\treturn 1\n\ndef two():\n\treturn 'two'  \n\n# caf\u00e9 
         ("cafe\u0301", "only in accents", "7\t# caf\u00e9"),
         ("DEF ONE", "only in upper and lower case", "1\tdef one():\n"),
         ("print('a\\\\n')", "only in backslashes", "8\tprint('a\\n')\n"),
-        ("4\tdef two():\n5\t\treturn 'two'", "It holds line numbers as Read shows them", ""),
-        ("     4→def two():", "It holds line numbers as Read shows them", ""),
+        ("4\tdef two():\n5\t\treturn 'two'", "It contains line numbers as Read shows them", ""),
+        ("     4→def two():", "It contains line numbers as Read shows them", ""),
         ("def two():\n\treturn 'three'\n", "The nearest lines are:", "4\tdef two():\n"),
         ("def three():", "The nearest lines are:", "4\tdef two():\n"),
         ("quite something else, of which nothing is here", "No line is like it", ""),
-        ("caf\ufffd", "which stands for bytes that are no text", ""),
+        ("caf\ufffd", "which replaces bytes that are not text", ""),
     ],
 )
 def test_a_near_miss_says_what_differs(tmp_path: Path, old: str, said: str, shown: str) -> None:
@@ -273,25 +273,25 @@ def test_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_half_characters_never_become_bytes(tmp_path: Path) -> None:
-    assert "'new_string' holds half a character" in refused(tmp_path, b"a\xff", "a", "\udcff")
-    assert "'old_string' holds half a character" in refused(tmp_path, b"a\xff", "\udcff", "a")
+    assert "'new_string' contains half a character" in refused(tmp_path, b"a\xff", "a", "\udcff")
+    assert "'old_string' contains half a character" in refused(tmp_path, b"a\xff", "\udcff", "a")
 
 
 def test_what_is_no_text_is_not_edited(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"\xff\xfea")
     calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
-    with pytest.raises(ToolError, match="begins as UTF-16 and is none"):
+    with pytest.raises(ToolError, match="begins like UTF-16 but is not valid"):
         calling.now(EDIT, file_path="f", old_string="a", new_string="b")
 
 
 def test_sizes_are_bounded(tmp_path: Path) -> None:
     big = "b" * 1_000_000
-    assert "is the most. Nothing was done" in refused(tmp_path, b"a" * 20, "a", big, replace_all=True)
+    assert "is the limit. Nothing was done" in refused(tmp_path, b"a" * 20, "a", big, replace_all=True)
     assert "more than 100,000 times" in refused(tmp_path, b"a" * 200_000, "a", "b", replace_all=True)
     with (tmp_path / "big").open("wb") as file:
         file.truncate(WHOLE + 1)
-    with pytest.raises(ToolError, match="is the most that is changed here: use Bash for it"):
+    with pytest.raises(ToolError, match="is the limit for edits: use Bash for it"):
         FakeToolContext(str(tmp_path)).now(EDIT, file_path="big", old_string="a", new_string="b")
 
 

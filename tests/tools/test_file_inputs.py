@@ -76,10 +76,10 @@ def test_missing_and_extra_fields(tmp_path: Path, tool: Tool) -> None:
     assert required
     for name in required:
         input = {key: value for key, value in FINE[tool.name].items() if key != name}
-        with pytest.raises(ToolError, match=f"does not fit: .*{name}.*Nothing was done: call it again"):
+        with pytest.raises(ToolError, match=f"is invalid: .*{name}.*Nothing was done: call it again"):
             FakeToolContext(str(tmp_path)).now(tool, **input)
     assert tool.parse({**FINE[tool.name], "surprise": 1}) == tool.parse(FINE[tool.name])
-    with pytest.raises(ToolError, match="does not fit"):
+    with pytest.raises(ToolError, match="is invalid"):
         FakeToolContext(str(tmp_path)).now(tool)
     assert names_in(tmp_path) == []
 
@@ -118,7 +118,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path, tool: Tool, path: str) -> None:
     ],
 )
 def test_values_out_of_bounds(tmp_path: Path, tool: Tool, name: str, value: object) -> None:
-    with pytest.raises(ToolError, match=rf"does not fit: .*`\$\.{name}`"):
+    with pytest.raises(ToolError, match=rf"is invalid: .*`\$\.{name}`"):
         FakeToolContext(str(tmp_path)).now(tool, **FINE[tool.name] | {name: value})
 
 
@@ -134,7 +134,7 @@ def test_half_characters_and_nul_in_any_text(tmp_path: Path, tool: Tool, name: s
     calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="f")
     for text in ("a\ud800", "\udcff", "\ud800\0"):
-        with pytest.raises(ToolError, match=f"does not fit: '{name}' holds half a character .*Nothing was done"):
+        with pytest.raises(ToolError, match=f"is invalid: '{name}' contains half a character .*Nothing was done"):
             calling.now(tool, **FINE[tool.name] | {name: text})
     if name not in ("content", "new_string"):  # which may hold it
         answered(calling, tool, FINE[tool.name] | {name: "a\0"})

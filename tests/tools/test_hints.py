@@ -217,7 +217,7 @@ def test_a_word_that_is_none_of_those_that_are_known_is_told_which_are(it: Any, 
 
     with pytest.raises(ToolError) as error:
         FakeToolContext("/").now(act, it=it)
-    assert str(error.value) == f"The input of 'act' does not fit: {said} Nothing was done: call it again."
+    assert str(error.value) == f"The input of 'act' is invalid: {said} Nothing was done: call it again."
 
 
 def test_a_tool_that_takes_nothing_says_so() -> None:

@@ -126,7 +126,7 @@ def test_a_cell_by_its_place(tmp_path: Path) -> None:
         ({"cell_id": "cell-99", "new_source": "x"}, "There is no cell 'cell-99'"),
         ({"new_source": "x"}, "To replace a cell, 'cell_id' is needed"),
         ({"new_source": "x", "edit_mode": "delete"}, "To delete a cell, 'cell_id' is needed"),
-        ({"new_source": "x", "edit_mode": "insert"}, "To insert a cell, 'cell_type' is needed"),
+        ({"new_source": "x", "edit_mode": "insert"}, "To insert a cell, set 'cell_type'"),
         ({"new_source": "\ud800", "cell_id": "sum"}, "half a character"),
     ],
 )
@@ -142,7 +142,7 @@ def test_only_a_notebook_that_was_read(tmp_path: Path) -> None:
     (tmp_path / "n.txt").write_text(NOTEBOOK)
     with pytest.raises(ToolError, match="was not read yet"):
         FakeToolContext(str(tmp_path)).now(NOTEBOOK_EDIT, notebook_path="n.ipynb", cell_id="sum", new_source="x")
-    with pytest.raises(ToolError, match="its name does not end in"):
+    with pytest.raises(ToolError, match="it does not end in"):
         FakeToolContext(str(tmp_path)).now(NOTEBOOK_EDIT, notebook_path="n.txt", cell_id="sum", new_source="x")
     calling = FakeToolContext(str(tmp_path))
     calling.now(READ, file_path="n.ipynb")

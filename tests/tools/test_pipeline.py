@@ -201,17 +201,17 @@ def test_an_unknown_tool_is_told_which_there_are(tmp_path: Path) -> None:
     scene = Scene(tmp_path).hook(PRE)
     done = scene.now("Grepp", pattern="x")
     assert done.answer.is_error
-    assert done.answer.text == "There is no tool 'Grepp'. There are: Bash, Read, Edit."
+    assert done.answer.text == "There is no tool 'Grepp'. Available: Bash, Read, Edit."
     assert not done.denied
     assert scene.log == []
     nobody = asyncio.run(Toolset([], place=Workspace("/")).run(ToolCall("c", "X", {}), scene))
-    assert nobody.answer.text == "There is no tool 'X'. There are: none."
+    assert nobody.answer.text == "There is no tool 'X'. Available: none."
 
 
 WRONG_INPUTS: list[tuple[dict[str, Any], str]] = [
     ({}, "missing required field `command`"),
     ({"command": 5}, "Expected `str`, got `int` - at `$.command`"),
-    ({"commnd": "touch made"}, "missing required field `command`. There is no field 'commnd'"),
+    ({"commnd": "touch made"}, "missing required field `command`. Unknown field 'commnd'"),
     ({"command": "touch made", "timeout": 0}, "`$.timeout`"),
     ({"command": ["touch", "made"]}, "got `array`"),
 ]
@@ -223,7 +223,7 @@ def test_a_wrong_input_is_told_in_words_and_nobody_is_asked(tmp_path: Path, inpu
     done = scene.now("Bash", **input)
     assert done.answer.is_error
     assert words in done.answer.text
-    assert done.answer.text.startswith("The input of 'Bash' does not fit")
+    assert done.answer.text.startswith("The input of 'Bash' is invalid")
     assert scene.log == []
     assert not scene.made()
 
@@ -332,7 +332,7 @@ def test_a_rewritten_input_is_decided_again(tmp_path: Path) -> None:
 def test_a_rewritten_input_is_validated_again(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "allow Bash").hook(PRE, rewritten(cmd="touch made"))
     done = scene.bash("touch made")
-    assert "does not fit" in done.answer.text
+    assert "is invalid" in done.answer.text
     assert (scene.made(), scene.names) == (False, ["PreToolUse"])
 
 
@@ -377,7 +377,7 @@ def test_where_nobody_is_there_the_answer_is_no_and_says_how_to_allow_it(tmp_pat
     scene = Scene(tmp_path)
     done = scene.bash("touch made")
     assert done.denied
-    assert "nobody can be asked here" in done.answer.text
+    assert "no user can be asked here" in done.answer.text
     assert "permissions.allow" in done.answer.text
     assert scene.names == ["ask", "deny"]
     assert not scene.made()
@@ -401,8 +401,8 @@ def test_a_person_allows(tmp_path: Path) -> None:
         ('{"behavior":"deny","message":"not today"}', "not today", None),
         ('{"behavior":"deny","message":"stop","interrupt":true}', "stop", "stop"),
         ('{"behavior":"deny","interrupt":true}', DENIED, DENIED),
-        ("perhaps", "The answer to the question could not be read: perhaps", None),
-        ('{"behavior":"allow","updatedInput":5}', "could not be read", None),
+        ("perhaps", "The answer to the question is invalid: perhaps", None),
+        ('{"behavior":"allow","updatedInput":5}', "is invalid", None),
     ],
 )
 def test_a_person_denies(tmp_path: Path, said: str, text: str, stop: str | None) -> None:
@@ -425,7 +425,7 @@ def test_a_person_changes_the_input_but_not_past_a_deny_rule(tmp_path: Path) -> 
     assert done.denied
     assert "a deny rule" in done.answer.text
     scene = Scene(tmp_path, answers=('{"behavior":"allow","updatedInput":{"cmd":"touch made"}}',))
-    assert "does not fit" in scene.bash("touch made").answer.text
+    assert "is invalid" in scene.bash("touch made").answer.text
     assert (scene.made(), scene.made("other")) == (False, False)
     scene = Scene(tmp_path, answers=('{"behavior":"allow","updatedInput":{"command":"touch made"}}',))
     assert not scene.bash("touch made").answer.is_error  # as it was
@@ -552,7 +552,7 @@ def test_what_is_no_answer_is_the_tools_failure_and_not_the_runs(tmp_path: Path,
     scene.more.append(Tool(name="Own", about="", input=Input, run=run))
     done = scene.now("Own")
     assert (done.answer.is_error, done.answer.text) == (
-        True, "The tool itself failed: it returned no 'ToolAnswer' of 'Text', 'Image' and 'Document'",
+        True, "The tool itself failed: it did not return a 'ToolAnswer' of 'Text', 'Image' and 'Document'",
     )  # fmt: skip
     assert scene.names == ["allow", "PostToolUseFailure"]
 

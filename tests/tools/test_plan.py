@@ -56,7 +56,7 @@ def test_anything_else_is_a_no(said: str, words: str) -> None:
     stage.enter()
     found = stage.leave()
     assert found.text == (
-        f"The user did not approve the plan: stay in mode 'plan', mend it, then call ExitPlanMode again.{words}"
+        f"The user did not approve the plan: stay in mode 'plan', revise it, then call ExitPlanMode again.{words}"
     )
     assert (found.is_error, found.data) == (False, {"plan": "1. Do it.\n", "approved": False, "said": said})
     assert (stage.mode, stage.changes) == ("plan", ["plan"])
@@ -112,7 +112,7 @@ def test_outside_of_its_mode() -> None:
     stage.mode = "plan"
     found = stage.enter()
     assert (found.is_error, found.text) == (
-        True, "The mode is 'plan' already: explore, then call ExitPlanMode with the plan.",
+        True, "The mode is already 'plan': explore, then call ExitPlanMode with the plan.",
     )  # fmt: skip
     assert (stage.desk.asked, stage.changes) == ([], [])
 
@@ -139,7 +139,7 @@ def nested(depth: int) -> Any:
         ("ExitPlanMode", {}, "missing required field `plan`"),
         ("ExitPlanMode", {"plan": 7}, "Expected `str`, got `int` - at `$.plan`"),
         ("ExitPlanMode", {"plan": ""}, "length >= 1 - at `$.plan`"),
-        ("ExitPlanMode", {"plan": " \n"}, "The plan is empty. Nobody was asked"),
+        ("ExitPlanMode", {"plan": " \n"}, "The plan is empty. The user was not asked"),
         ("ExitPlanMode", {"plan": "x" * 50_001}, "length <= 50000 - at `$.plan`"),
         ("ExitPlanMode", {"plan": nested(50)}, "Expected `str`, got `array`"),
         ("ExitPlanMode", {"plan": nested(50_000)}, "is nested too deeply"),

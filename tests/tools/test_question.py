@@ -29,7 +29,7 @@ def test_answers_of_the_models_own_making_are_not_taken() -> None:
     desk = Desk([ASK_USER_QUESTION], answers=("2",))
     found = desk.now(NAME, questions=[{**DATABASE, "surprise": 1}], answers={"Which database?": "SQLite"}).answer
     assert found.data["answers"] == {"Which database?": "PostgreSQL"}
-    assert "There is no field 'questions[0].surprise', 'answers'" in found.text
+    assert "Unknown field 'questions[0].surprise', 'answers'" in found.text
 
 
 def test_questions_are_asked_one_after_another() -> None:
@@ -118,7 +118,7 @@ def options(*labels: str) -> list[dict[str, str]]:
         (questions(question="x" * 10_000_000), "length <= 2000 - at `$.questions[...].question`"),
         (questions(options=options("a")), "Expected `array` of length >= 2 - at `$.questions[...].options`"),
         (questions(options=options(*"abcde")), "Expected `array` of length <= 4 - at `$.questions[...].options`"),
-        (questions(options=options("A", " a")), "Two options of 'Which database?' have one label. Nothing was asked"),
+        (questions(options=options("A", " a")), "Two options of 'Which database?' share a label. Nothing was asked"),
         (questions(options=["a", "b"]), "Expected `object`, got `str` - at `$.questions[...].options[...]`"),
         (questions(multiSelect="yes"), "Expected `bool`, got `str` - at `$.questions[...].multiSelect`"),
         (questions(header=nested(40)), "Expected `str`, got `array`"),

@@ -270,9 +270,9 @@ def test_images_by_their_first_bytes(tmp_path: Path, data: bytes, kind: str, siz
 
 def test_images_that_no_model_takes(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(png(more=4_000_000))
-    assert "bytes; 3,932,160 is the most" in refused(tmp_path)
+    assert "bytes; 3,932,160 is the model's limit" in refused(tmp_path)
     (tmp_path / "f").write_bytes(png(8_001, 10))
-    assert "8001 x 10 pixels; 8000 on a side is the most" in refused(tmp_path)
+    assert "8001 x 10 pixels; 8000 on a side is the limit" in refused(tmp_path)
     with (tmp_path / "f").open("r+b") as file:
         file.truncate(10_000_000_000)  # sparse: it is refused before anything is read
     assert "10,000,000,000 bytes" in refused(tmp_path)
@@ -290,7 +290,7 @@ def test_a_document(tmp_path: Path) -> None:
 
 def test_documents_that_no_model_takes(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"%PDF-1.4 /Type/Pages /Count 101")
-    assert "has 101 pages; 100 is the most at once. Choose some with 'pages', such as '1-20'" in refused(tmp_path)
+    assert "has 101 pages; 100 is the limit at once. Choose some with 'pages', such as '1-20'" in refused(tmp_path)
     with (tmp_path / "f").open("r+b") as file:
         file.truncate(33_000_000)
     assert "33,000,000 bytes" in refused(tmp_path)
@@ -340,7 +340,7 @@ def test_a_notebook_is_bounded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', '{"cells": [3]}', "[" * 100_000, '{"cells": [{}]}'])
 def test_what_is_no_notebook(tmp_path: Path, text: str) -> None:
     (tmp_path / "n.ipynb").write_text(text)
-    assert "'n.ipynb' is no notebook" in refused(tmp_path, "n.ipynb")
+    assert "'n.ipynb' is not a version 4 notebook" in refused(tmp_path, "n.ipynb")
 
 
 # --- what cannot be read ----------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_pages(tmp_path: Path, pypdf: Any, pages: str, shown: str, numbers: list
 
 def test_a_document_that_is_too_long_for_a_model_can_be_read_in_parts(tmp_path: Path, pypdf: Any) -> None:
     (tmp_path / "f").write_bytes(document(pypdf, media.MOST_PAGES + 1))
-    with pytest.raises(ToolError, match=r"has 101 pages; 100 is the most at once\. Choose some with 'pages'"):
+    with pytest.raises(ToolError, match=r"has 101 pages; 100 is the limit at once\. Choose some with 'pages'"):
         FakeToolContext(str(tmp_path)).now(READ, file_path="f")
     assert FakeToolContext(str(tmp_path)).now(READ, file_path="f", pages="101").text == "[Pages 101 of 101 of 'f'.]"
 
@@ -80,9 +80,9 @@ def test_documents_that_cannot_be_cut(tmp_path: Path, pypdf: Any) -> None:
     [
         ("x", "'pages' is 'x': give one page, such as '3', or some, such as '1-5'."),
         ("1,3", "'pages' is '1,3': give one page, such as '3', or some, such as '1-5'."),
-        ("0", "'pages' is '0': pages are counted from 1, and the first stands first."),
-        ("5-3", "'pages' is '5-3': pages are counted from 1, and the first stands first."),
-        ("1-21", "'pages' is '1-21': 20 pages are the most at once. Go on with another call."),
+        ("0", "'pages' is '0': pages are counted from 1, and the first page comes first."),
+        ("5-3", "'pages' is '5-3': pages are counted from 1, and the first page comes first."),
+        ("1-21", "'pages' is '1-21': 20 pages is the limit. Read the rest with another call."),
     ],
 )
 def test_pages_that_make_no_sense(tmp_path: Path, pages: str, said: str) -> None:
@@ -92,9 +92,7 @@ def test_pages_that_make_no_sense(tmp_path: Path, pages: str, said: str) -> None
 
 def test_pages_of_what_is_no_document(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("text\n")
-    assert refused(tmp_path, "1") == (
-        "'f' is no PDF document: leave 'pages' out, and choose with 'offset' and 'limit'."
-    )
+    assert refused(tmp_path, "1") == ("'f' is not a PDF document: leave 'pages' out, and use 'offset' and 'limit'.")
     assert FakeToolContext(str(tmp_path)).now(READ, file_path="f", pages="").text == "1\ttext\n"
 
 

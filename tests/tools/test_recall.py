@@ -116,7 +116,9 @@ def test_what_was_said_called_and_returned_the_newest_first(talk: Script) -> Non
 def test_an_expression_and_one_that_is_none(talk: Script) -> None:
     file = talk.written()
     assert "[turn 1, result of Bash]" in recall(file, r"line \d+: token")
-    assert recall(file, "grep \\[(") == "Nothing in this session fits 'grep \\[('. Try fewer or other words.\n".strip()
+    assert (
+        recall(file, "grep \\[(") == "Nothing in this session matches 'grep \\[('. Try fewer or other words.\n".strip()
+    )
     talk.file.unlink()
     talk.says("what does foo(bar mean")
     assert "what does foo(bar mean" in recall(talk.written(), "foo(bar")
@@ -133,7 +135,7 @@ def test_words_that_stand_apart(talk: Script) -> None:
 def test_thoughts_summaries_attachments_and_its_own_calls_are_left_out(talk: Script) -> None:
     file = talk.written()
     for hidden in ("secret thoughts", "summed up", "a file changed", "says the past"):
-        assert recall(file, hidden).startswith("Nothing in this session fits"), hidden
+        assert recall(file, hidden).startswith("Nothing in this session matches"), hidden
 
 
 def test_a_limit(talk: Script) -> None:
@@ -194,11 +196,9 @@ def test_an_expression_that_takes_for_ever_is_ended_with_the_call(tmp_path: Path
 
 def test_what_makes_no_sense(tmp_path: Path) -> None:
     gone = search_of(tmp_path / "gone.jsonl")
-    assert refused(lambda: None, tmp_path, "x") == (
-        "Nothing of this session is stored, so nothing of it can be searched."
-    )
-    assert refused(gone, tmp_path, "  ") == "'query' is empty: give some words that were said, or an expression."
-    assert refused(gone, tmp_path, "x" * 1_001) == "'query' has 1,001 characters; 1,000 is the most."
+    assert refused(lambda: None, tmp_path, "x") == ("This session is not stored, so it cannot be searched.")
+    assert refused(gone, tmp_path, "  ") == "'query' is empty: give some words, or an expression."
+    assert refused(gone, tmp_path, "x" * 1_001) == "'query' has 1,001 characters; 1,000 is the limit."
     assert "gone.jsonl" in refused(gone, tmp_path, "x")
 
 

@@ -210,17 +210,17 @@ def deep(depth: int, key: str = "items") -> Any:
         ({"minimum": "3"}, "'#/minimum' must be a number"),
         ({"exclusiveMinimum": True}, "'#/exclusiveMinimum' must be a number, not true"),
         ({"multipleOf": 0}, "'#/multipleOf' must be a number above 0"),
-        ({"pattern": "("}, "'#/pattern' is no regular expression: missing )"),
-        ({"patternProperties": {"[": {}}}, "'#/patternProperties' is no regular expression: "),
-        ({"$ref": "#/$defs/a"}, "'#/$ref' leads to '#/$defs/a', which is not in it"),
+        ({"pattern": "("}, "'#/pattern' is not a regular expression: missing )"),
+        ({"patternProperties": {"[": {}}}, "'#/patternProperties' is not a regular expression: "),
+        ({"$ref": "#/$defs/a"}, "'#/$ref' refers to '#/$defs/a', which is not in it"),
         ({"$ref": "https://example.com/x.json"}, "'#/$ref' must be a place in the same schema"),
-        ({"$ref": "#"}, "'#' leads back to itself"),
-        (LOOP, "leads back to itself"),
+        ({"$ref": "#"}, "'#' refers to itself"),
+        (LOOP, "refers to itself"),
         ({"$ref": "#/x", "x": {"type": 1}}, "'#/x/type' must be one of "),
         ({"$ref": "#/required", "required": ["a"]}, "'#/required' must be an object, or true or false"),
         (deep(101), "/items/items' is nested too deeply"),
-        (deep(50_000), "the schema cannot be understood: it is no JSON"),
-        ({"enum": [object()]}, "the schema cannot be understood: it is no JSON"),
+        (deep(50_000), "invalid schema: it is not JSON"),
+        ({"enum": [object()]}, "invalid schema: it is not JSON"),
         ([], "'#' must be an object"),
     ],
 )  # fmt: skip
@@ -283,19 +283,19 @@ def nested(depth: int) -> dict[str, Any]:
         ({**FINE, "severity": "medium"}, '`$.severity` must be one of "low","high", not "medium"'),
         ({**FINE, "lines": [1, "2", None]}, "`$.lines[1]` must be of type integer, not string; `$.lines[2]` must be"),
         ({**FINE, "by": 3}, "`$.by` fits none of 2 alternatives (`$.by` must be of type string, not integer; or `$"),
-        ({**FINE, "more": 1, "a b": 2}, '`$.more` is not known: leave it out; `$["a b"]` is not known: leave it out'),
+        ({**FINE, "more": 1, "a b": 2}, '`$.more` is unknown: leave it out; `$["a b"]` is unknown: leave it out'),
         ({**FINE, "child": {**FINE, "child": {}}}, "`$.child.child.title` is missing; `$.child.child.severity` is"),
         ({**FINE, "title": ["x" * 1_000_000]}, "`$.title` must be of type string, not array"),
         ({**FINE, "severity": "x" * 1_000_000}, '`$.severity` must be one of "low","high", not "xxx'),
         ({**FINE, "lines": ["x"] * 100_000}, "`$.lines[9]` must be of type integer"),
-        ({**FINE, **{f"f{n}": n for n in range(50_000)}}, "`$.f9` is not known"),
+        ({**FINE, **{f"f{n}": n for n in range(50_000)}}, "`$.f9` is unknown"),
     ],
 )  # fmt: skip
 def test_wrong_inputs(input: dict[str, Any], message: str) -> None:
     desk = Desk([structured_tool(BUG)])
     done = desk.now(NAME, **input)
     assert (done.answer.is_error, desk.decisions) == (True, [])
-    assert done.answer.text.startswith("The input of 'StructuredOutput' does not fit: ")
+    assert done.answer.text.startswith("The input of 'StructuredOutput' is invalid: ")
     assert message in done.answer.text
     assert done.answer.text.endswith("Nothing was done: call it again.")
     assert len(done.answer.text) < 2_000
@@ -305,7 +305,7 @@ def test_wrong_inputs(input: dict[str, Any], message: str) -> None:
 def test_half_characters_cannot_be_handed_on() -> None:
     done = Desk([structured_tool(BUG)]).now(NAME, **FINE | {"title": "a\ud800"})
     assert done.answer.is_error
-    assert "does not fit: 'title' holds half a character (a lone surrogate). Nothing was done" in done.answer.text
+    assert "is invalid: 'title' contains half a character (a lone surrogate). Nothing was done" in done.answer.text
 
 
 @pytest.mark.parametrize("depth", [100, 50_000])
@@ -328,14 +328,14 @@ def test_alternatives_that_multiply_have_an_end() -> None:
     value: Any = 7
     for _ in range(40):
         value = [value]
-    with pytest.raises(ToolError, match="is too large to be checked: give less"):
+    with pytest.raises(ToolError, match="is too large to be checked: send less"):
         structured_tool(schema).parse({"a": value})
 
 
 def test_a_valid_input_is_taken() -> None:
     tool = structured_tool(BUG)
     done = Desk([tool]).now(NAME, **FINE, lines=[1, 2.0], by={"name": "x"})
-    assert (done.answer.text, done.answer.is_error) == ("The output was taken.", False)
+    assert (done.answer.text, done.answer.is_error) == ("The output was accepted.", False)
     assert done.answer.data == {**FINE, "lines": [1, 2.0], "by": {"name": "x"}}
     assert FakeToolContext("/").now(tool, **FINE).data == FINE
     assert (tool.spec.name, tool.spec.schema) == (NAME, BUG)

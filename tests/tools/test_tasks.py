@@ -78,7 +78,7 @@ def test_there_is_an_end_to_them() -> None:
         tasks.add(f"task {number}", "d" * 2_000)
     refused = at.now("TaskCreate", subject="one more").answer
     assert (refused.is_error, len(tasks)) == (True, MOST_TASKS)
-    assert refused.text == "There are 1,000 tasks already: delete some with TaskUpdate first."
+    assert refused.text == "There are already 1,000 tasks: delete some with TaskUpdate first."
     assert len(at.now("TaskList").answer.text) < 101_000
     assert len(msgspec.json.encode(at.now("TaskList").answer.data)) < 3_000_000
     at.now("TaskUpdate", taskId="1", status="deleted")
@@ -102,12 +102,12 @@ def nested(depth: int) -> Any:
         ("TaskCreate", {"subject": "x" * 201}, "Expected `str` of length <= 200 - at `$.subject`"),
         ("TaskCreate", {"subject": "x", "description": "x" * 10_000_000}, "length <= 2000 - at `$.description`"),
         ("TaskCreate", {"subject": "x", "activeForm": "x" * 201}, "length <= 200 - at `$.activeForm`"),
-        ("TaskCreate", {"title": "x"}, "missing required field `subject`. There is no field 'title'"),
+        ("TaskCreate", {"title": "x"}, "missing required field `subject`. Unknown field 'title'"),
         ("TaskCreate", {"subject": nested(50)}, "Expected `str`, got `array`"),
         ("TaskCreate", {"subject": nested(50_000)}, "is nested too deeply"),
         ("TaskUpdate", {}, "missing required field `taskId`"),
         ("TaskUpdate", {"taskId": 1}, "Expected `str`, got `int` - at `$.taskId`"),
-        ("TaskUpdate", {"taskId": "1"}, "Nothing to change was given: set 'status', 'subject' or 'description'."),
+        ("TaskUpdate", {"taskId": "1"}, "Nothing to change: set 'status', 'subject' or 'description'."),
         ("TaskUpdate", {"taskId": "1", "status": "done"}, "Invalid enum value 'done' - at `$.status`"),
         ("TaskUpdate", {"taskId": "1", "subject": " "}, "The subject of a task is empty. Nothing was done"),
         ("TaskUpdate", {"taskId": "2", "status": "deleted"}, "There is no task '2'. Nothing was done: look at Task"),

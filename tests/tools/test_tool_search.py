@@ -110,7 +110,7 @@ def test_tools_by_words(query: str, names: list[str]) -> None:
 def test_nothing_found_is_no_error() -> None:
     found = Stage().search("quantum")
     assert (found.is_error, found.text) == (
-        False, "No tool fits 'quantum'. Use other words, or a name from the description of ToolSearch.",
+        False, "No tool matches 'quantum'. Use other words, or a name from the description of ToolSearch.",
     )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def test_a_field_that_a_tool_does_not_have_is_dropped_and_named(name: str) -> No
             continue  # an object that may hold anything
         assert built_in.parse(given) == expected
         where = f"{path}.explanation".lstrip(".")
-        assert built_in.ignored(given).startswith(f"[Ignored: There is no field '{where}': the tool takes ")
+        assert built_in.ignored(given).startswith(f"[Ignored: Unknown field '{where}': the tool takes ")
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -67,7 +67,7 @@ def test_what_is_wrong_or_missing_is_an_error_beside_it(name: str) -> None:
         return
     missing = {**sample(built_in.spec.schema), "explanation": "why"}
     del missing[required[0]]
-    words = rf"missing required field `{required[0]}`.*There is no field 'explanation': the tool takes .*{required[0]}"
+    words = rf"missing required field `{required[0]}`.*Unknown field 'explanation': the tool takes .*{required[0]}"
     with pytest.raises(ToolError, match=words):
         built_in.parse(missing)
     wrong = {**sample(built_in.spec.schema), "explanation": "why", required[0]: {"not": "this"}}
@@ -81,7 +81,7 @@ def test_the_result_says_so(tmp_path: Path) -> None:
     given = desk.now("Read", file_path="a.txt", encoding="utf-8", explanation="I want to see it", limit=None).answer
     assert not given.is_error
     assert re.fullmatch(
-        r"1\tone\n\s*\[Ignored: There is no field 'encoding', 'explanation': the tool takes file_path, .*\]", given.text
+        r"1\tone\n\s*\[Ignored: Unknown field 'encoding', 'explanation': the tool takes file_path, .*\]", given.text
     )
     assert desk.now("Read", file_path="a.txt").answer.text == "1\tone\n"
 
@@ -91,7 +91,7 @@ def test_the_error_of_a_call_that_ran_says_so_too(tmp_path: Path) -> None:
     given = desk.now("Read", file_path="b.txt", path="b.txt").answer
     assert given.is_error
     assert given.text.startswith("'")
-    assert "There is no field 'path'" in given.text
+    assert "Unknown field 'path'" in given.text
 
 
 def test_many_long_names_are_cut(tmp_path: Path) -> None:

@@ -96,9 +96,9 @@ def test_a_redirect_to_another_host_is_told() -> None:
 
 
 def test_a_page_without_text() -> None:
-    assert fetched(answering(page(b" \n"))).text == "'http://near.test/' answered 200 OK, and there is no text in it."
+    assert fetched(answering(page(b" \n"))).text == "'http://near.test/' answered 200 OK, without any text."
     strange = fetched(answering(page(b"", status="299 Strange"))).text
-    assert strange == "'http://near.test/' answered 299, and there is no text in it."
+    assert strange == "'http://near.test/' answered 299, without any text."
 
 
 def test_what_cannot_be_fetched_is_told_as_it_is() -> None:
@@ -159,7 +159,7 @@ def test_without_an_answer_there_is_the_page() -> None:
 
     found = fetched(answering(page(b"hello")), ask=ask, prompt="What?")
     assert "\nhello\n" in found.text
-    assert found.text.endswith("[The small model could not be asked: overloaded. This is the page itself.]")
+    assert found.text.endswith("[The small model failed: overloaded. This is the page itself.]")
 
 
 # --- in the pipeline ------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ async def never(_query: WebSearchQuery) -> WebSearchResults:
 @pytest.mark.parametrize(
     ("input", "said"),
     [
-        ({"query": "x"}, "does not fit"),
+        ({"query": "x"}, "is invalid"),
         ({"query": "what", "allowed_domains": ["a.test"], "blocked_domains": ["b.test"]}, "not both"),
         ({"query": "what", "allowed_domains": ["https://a.test/"]}, "is no domain"),
     ],

@@ -104,9 +104,9 @@ def test_what_is_no_file_is_not_written(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="'content' holds half a character"):
+    with pytest.raises(ToolError, match="'content' contains half a character"):
         FakeToolContext(str(tmp_path)).now(WRITE, file_path="f", content="\ud800")
-    with pytest.raises(ToolError, match=r"'content' has 10,000,001 bytes; 10,000,000 is the most"):
+    with pytest.raises(ToolError, match=r"'content' has 10,000,001 bytes; 10,000,000 is the limit"):
         FakeToolContext(str(tmp_path)).now(WRITE, file_path="f", content="x" * (WHOLE + 1))
     assert names_in(tmp_path) == []
     with pytest.raises(ToolError, match="cannot be written: File name too long"):

@@ -233,7 +233,7 @@ def test_keys_are_in_no_address(paper: Paper) -> None:
     key = "sk-very/secret+key"
     for url in (f"https://site.test/?k={key}", "https://site.test/?k=sk-very%2Fsecret%2Bkey"):
         seen = visit(url, answering(HELLO), paper, known=(key, ""))
-        assert seen.refused.startswith("Not fetched: the address holds a key.")
+        assert seen.refused.startswith("Not fetched: the address contains a key.")
         assert (seen.net.asked, seen.served.connections) == ([], 0)
         assert key not in seen.refused
 
@@ -277,7 +277,7 @@ def test_to_what_is_no_page_it_is_refused(location: str, paper: Paper) -> None:
 
 def test_round_in_circles_it_ends(paper: Paper) -> None:
     seen = visit("https://site.test/", answering(moved("/")), paper)
-    assert seen.refused.startswith("The page was moved more than 10 times")
+    assert seen.refused.startswith("The page redirects more than 10 times")
     assert len(seen.lines) == MOST_REDIRECTS + 1
 
 
@@ -298,12 +298,12 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "huge": (page(b"x" * 100_001), "sent more than 100,000 bytes"),
     "bomb": (packed(bytes(200_001)), "has more than 200,000 bytes"),
     "large bomb": (packed(bytes(50_000_000)), "has more than 200,000 bytes"),
-    "nested": (page(gzip.compress(gzip.compress(b"x")), "content-encoding: gzip, gzip"), "packed as 'gzip, gzip'"),
-    "twice": (page(b"x", "content-encoding: gzip", "content-encoding: br"), "packed as 'gzip, br'"),
-    "brotli": (page(b"x", "content-encoding: br"), "packed as 'br'"),
-    "deflate": (page(zlib.compress(b"x"), "content-encoding: deflate"), "packed as 'deflate'"),
-    "broken": (page(b"\x1f\x8b\x08nonsense", "content-encoding: gzip"), "but broken"),
-    "cut": (page(gzip.compress(b"hello" * 99)[:-9], "content-encoding: gzip"), "its end is missing"),
+    "nested": (page(gzip.compress(gzip.compress(b"x")), "content-encoding: gzip, gzip"), "compressed as 'gzip, gzip'"),
+    "twice": (page(b"x", "content-encoding: gzip", "content-encoding: br"), "compressed as 'gzip, br'"),
+    "brotli": (page(b"x", "content-encoding: br"), "compressed as 'br'"),
+    "deflate": (page(zlib.compress(b"x"), "content-encoding: deflate"), "compressed as 'deflate'"),
+    "broken": (page(b"\x1f\x8b\x08nonsense", "content-encoding: gzip"), "but damaged"),
+    "cut": (page(gzip.compress(b"hello" * 99)[:-9], "content-encoding: gzip"), "but incomplete"),
     "more behind it": (page(gzip.compress(b"a") + gzip.compress(b"b"), "content-encoding: gzip"), "follows its end"),
     "one long header": (page(b"x", "a: " + "b" * 20_000), "in one header"),
     "many headers": (page(b"x", *[f"a{n}: {'b' * 100}" for n in range(1_000)]), "in headers"),
@@ -312,7 +312,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
         + (b"2710\r\n" + bytes(10_000) + b"\r\n") * 20, "sent more than 100,000 bytes",
     ),
     "packed transfer": (
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "packed in its transfer",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "has a transfer encoding",
     ),
     "no HTTP": (b"hello\r\n\r\n", "not an answer in HTTP/1.1"),
     "cut short": (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello", "in the middle of its answer"),
@@ -379,7 +379,7 @@ def test_a_slow_body_ends_with_the_whole_time(paper: Paper) -> None:
 
     began = time.monotonic()
     seen = visit("https://site.test/", drip, paper, limits=replace(LIMITS, whole=0.5))
-    assert seen.refused == "'https://site.test/' did not come within 0.5 seconds."
+    assert seen.refused == "'https://site.test/' did not arrive within 0.5 seconds."
     assert 0.5 <= time.monotonic() - began < 5
 
 

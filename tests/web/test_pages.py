@@ -72,9 +72,9 @@ def test_texts_stay_as_they_are(kind: str) -> None:
     "kind", ["image/png", "application/pdf", "application/octet-stream", "application/gzip", "video/mp4"]
 )
 def test_what_is_no_text_is_told(kind: str) -> None:
-    with pytest.raises(ToolError, match=f"'https://site.test/' is no text: {kind}, 4 bytes. Get it with curl"):
+    with pytest.raises(ToolError, match=f"'https://site.test/' is not text: {kind}, 4 bytes. Get it with curl"):
         as_page(b"\x89PNG", kind)
-    with pytest.raises(ToolError, match="of a kind it does not name"):
+    with pytest.raises(ToolError, match="of unknown type"):
         as_page(b"a\0b", "")
 
 

@@ -113,9 +113,9 @@ def test_a_command_gets_the_query_and_prints_pages(tmp_path: Path) -> None:
     ("script", "said"),
     [
         ("import sys; sys.exit('no key')", "failed with code 1: no key"),
-        ("print('hello')", "printed no list of pages"),
-        ("print('[{\"title\": 1}]')", "printed no list of pages"),
-        ("print('[' + '1,' * 2_000_000 + '1]')", "printed no list of pages"),
+        ("print('hello')", "did not print a list of pages"),
+        ("print('[{\"title\": 1}]')", "did not print a list of pages"),
+        ("print('[' + '1,' * 2_000_000 + '1]')", "did not print a list of pages"),
         ("import os; os.kill(os.getpid(), 9)", "failed with code"),
     ],
 )

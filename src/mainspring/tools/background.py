@@ -96,7 +96,7 @@ class BackgroundCommands:
         if id in self._known:
             return self._known[id]
         known = ", ".join([f"'{name}'" for name in self._known]) or "none"
-        raise ToolError(f"No background command '{id}'. Running or ended: {known}.")
+        raise ToolError(f"There is no background command '{id}'. Available: {known}.")
 
     @property
     def running(self) -> tuple[BackgroundCommand, ...]:

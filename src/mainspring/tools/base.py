@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mainspring.processes.paths import Resolved
 
     class ToolMemory(Protocol):
-        """A tool's memory for a session. It lives in the conversation, so that it survives a resume in another process."""
+        """A tool's memory for a session. It lives in the conversation, so it survives a resume in another process."""
 
         def recall(self, seen: Iterable[Message]) -> None:
             """Called when a session is resumed, with what the model sees of it."""
@@ -130,7 +130,7 @@ class Workspace:
         self._read_log = read_log  # where the log of read files is stored (`processes/read_log.py`); empty: nowhere
 
     def for_subagent(self) -> Workspace:
-        """The same session, starting in the shell's current directory. The subagent has its own record of files read."""
+        """The same session, in the shell's current directory. The subagent has its own record of files read."""
         return Workspace(
             self.cwd,
             home=self.home,
@@ -318,13 +318,15 @@ Kind = TypeVar("Kind", bound=Struct)
 def parse_input(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
     try:
         if halves := half_characters(input):
-            raise ToolError(f"Invalid input for '{name}': {halves}. Nothing was done: call it again.")
+            raise ToolError(f"The input of '{name}' is invalid: {halves}. Nothing was done: call it again.")
         return msgspec.convert(input, kind, str_keys=True)  # as all keys of JSON are
     except msgspec.ValidationError as error:
         given, dropped = without_unknown(kind, _without_nulls(kind, input))
         if given != input:
             return _parsed_without(kind, given, dropped, name)
-        raise ToolError(f"Invalid input for '{name}': {_told(error, kind)} Nothing was done: call it again.") from None
+        raise ToolError(
+            f"The input of '{name}' is invalid: {_told(error, kind)} Nothing was done: call it again."
+        ) from None
     except RecursionError:
         raise ToolError(f"The input of '{name}' is nested too deeply. Nothing was done: call it again.") from None
 
@@ -336,7 +338,7 @@ def _parsed_without(kind: type[Kind], given: dict[str, Any], dropped: list[str],
     except msgspec.ValidationError as error:
         hint = f" {_unknown(dropped, kind)}" if dropped else ""
         raise ToolError(
-            f"Invalid input for '{name}': {_told(error, kind)}{hint} Nothing was done: call it again."
+            f"The input of '{name}' is invalid: {_told(error, kind)}{hint} Nothing was done: call it again."
         ) from None
 
 
@@ -372,7 +374,7 @@ def half_characters(input: dict[str, Any]) -> str:
     if not _has_half_characters(input):
         return ""
     where = next((f"'{key}'" for key in input if _has_half_characters(input[key])), "a name in it")
-    return f"{where} holds half a character (a lone surrogate)"
+    return f"{where} contains half a character (a lone surrogate)"
 
 
 def _has_half_characters(value: object) -> bool:

@@ -214,11 +214,13 @@ def check_command(command: str) -> None:
     if not command.strip():
         raise ToolError("The command is empty: say what to run.")
     if "\0" in command:
-        raise ToolError("The command holds a NUL character, which bash cannot take: write '\\0' with printf instead.")
+        raise ToolError(
+            "The command contains a NUL character, which bash cannot take. Write '\\0' with printf instead."
+        )
     try:
         command.encode()
     except UnicodeEncodeError:
-        raise ToolError("The command holds half a character (a lone surrogate): leave it out.") from None
+        raise ToolError("The command contains half a character (a lone surrogate): leave it out.") from None
 
 
 def ensure_working_folder(place: Workspace) -> str:

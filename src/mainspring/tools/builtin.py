@@ -48,7 +48,7 @@ async def _nobody(_: str) -> None:
 
 
 def _no_skills(name: str, _: str) -> str:
-    raise ToolError(f"No skill '{name}': no skills are installed.")
+    raise ToolError(f"There is no skill '{name}': no skills are installed.")
 
 
 class ToolLinks(Bundle):
@@ -101,7 +101,7 @@ class BuiltinTools:
         """Return the tools in our order, whatever the order of the names: the same tools make the same request."""
         wanted = set(names)
         if unknown := wanted - SPECS.keys():
-            raise UsageError(f"unknown tool '{min(unknown)}'; available: {', '.join(SPECS)}")
+            raise UsageError(f"there is no tool '{min(unknown)}'; available: {', '.join(SPECS)}")
         return [ToolHandle(self._spec(name), self._loader(name)) for name in SPECS if name in wanted]
 
     def _spec(self, name: str) -> ToolSpec:

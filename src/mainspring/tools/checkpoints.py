@@ -80,7 +80,7 @@ def resolve_for_restore(real: str) -> Resolved:
     """Raises `ToolError` if this name leads elsewhere, or is not a regular file."""
     path = resolve_path(real, "/")
     if path.real != real or path.via:
-        raise ToolError("its path contains a link now")
+        raise ToolError("its path has a link now")
     if path.kind in ("folder", "special"):
         raise ToolError("it is not a regular file now")
     return path

@@ -146,7 +146,7 @@ def _title(function: Callable[..., Any], name: str) -> str:
 
 
 def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> tuple[list[Field], str]:
-    """The fields that the model fills in, and the name of the parameter that gets the `ToolContext`, if there is one."""
+    """The fields that the model fills in, and the name of the parameter that gets the `ToolContext`, if any."""
     hints = _hints(function, title)
     fields: list[Field] = []
     slot = ""

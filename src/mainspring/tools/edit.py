@@ -317,7 +317,7 @@ def _create(given: EditInput, path: Resolved, calling: ToolContext) -> ToolAnswe
 
 def _refuse_if_large(path: Resolved, size: int) -> None:
     if size > WHOLE:
-        raise ToolError(f"'{path.asked}' would have {size:,} bytes; {WHOLE:,} is the most. Nothing was done.")
+        raise ToolError(f"'{path.asked}' would have {size:,} bytes; {WHOLE:,} is the limit. Nothing was done.")
 
 
 def _write(path: Resolved, data: bytes, before: str | None, calling: ToolContext) -> None:

@@ -71,7 +71,7 @@ def _below(pattern: str, root: Resolved) -> str:
 
 
 def _start(root: Resolved, pattern: str) -> tuple[Resolved, str]:
-    """Start deeper, if the pattern begins with directories: less to walk. Not through a link, which may lead elsewhere."""
+    """Start deeper, if the pattern begins with directories. Not through a link, which may lead elsewhere."""
     folder, rest = split_pattern(pattern.removeprefix("./"))
     if not folder:
         return root, pattern

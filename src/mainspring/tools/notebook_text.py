@@ -99,7 +99,7 @@ class Notebook:
         if number.isascii() and number.isdigit() and int(number[:9]) < len(names):
             return int(number)
         known = ", ".join([f"'{name}'" for name in names[:20]]) or "none"
-        raise ToolError(f"No cell '{id[:100]}'. Nothing was done. The cells are: {known}.")
+        raise ToolError(f"There is no cell '{id[:100]}'. Nothing was done. The cells are: {known}.")
 
     def replace_cell(self, at: int, source: str, kind: str | None) -> str:
         cell, span = self.cells[at], self.spans[at]

@@ -272,7 +272,9 @@ async def find_tool(passage: ToolInvocation) -> ToolAnswer | None:
     missing = await hands.arrive(name)
     found = hands.tool(name)
     if found is None:
-        return make_error_answer(missing or f"Unknown tool '{name}'. Available: {', '.join(hands.offers) or 'none'}.")
+        return make_error_answer(
+            missing or f"There is no tool '{name}'. Available: {', '.join(hands.offers) or 'none'}."
+        )
     if not hands.is_known(name):
         return make_error_answer(f"'{name}' has not been loaded: call ToolSearch with 'select:{name}' first.")
     passage.found(found)

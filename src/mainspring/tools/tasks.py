@@ -72,7 +72,7 @@ class SessionTasks:
     def find(self, id: str) -> Task:
         found = self._tasks.get(id.removeprefix("#"))
         if found is None:
-            raise ToolError(f"No task '{id[:20]}'. Nothing was done: look at TaskList.")
+            raise ToolError(f"There is no task '{id[:20]}'. Nothing was done: look at TaskList.")
         return found
 
     def put(self, task: Task) -> None:

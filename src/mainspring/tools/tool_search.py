@@ -97,7 +97,7 @@ def search_by_words(query: str, most: int, specs: dict[str, ToolSpec]) -> list[T
     must = [word for text in asked if text.startswith("+") for word in words_of(text)]
     words = list(dict.fromkeys([word for text in asked for word in words_of(text)]))
     if not words:
-        raise ToolError(f"No word in '{query[:100]}'. Write what the tool should do, or 'select:Name'.")
+        raise ToolError(f"There is no word in '{query[:100]}'. Write what the tool should do, or 'select:Name'.")
     rated = [(sum(score_word(word, spec) for word in words), spec) for spec in specs.values() if has_all(must, spec)]
     best = sorted([(-points, spec.name) for points, spec in rated if points])[:most]
     return [specs[name] for _, name in best]

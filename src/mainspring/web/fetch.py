@@ -145,7 +145,7 @@ def parse_target(url: str) -> FetchTarget:
     origin, path = split_url(f"{scheme}://{authority}{path.translate(_QUOTED)}")
     origin = replace(origin, host=origin.host.removesuffix("."))
     if origin.host != host.strip("[]"):
-        raise AddressError(f"the host of '{url[:100]}' is ambiguous")
+        raise AddressError(f"the host of '{url[:100]}' can be read in more than one way")
     return FetchTarget(host, origin, path)
 
 

@@ -148,11 +148,11 @@ class _ServiceResult(Struct):
 
 Declare = dict[str, Any]
 CallService = Callable[[str, Declare], Awaitable[Iterable[Block]]]
-"""Send one request with a prompt and the declared tool; returns the blocks of the answer. Raises our errors."""
+"""Send a prompt with the declared tool, and return the blocks of the answer. Raises our errors."""
 
 
 def make_declaration(query: WebSearchQuery) -> Declare:
-    """The tool's entry in `tools` of a request to Anthropic's Messages API. The service accepts one of the two lists."""
+    """The tool's entry in `tools` of a request to Anthropic's Messages API. It accepts one of the two lists."""
     tool: Declare = {"type": VERSION, "name": "web_search", "max_uses": MOST_USES}
     if query.allowed:
         tool["allowed_domains"] = list(query.allowed)
