@@ -83,9 +83,9 @@ def test_a_signal_is_named_only_where_it_was_one(tmp_path: Path, command: str, e
     [
         ("echo x > f; grep y f", "Exit code 1: nothing was found"),
         ("echo 1 > a; echo 2 > b; cmp -s a b", "Exit code 1: they differ"),
-        ("test -e missing", "Exit code 1: it does not hold"),
-        ("[ 1 = 2 ]", "Exit code 1: it does not hold"),
-        ("[[ 1 == 2 ]]", "Exit code 1: it does not hold"),
+        ("test -e missing", "Exit code 1: it is false"),
+        ("[ 1 = 2 ]", "Exit code 1: it is false"),
+        ("[[ 1 == 2 ]]", "Exit code 1: it is false"),
     ],
 )
 def test_the_model_is_told_what_it_means(tmp_path: Path, command: str, text: str) -> None:

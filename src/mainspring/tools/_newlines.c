@@ -1,11 +1,11 @@
-/* How many lines end in each block of a file: the one part of this project that is not Python.
+/* Count how many lines end in each block of a file: the only part of this project that is not Python.
 
-   `bytes.count` looks at one byte at a time and holds the interpreter meanwhile. This looks at 16 or more at a time, and
-   lets other threads run. It reads into a buffer that stays in the processor's cache, and not through mmap, which would
-   be faster still: a file that somebody cuts short meanwhile would end the process by a signal.
+   `bytes.count` checks one byte at a time and holds the interpreter lock meanwhile. This checks 16 or more at a time, and
+   lets other threads run. It reads into a buffer that stays in the processor's cache. mmap would be faster still, but if
+   another process truncated the file meanwhile, a signal would end ours.
 
-   Built by scripts/build_native.py, for the stable interface of Python 3.11 and later. Where it is missing, read_lines.py
-   counts in Python. */
+   Built by scripts/build_native.py, for the stable ABI of Python 3.11 and later. Without it, read_lines.py counts in
+   Python. */
 
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -19,10 +19,10 @@
 enum {
     BUFFER = 1 << 16, /* bytes; faster than 32 KB and than 256 KB */
     LANES = 64,
-    ROUNDS = 255, /* a lane is one byte, and holds no more */
+    ROUNDS = 255, /* the largest count in a lane of one byte */
 };
 
-/* Twice as wide, where the processor can: it is asked when this is loaded. */
+/* Twice as wide, if the processor supports it: checked when this is loaded. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDEST __attribute__((target_clones("avx2", "default")))
 #else

@@ -305,7 +305,7 @@ class LiveOutput:
         self._show("\n".join(lines[-LINES:]))
 
 
-FOUND_NOTHING, DIFFER, FALSE, IN_PART = "nothing was found", "they differ", "it does not hold", "some could not be read"
+FOUND_NOTHING, DIFFER, FALSE, IN_PART = "nothing was found", "they differ", "it is false", "some could not be read"
 
 # Programs, and what their exit code 1 means.
 ONE: dict[str, str] = {
