@@ -39,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def as_line(value: object) -> bytes:
-    """Compact JSON without line breaks, also for values that msgspec rejects: lone surrogates, numbers beyond 64 bits."""
+    """Compact JSON on one line, also for values that msgspec rejects: lone surrogates, integers above 64 bits."""
     try:
         return _encode(value)
     except (UnicodeEncodeError, OverflowError):
