@@ -65,7 +65,7 @@ def test_a_server_that_fails_is_told_and_the_run_goes_on(serve: Serve) -> None: 
     told = done.stderr.decode().splitlines()
     assert len(told) == 2
     assert told[0].startswith("mainspring: --mcp-config: the MCP server 'worse', field 'type': ")
-    assert told[1].startswith("mainspring: the MCP server 'bad' cannot be used: there is no program 'no-such-program'")
+    assert told[1].startswith("mainspring: the MCP server 'bad' cannot be used: 'no-such-program' not found")
     assert "mcp__good__hello" in [tool["name"] for tool in stage.requests[0].body["tools"]]
 
 
@@ -164,7 +164,7 @@ def test_the_list_of_servers(tmp_path: Path) -> None:
     servers = config(good=hand("serve()"), bad=hand("sys.exit(3)"), off={"command": "x", "disabled": True})
     done = listed(tmp_path, "--mcp-config", servers)
     home = tmp_path / "home/mcp"
-    elsewhere = f"it was started in '{home}', for this folder is not trusted: 'mainspring trust' trusts it"
+    elsewhere = f"it was started in '{home}' because this folder is not trusted: run 'mainspring trust' to trust it"
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "good: connected (by hand 1)",

@@ -193,7 +193,7 @@ def test_one_that_wants_to_know_who_we_are(tmp_path: Path, kind: str) -> None:
             assert await shop.settle() == ()
             server = shop.servers.servers["shop"]
             assert server.status is McpStatus.NEEDS_AUTH
-            assert server.error.startswith("it wants to know who you are (HTTP 401 or 403)")
+            assert server.error.startswith("it requires authentication (HTTP 401 or 403)")
             assert set(HEARD) == {"Bearer mine"}
 
     try:

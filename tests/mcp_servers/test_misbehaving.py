@@ -41,7 +41,7 @@ def failed(folder: Path, code: str, *, limits: McpTimeouts = McpTimeouts(first_t
 
 def test_one_that_ends_at_once(tmp_path: Path) -> None:
     said = failed(tmp_path, "import sys; sys.stderr.write('no licence\\n'); sys.exit(7)")
-    assert said == "it ended with exit code 7; its last words: no licence"
+    assert said == "it ended with exit code 7; its last output: no licence"
 
 
 def test_one_that_never_answers(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_one_that_never_answers(tmp_path: Path) -> None:
 
 def test_one_that_only_talks_nonsense(tmp_path: Path) -> None:
     said = failed(tmp_path, "print('Welcome!'); print('{\"a\": 1}')")
-    assert "it printed 2 lines that are no messages, such as '{\"a\": 1}'" in said
+    assert "it printed 2 lines that are not messages, such as '{\"a\": 1}'" in said
 
 
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("no-such-program", "there is no program 'no-such-program' on PATH: install it"),
-        ("./missing", "there is no program '{folder}/./missing': mend 'command'"),
+        ("no-such-program", "'no-such-program' not found on PATH: install it"),
+        ("./missing", "'{folder}/./missing' not found: check 'command'"),
     ],
 )
 def test_one_that_is_not_there(tmp_path: Path, command: str, said: str) -> None:
@@ -124,8 +124,8 @@ def test_a_death_in_mid_call_is_told_and_the_next_call_starts_it_again(tmp_path:
             lost = await shop.call("mcp__shop__die", code=3)
             assert lost.answer.is_error
             assert lost.answer.text == (
-                "The MCP server 'shop' was lost during the call, and what it did, nobody knows: it ended with exit "
-                "code 3; its last words: the roof came down. The next call starts it again."
+                "The MCP server 'shop' was lost during the call, and it is unknown what the call did: it ended with "
+                "exit code 3; its last output: the roof came down. The next call starts it again."
             )
             assert "was lost during the call" in (await other).answer.text
             assert shop.servers.status()[0]["status"] == "failed"
@@ -201,10 +201,10 @@ serve(tools=[
             assert names[:3] == ("mcp__odd__plain", "mcp__odd__regular", "mcp__odd__a_b")
             assert len(names[3]) == 64
             assert await odd.text(names[3]) == f"{'a' * 80} {{}}"
-            assert [words.partition(" is left out: ")[0] for words in odd.warned] == [
+            assert [words.partition(" is skipped: ")[0] for words in odd.warned] == [
                 f"the tool '{name}' of the MCP server 'odd'" for name in ("typeless", "top", "nowhere", "a/b")
             ]
-            assert "'a.b' has the name 'mcp__odd__a_b' already" in odd.warned[-1]
+            assert "'a.b' already has the name 'mcp__odd__a_b'" in odd.warned[-1]
             # An expression that takes for ever is the server's own concern.
             assert (await odd.text("mcp__odd__regular", a="a" * 60 + "!")).startswith("regular")
             assert (await odd.call("mcp__odd__regular", pattern=1)).answer.is_error
@@ -221,7 +221,7 @@ def test_names_that_could_be_mistaken_for_anothers(tmp_path: Path) -> None:
             assert await odd.settle() == ("mcp__a_b__hello",)
             assert len(odd.warned) == 5
             assert odd.warned[0].startswith("the MCP server 'a__b' would be called 'a__b', which could be mistaken")
-            assert odd.warned[3] == "the MCP server 'a b' is left out: 'a.b' has the name 'a_b' already; rename one"
+            assert odd.warned[3] == "the MCP server 'a b' is skipped: 'a.b' already has the name 'a_b'; rename one"
 
     asyncio.run(main())
 
@@ -240,7 +240,7 @@ def test_the_first_turn_does_not_wait_for_ever(tmp_path: Path) -> None:
             assert await odd.settle() == ()  # at once
             assert odd.servers.status()[0]["status"] == "pending"
             (told,) = odd.warned
-            assert told.startswith("the MCP server 'odd' is not there after 1 s: the run goes on without it")
+            assert told.startswith("the MCP server 'odd' is not connected after 1 s: the run continues without it")
             go.touch()
             await until(lambda: odd.servers.servers["odd"].status is McpStatus.CONNECTED)
             assert await odd.settle() == ("mcp__odd__hello",)
@@ -347,7 +347,7 @@ def test_more_tools_than_are_taken_is_said_once(tmp_path: Path, count: int, told
             await big.settle()
             assert len(big.warned) == told
             if told:
-                assert big.warned[0].startswith("the MCP server 'big' has more tools than are taken from one (2,000, ")
+                assert big.warned[0].startswith("the MCP server 'big' has more tools than the limit (2,000, ")
 
     asyncio.run(main())
 

@@ -53,7 +53,7 @@ def test_two_servers_never_share_a_name(server: str, tool: str, other: str, its:
 def test_a_long_name_is_refused_with_words() -> None:
     longest = "s" * LONGEST_NAME
     assert names_tool(parse_rule(f"mcp__{longest}", "deny"), make_tool_name(normalize_server_name(longest), "t" * 90))
-    with pytest.raises(UsageError, match="has 41 characters; 40 is the most"):
+    with pytest.raises(UsageError, match="has 41 characters, the limit is 40"):
         normalize_server_name(longest + "s")
     (wrong,) = check_mcp_entries({longest + "s": {"command": "x"}}).wrong
     assert "1 to 40 characters" in wrong.says

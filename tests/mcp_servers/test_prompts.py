@@ -193,8 +193,8 @@ serve(answer, more={"tools/list": list_tools})
 @pytest.mark.parametrize(
     ("again", "why"),
     [
-        ("None", "did not tell them within 0.5 s"),
-        ('{"tools": 5}', "told what is no list ("),
+        ("None", "did not list them within 0.5 s"),
+        ('{"tools": 5}', "sent an invalid list ("),
     ],
 )
 def test_one_that_does_not_tell_what_has_changed(tmp_path: Path, again: str, why: str) -> None:
@@ -211,7 +211,7 @@ def test_one_that_does_not_tell_what_has_changed(tmp_path: Path, again: str, why
             assert time.monotonic() - began < 5
             (told,) = desk.warned
             assert told.startswith(f"the MCP server 'odd' said that its lists have changed, and {why}")
-            assert told.endswith(": the old ones stand")
+            assert told.endswith(": the old ones are used")
             assert await desk.text("mcp__odd__hello") == "2"
             await desk.settle()
             assert await desk.text("mcp__odd__hello") == "2"
@@ -225,9 +225,9 @@ def odd_prompts(answer: str) -> str:
 
 
 PROMPTS = {
-    "None": "has prompts, and did not tell them within 1 s: they are left out",
-    '{"prompts": [{"title": 5}]}': "has prompts, and told what is no list (",
-    '{"prompts": [], "nextCursor": str(time.time())}': "has more prompts than are taken from one (200, on at most 100",
+    "None": "has prompts, and did not list them within 1 s: they are left out",
+    '{"prompts": [{"title": 5}]}': "has prompts, and sent an invalid list (",
+    '{"prompts": [], "nextCursor": str(time.time())}': "has more prompts than the limit (200, on at most 100",
 }
 
 

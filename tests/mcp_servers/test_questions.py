@@ -34,14 +34,14 @@ def test_a_form_is_asked_field_by_field(tmp_path: Path) -> None:
             assert card == {"name": "Ann", "age": 30, "sort": "grown", "news": True}
             asks, wants = (
                 "The MCP server 'library' asks: Who are you?",
-                "name, age, sort (may be left out), news (may be left out)",
+                "name, age, sort (optional), news (optional)",
             )
             assert desk.asked == [
                 f"{asks}\nIt wants to know: {wants}\nAnswer it? y, or n to decline.",
                 "name: Name: As it stands on the card\nText.",
                 "age: Age\nA whole number.",
-                "That does not fit: 'two' is no whole number.\nage: Age\nA whole number.",
-                "That does not fit: 150 is the most.\nage: Age\nA whole number.",
+                "Not a valid answer: 'two' is no whole number.\nage: Age\nA whole number.",
+                "Not a valid answer: 150 is the maximum.\nage: Age\nA whole number.",
                 "sort: Sort\n  1. child\n  2. grown\nA number or a name; empty for grown.",
                 "news: News\ny or n; empty for False.",
             ]
@@ -235,7 +235,10 @@ def test_one_that_dies_while_it_waits_for_the_answer(tmp_path: Path) -> None:
             slow = Slow(desk)
             calling = asyncio.create_task(slow.text("mcp__odd__hello"))
             await until(lambda: bool(slow.asked))
-            assert "was lost during the call, and what it did, nobody knows: it ended with exit code 3" in await calling
+            assert (
+                "was lost during the call, and it is unknown what the call did: it ended with exit code 3"
+                in await calling
+            )
             await until(lambda: desk.servers.servers["odd"]._questions == 0)
 
     asyncio.run(main())

@@ -27,7 +27,7 @@ from mcp_servers.driver import GOOD, GREETING, TOOL, ByHand, never
 from mcp_servers.stage import PATIENCE, counter, until, within_driver
 
 RULES = ("allow mcp__odd", "allow mcp__good")
-NO_ANSWER = "it answered what is no answer: "
+NO_ANSWER = "it sent an invalid answer: "
 
 
 def result(value: Any) -> Callable[[dict[str, Any]], Any]:
@@ -72,21 +72,21 @@ def failed(folder: Path, odd: ByHand, limits: McpTimeouts = McpTimeouts(first_tu
 
 
 SAID: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
-    ("initialize", answer(None), f"{NO_ANSWER}it is no object"),
-    ("initialize", answer([1]), f"{NO_ANSWER}it is no object"),
+    ("initialize", answer(None), f"{NO_ANSWER}it is not an object"),
+    ("initialize", answer([1]), f"{NO_ANSWER}it is not an object"),
     ("initialize", answer({}), f"{NO_ANSWER}it has neither a result nor an error"),
     ("initialize", result([]), f"{NO_ANSWER}it has neither a result nor an error"),
     ("initialize", result({}), f"{NO_ANSWER}its greeting names no 'protocolVersion'"),
     ("initialize", answer({"id": 99, "result": GREETING}), f"{NO_ANSWER}it answers another request"),
     ("initialize", answer({"error": {"message": "not today"}}), "it refused: not today"),
-    ("initialize", answer({"error": {"code": -32603}}), "it refused: an error without words (code -32603)"),
-    ("initialize", answer({"error": "x"}), "it refused: an error without words (code None)"),
+    ("initialize", answer({"error": {"code": -32603}}), "it refused: an error without a message (code -32603)"),
+    ("initialize", answer({"error": "x"}), "it refused: an error without a message (code None)"),
     ("initialize", raising(RelayError("no such server")), "it refused: no such server"),
-    ("initialize", raising(ConnectionError()), "the program that it lives in listens no more"),
+    ("initialize", raising(ConnectionError()), "its host program does not respond any more"),
     ("notifications_initialized", raising(RelayError("busy")), "it refused: busy"),
-    ("tools_list", result({"tools": None}), f"{NO_ANSWER}its list of tools is no list of objects"),
-    ("tools_list", result({"tools": [TOOL, 1]}), f"{NO_ANSWER}its list of tools is no list of objects"),
-    ("tools_list", result({"tools": [{"inputSchema": {}}]}), f"{NO_ANSWER}its list has a tool without a name"),
+    ("tools_list", result({"tools": None}), f"{NO_ANSWER}its list of tools is not a list of objects"),
+    ("tools_list", result({"tools": [TOOL, 1]}), f"{NO_ANSWER}its list of tools is not a list of objects"),
+    ("tools_list", result({"tools": [{"inputSchema": {}}]}), f"{NO_ANSWER}its list has a tool without 'name'"),
 ]
 
 
@@ -128,11 +128,14 @@ def test_one_that_was_late_is_greeted_under_another_number(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("odd", "why"),
     [
-        (result({}), "answered what is no answer: its 'content' is no list of objects. What it did, nobody knows."),
-        (result({"content": "x"}), "answered what is no answer: its 'content' is no list of objects."),
-        (result({"content": ["x"]}), "answered what is no answer: its 'content' is no list of objects."),
-        (answer({"id": 1, "result": {"content": []}}), "answered what is no answer: it answers another request."),
-        (answer(7), "answered what is no answer: it is no object."),
+        (
+            result({}),
+            "sent an invalid answer: its 'content' is not a list of objects. It is unknown what the call did.",
+        ),
+        (result({"content": "x"}), "sent an invalid answer: its 'content' is not a list of objects."),
+        (result({"content": ["x"]}), "sent an invalid answer: its 'content' is not a list of objects."),
+        (answer({"id": 1, "result": {"content": []}}), "sent an invalid answer: it answers another request."),
+        (answer(7), "sent an invalid answer: it is not an object."),
         (answer({"error": {"message": "SDK MCP server 'odd' stopped"}}), "refused the call: SDK MCP server 'odd' stop"),
         (raising(RelayError("no room")), "refused the call: no room"),
     ],
@@ -186,8 +189,8 @@ def test_a_driver_that_goes_away_in_mid_call(tmp_path: Path) -> None:
             calls[0].set_exception(ConnectionError())
             for text in await asyncio.gather(*both):
                 assert text == (
-                    "The MCP server 'odd' was lost during the call, and what it did, nobody knows: the program that "
-                    "it lives in listens no more. The next call starts it again."
+                    "The MCP server 'odd' was lost during the call, and it is unknown what the call did: its host "
+                    "program does not respond any more. The next call starts it again."
                 )
             for _ in range(2):
                 gone = await desk.text("mcp__odd__hello")

@@ -239,7 +239,10 @@ CONTENTS = {
     "many": ('{"contents": [{"uri": "a://b", "text": "x"}] * 5_000}', "[The resource a://b]\nx"),
     "no blob": ('{"contents": [{"uri": "a://b", "mimeType": "image/png", "blob": "????"}]}', "[The resource a://b]"),
     "no answer": ("None", "did not answer within 1.5 s"),
-    "death": ("os._exit(3)", "was lost during the call, and what it did, nobody knows: it ended with exit code 3"),
+    "death": (
+        "os._exit(3)",
+        "was lost during the call, and it is unknown what the call did: it ended with exit code 3",
+    ),
 }
 
 

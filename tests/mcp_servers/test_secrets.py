@@ -121,7 +121,7 @@ def test_json_for_programs_is_redacted_in_every_text(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     (first, _) = found["mcpServers"]
     assert [tool["name"] for tool in first["tools"]] == ["[redacted]"]
-    assert "the tool '[redacted]' of the MCP server 'leaky' is left out" in first["notes"][0]
+    assert "the tool '[redacted]' of the MCP server 'leaky' is skipped" in first["notes"][0]
     assert "[redacted]" in found["problems"][0]
     assert TICKET not in done.stdout
     assert "ghp_" not in done.stdout

@@ -135,7 +135,7 @@ def test_a_relative_path_in_args_counts_from_where_the_server_starts(tmp_path: P
     )
     told = dict(line.split(": failed: ") for line in machine.run("mcp").stdout.splitlines())
     assert machine.sprung() == set()
-    way_out = "is looked for there, and not in the working folder: trust that, or give the whole path"
+    way_out = "is looked up there, not in the working folder: trust that folder, or give the full path"
     assert f"; 'server.py' in 'args' {way_out}" in told["bare"]
     assert f"; './deep/tool.py' in 'args' {way_out}" in told["dotted"]
     assert f"; '../{machine.repo.name}/server.py' in 'args' {way_out}" in told["above"]
@@ -173,11 +173,11 @@ def test_a_folder_that_others_can_write_to_is_none_of_ours(tmp_path: Path) -> No
     ground = ServerDirectory(str(tmp_path / "repo"), home=str(home))
     assert ground.folder() == f"{home}/mcp"
     (home / "mcp").chmod(0o770)
-    with pytest.raises(UsageError, match="can be written by others"):
+    with pytest.raises(UsageError, match="can be written by other users"):
         ground.folder()
     (home / "mcp").rmdir()
     (home / "mcp").symlink_to(tmp_path)
-    with pytest.raises(UsageError, match="is no folder of ours"):
+    with pytest.raises(UsageError, match="is not our folder"):
         ground.folder()
     assert ServerDirectory("/repo", home=None).folder() == "/"  # where nobody but the administrator writes
     assert ServerDirectory("/repo", home="/proc/none").folder() == "/"

@@ -1,1 +1,1 @@
-"""MCP servers: programs and services that bring tools of their own. The official client talks to them (extra `mcp`)."""
+"""MCP servers: programs and services that offer tools. The official client (extra `mcp`) talks to them."""

@@ -1,14 +1,12 @@
-"""What is known of a server and its tools, and what can go wrong with them. Nothing here needs the official client.
+"""Types, names, limits and errors of MCP servers and their tools. Nothing here needs the official client.
 
-The names that servers and their tools have for the model and in rules: `mcp__server__tool`.
+A tool of a server is called `mcp__server__tool`, for the model and in permission rules. A rule `mcp__server` covers all
+tools of a server. So a server's name must not contain two `_` in a row, nor begin or end with one: the tools of a
+server 'a__b' would pass for those of 'a' and have the same permissions. Nor may it be so long that a shortened name
+loses the second `__`: no rule for the server would cover that tool.
 
-A rule `mcp__server` covers all tools of a server. So no name of a server may hold two `_` in a row, nor begin or end
-with one: the tools of a server 'a__b' would pass for those of 'a', and have the rights of that one. Nor may it be so
-long that a name which is cut loses the second `__`: no rule for the server would cover that tool.
-
-The words of a server, cut to what they may take; and our own words for what goes wrong with one.
-
-A list of a server, page by page, and how much of it is taken.
+`fetch_all_pages` reads a server's list page by page, up to a limit. The texts that a server sends are cut to a limit,
+too.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from mainspring.tools.results import clean_mcp_text, text_or_empty
 
 
 class McpStatus(StrEnum):
-    """In the words of stream-json 4."""
+    """The values are those of stream-json 4."""
 
     PENDING = "pending"
     CONNECTED = "connected"
@@ -36,13 +34,13 @@ class McpStatus(StrEnum):
     DISABLED = "disabled"
 
 
-DYNAMIC = "dynamic"  # the scope, in the same words, of a server within the program that drives us
+DYNAMIC = "dynamic"  # the scope, also from stream-json 4, of a server within the host program
 
 
 class ListedTool(Value):
-    """A tool as its server tells of it."""
+    """A tool as its server describes it."""
 
-    name: str  # with the server
+    name: str  # set by the server
     about: str
     schema: dict[str, Any]
     annotations: dict[str, Any]
@@ -50,17 +48,17 @@ class ListedTool(Value):
 
     @property
     def only_reads(self) -> bool:
-        """By the server's own word, which grants no right to anybody."""
+        """The server's own claim. It grants no permission."""
         return self.annotations.get("readOnlyHint") is True
 
 
 class McpTimeouts(Value):
     """In seconds."""
 
-    start: float = 30.0  # until a server has told its tools
-    lists: float = 3.0  # for what else it lists, and for lists that it says have changed: a turn waits for them
-    call: float = 600.0  # builds and long searches take minutes; who needs more says so (MCP_TOOL_TIMEOUT)
-    first_turn: float = 5.0  # that the first turn waits for servers
+    start: float = 30.0  # until a server has listed its tools
+    lists: float = 3.0  # for its other lists, and for lists that have changed: a turn waits for them
+    call: float = 600.0  # builds and long searches take minutes; MCP_TOOL_TIMEOUT sets another limit
+    first_turn: float = 5.0  # how long the first turn waits for servers
 
 
 class McpProgress(Protocol):
@@ -68,7 +66,7 @@ class McpProgress(Protocol):
 
 
 class McpSession(Protocol):
-    """A session with a server, whatever it goes over. All but `lost` raises what stands below."""
+    """A session with a server over any transport. All methods but `lost` raise the errors defined below."""
 
     lost: bool
 
@@ -80,15 +78,15 @@ class McpSession(Protocol):
 
     @property
     def brings(self) -> frozenset[str]:
-        """What it says that it has, in the protocol's words: 'tools', 'resources', 'prompts'."""
+        """The capabilities that the server announced, with the protocol's names: 'tools', 'resources', 'prompts'."""
         ...
 
     async def listed(self, sort: McpListKind) -> tuple[list[dict[str, Any]], bool]:
-        """As JSON; and whether it has more than we take."""
+        """The entries as JSON, and whether the server has more than the limit."""
         ...
 
     async def call(self, name: str, arguments: dict[str, Any], progress: McpProgress) -> dict[str, Any]:
-        """The result as JSON. Who cancels this cancels the call at the server; so do the next two."""
+        """The result as JSON. Cancelling this cancels the call at the server; so do the next two."""
         ...
 
     async def read(self, uri: str) -> dict[str, Any]: ...
@@ -96,12 +94,12 @@ class McpSession(Protocol):
     async def prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]: ...
 
     async def folders_changed(self) -> None:
-        """It may ask for the working folders again."""
+        """Tell the server that the working directories changed, so that it can ask for them again."""
         ...
 
 
 class McpListKind(StrEnum):
-    """What a server lists: the name of the field in its answer."""
+    """A list that a server offers; the value is the name of the field in its answer."""
 
     TOOLS = "tools"
     RESOURCES = "resources"
@@ -114,48 +112,48 @@ MOST = {
     McpListKind.RESOURCES: 1_000,
     McpListKind.TEMPLATES: 200,
     McpListKind.PROMPTS: 200,
-}  # of one server
+}  # per server
 MOST_TOOLS = MOST[McpListKind.TOOLS]
-MOST_PAGES = 100  # of a list
+MOST_PAGES = 100  # per list
 
-UNAUTHORIZED = (401, 403)  # HTTP
+UNAUTHORIZED = (401, 403)  # HTTP status
 
 
 class McpRefusedError(Exception):
-    """The server answered, and its answer is an error."""
+    """The server answered with an error."""
 
 
 class McpConnectionLostError(Exception):
-    """The server is gone: nobody knows what became of the call."""
+    """The connection to the server is lost: the outcome of the call is unknown."""
 
 
 class McpSessionGoneError(Exception):
-    """The server knows nothing of us any more, so it did nothing: it was started anew, or has forgotten us."""
+    """The server does not know this session any more (it was restarted, or dropped the session), so it did nothing."""
 
 
 class McpTimeoutError(Exception):
-    """The time for an answer is over. The server was told so."""
+    """The server did not answer in time. The request was cancelled at the server."""
 
 
 class McpInvalidReplyError(Exception):
-    """The server answered what is none."""
+    """The server's answer is not a valid reply."""
 
 
 START = "mcp__"
-LONGEST = 64  # characters of a tool's name that all providers take
+LONGEST = 64  # characters of a tool's name that all providers accept
 
 
 def replace_forbidden(name: str) -> str:
-    """Without the characters that no name of a tool can have."""
+    """Replace the characters that a tool's name cannot contain."""
     return "".join([c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name])
 
 
 def normalize_server_name(name: str) -> str:
-    """Raises `UsageError` for a name that could be mistaken for another's."""
+    """Raises `UsageError` for a name that could be mistaken for another server's."""
     found = replace_forbidden(name)
     if len(found) > LONGEST_NAME:
         raise UsageError(
-            f"the MCP server '{name}' cannot be used: its name has {len(found)} characters; {LONGEST_NAME} is the most"
+            f"the MCP server '{name}' cannot be used: its name has {len(found)} characters, the limit is {LONGEST_NAME}"
         )
     if not found.strip("_") or "__" in found or found.startswith("_") or found.endswith("_"):
         raise UsageError(
@@ -166,7 +164,7 @@ def normalize_server_name(name: str) -> str:
 
 
 def make_tool_name(server: str, tool: str) -> str:
-    """One that is too long is cut behind the server's name, and told from its like by the sum of the whole."""
+    """Shorten a name that is too long behind the server's part, with a checksum that keeps it unique."""
     whole = f"{START}{server}__{replace_forbidden(tool)}"
     if len(whole) <= LONGEST:
         return whole
@@ -181,7 +179,7 @@ MOST_TOLD = 1_000  # characters of an error
 
 
 def parse_listed_tool(tool: dict[str, Any]) -> ListedTool:
-    """The words of a server have no end by themselves."""
+    """Cut the server's texts to the limits."""
 
     def inner(key: str) -> dict[str, Any]:
         value = tool.get(key)
@@ -203,14 +201,14 @@ def clip_instructions(said: str) -> str:
 
 
 def explain_missing_list(error: Exception, seconds: float) -> str:
-    """Why there is no list."""
+    """Explain why the server's list is missing."""
     match error:
         case McpRefusedError():
-            return f"refuses to tell them ({clean_mcp_text(str(error))[:MOST_TOLD]})"
+            return f"refused to list them ({clean_mcp_text(str(error))[:MOST_TOLD]})"
         case TimeoutError():
-            return f"did not tell them within {seconds:g} s"
+            return f"did not list them within {seconds:g} s"
         case _:
-            return f"told what is no list ({clean_mcp_text(str(error))[:MOST_TOLD]})"
+            return f"sent an invalid list ({clean_mcp_text(str(error))[:MOST_TOLD]})"
 
 
 def describe_call_failure(
@@ -221,11 +219,11 @@ def describe_call_failure(
         case McpRefusedError():
             return f"refused the call: {said}"
         case McpInvalidReplyError():
-            return f"answered what is no answer: {said}. What it did, nobody knows."
+            return f"sent an invalid answer: {said}. It is unknown what the call did."
         case McpTimeoutError():
             return (
-                f"did not answer within {seconds:g} s, and was told to leave it. What it did until then, nobody knows. "
-                f"{setting}, in milliseconds, sets another limit."
+                f"did not answer within {seconds:g} s, and the call was cancelled. It is unknown what it did until "
+                f"then. {setting}, in milliseconds, sets another limit."
             )
 
 
@@ -233,7 +231,7 @@ _ADDRESS = re.compile(r"(https?://)([^\s'\"<>]*)", re.IGNORECASE)
 
 
 def redact_urls(said: str) -> str:
-    """Addresses without what is often secret in them: a name and password, the query."""
+    """Remove from addresses what is often secret: user name and password, the query."""
 
     def one(found: re.Match[str]) -> str:
         host, slash, path = re.split(r"[?#]", found[2], maxsplit=1)[0].partition("/")
@@ -243,8 +241,8 @@ def redact_urls(said: str) -> str:
 
 
 def describe_end_reason(error: BaseException | None, limits: McpTimeouts) -> str:
-    """In words; empty if there is nothing to say beyond that it ended."""
-    while isinstance(error, BaseExceptionGroup):  # of the client's tasks; the first one is why the others ended
+    """Describe why the connection ended; empty if there is nothing to add."""
+    while isinstance(error, BaseExceptionGroup):  # of the client's tasks; the first one caused the others
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     match error:
         case None | McpConnectionLostError() | asyncio.CancelledError():
@@ -256,19 +254,19 @@ def describe_end_reason(error: BaseException | None, limits: McpTimeouts) -> str
         case McpRefusedError():
             return f"it refused: {redact_urls(clean_mcp_text(str(error)))}"
         case McpInvalidReplyError():
-            return f"it answered what is no answer: {redact_urls(clean_mcp_text(str(error)))}"
+            return f"it sent an invalid answer: {redact_urls(clean_mcp_text(str(error)))}"
         case _:
             said = f"{type(error).__name__}: {redact_urls(clean_mcp_text(str(error)))}".removesuffix(": ")
             return f"it cannot be reached: {said}" if type(error).__module__.startswith("httpx") else said
 
 
-Page = tuple[list[dict[str, Any]], str | None]  # entries as JSON, and where the next page begins
+Page = tuple[list[dict[str, Any]], str | None]  # entries as JSON, and the cursor of the next page
 
 
 async def fetch_all_pages(
     page: Callable[[str | None], Awaitable[Page]], most: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    """All of them; and whether there are more than we take."""
+    """All entries up to the limit, and whether there are more."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):

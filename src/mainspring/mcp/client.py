@@ -1,9 +1,7 @@
-"""The official client, and all that is known of it here: a session with a server, values in and out.
+"""A session with a server through the official client, and the client's transports (stdio, HTTP, SSE).
 
-Loading this takes half a second, so it is done in a thread while the servers start. What is opened here is closed by
-the task that opened it, which anyio wants; calls may come from any task.
-
-Ways to a server, as the official client takes them: two streams of messages. Loaded with it (`client.py`).
+All knowledge of the official client is in this module. Loading it takes half a second, so a thread loads it while the
+servers start. The task that opens a connection also closes it, as anyio requires; calls may come from any task.
 """
 
 from __future__ import annotations
@@ -53,15 +51,15 @@ if TYPE_CHECKING:
 
 
 NOT_FOUND = 404
-BROKEN = "SSE stream"  # how the client's words begin for an answer that broke off
+BROKEN = "SSE stream"  # how the client's error text begins for an answer that broke off
 
-logging.getLogger("mcp").addHandler(logging.NullHandler())  # what it logs is no concern of who sits at the terminal
+logging.getLogger("mcp").addHandler(logging.NullHandler())  # its log is not for the user at the terminal
 
 T = TypeVar("T")
 
 
 class WatchedStream:
-    """A stream of messages that says when it has ended."""
+    """A stream of messages that records when it has ended."""
 
     def __init__(self, inner: ReadStream[SessionMessage | Exception], ended: Callable[[], None]) -> None:
         self._inner, self._ended = inner, ended
@@ -101,7 +99,7 @@ class OfficialClientSession:
     """A session with a server."""
 
     def __init__(self, session: ClientSession, news: Callable[[], None], heard: LastHttpStatus | None = None) -> None:
-        """`news` is called when it is lost. `heard`: it goes over HTTP."""
+        """`news` is called when the connection is lost. `heard`: the last HTTP status, for a server over HTTP."""
         self._session, self._news, self._heard = session, news, heard
         self.lost = False
 
@@ -147,10 +145,9 @@ class OfficialClientSession:
         return [model_to_json(one) for one in found], following
 
     async def call(self, name: str, arguments: dict[str, Any], progress: McpProgress) -> dict[str, Any]:
-        """The result as JSON. Who cancels this cancels the call at the server.
+        """The result as JSON. Cancelling this cancels the call at the server.
 
-        Not by `call_tool`: that drops a result which does not fit the server's own word about it, and what was done was
-        done.
+        Not with `call_tool`: that drops a result that does not fit the server's own schema, although the call was done.
         """
         asked = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
         asking = self._session.send_request(asked, types.CallToolResult, progress_callback=progress)
@@ -168,7 +165,7 @@ class OfficialClientSession:
         await self._told(self._session.send_notification(types.RootsListChangedNotification()))
 
     async def _told(self, asking: Awaitable[T]) -> T:
-        """In our own words, whatever goes wrong."""
+        """Turn every failure into one of our errors."""
         try:
             return await asking
         except MCPError as error:
@@ -190,24 +187,24 @@ class OfficialClientSession:
 
 
 class ServerListener(Protocol):
-    """Who hears what a server says or asks by itself."""
+    """Receives the server's own notifications and requests."""
 
     def lost(self) -> None: ...
 
     def changed(self) -> None:
-        """It has other tools or prompts."""
+        """Its tools or prompts have changed."""
         ...
 
     async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
-        """It wants something of the user (`elicitation/create`): the answer, as JSON."""
+        """It asks the user for something (`elicitation/create`). Returns the answer, as JSON."""
         ...
 
     def folders(self) -> tuple[str, ...]:
-        """The working folders."""
+        """The working directories."""
         ...
 
 
-# Resources are asked for when somebody wants to see them, so nothing is kept that could be stale.
+# Resources are listed on demand and never kept, so a list cannot be stale.
 CHANGED = (types.ToolListChangedNotification, types.PromptListChangedNotification)
 
 
@@ -255,7 +252,9 @@ def model_to_json(value: BaseModel) -> dict[str, Any]:
 
 
 async def greet_server(session: ClientSession, link: OfficialClientSession) -> None:
-    """Servers of today are greeted, those of tomorrow are asked; a server that is asked first may take it amiss."""
+    """Greet servers of the current protocol version; ask those of a newer one. An older server may not expect to be
+    asked first.
+    """
     try:
         await session.initialize()
     except MCPError as error:
@@ -270,12 +269,12 @@ async def greet_server(session: ClientSession, link: OfficialClientSession) -> N
 
 
 SLICE = 65_536
-LONGEST_STRAY = 200  # characters of a line that are told
-LONGEST_LINE = 32_000_000  # bytes of one message: an image of the largest size, and room
+LONGEST_STRAY = 200  # characters of a line that a message shows
+LONGEST_LINE = 32_000_000  # bytes of one message: an image of the largest size, with some room
 
 
 class StrayOutput:
-    """What a program printed beside its messages: the last of it, for the case that it never sends one."""
+    """The last of what a program printed beside its messages, in case that it never sends one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -287,8 +286,8 @@ class StrayOutput:
 
     @property
     def words(self) -> str:
-        shown = redact(self.last.decode(errors="replace"))[:LONGEST_STRAY]  # in this order: half a secret would be told
-        return f"; it printed {self.count} lines that are no messages, such as '{shown}'" if self.count else ""
+        shown = redact(self.last.decode(errors="replace"))[:LONGEST_STRAY]  # redact first: no half secrets
+        return f"; it printed {self.count} lines that are not messages, such as '{shown}'" if self.count else ""
 
 
 @asynccontextmanager
@@ -311,7 +310,7 @@ async def connect_over_pipes(program: McpServerProcess, strays: StrayOutput) -> 
 async def read_from_server(
     reader: asyncio.StreamReader, to_us: MemoryObjectSendStream[SessionMessage | Exception], strays: StrayOutput
 ) -> None:
-    """Until its output ends, which is the end of the session. It waits while a message waits to be taken."""
+    """Read until the server's output ends, which ends the session. Reading pauses while a message is not consumed."""
     kept = bytearray()
     async with to_us:
         while data := await reader.read(SLICE):
@@ -330,7 +329,7 @@ async def read_from_server(
 async def forward_line(
     line: bytes, to_us: MemoryObjectSendStream[SessionMessage | Exception], strays: StrayOutput
 ) -> bool:
-    """Many a server prints what it thinks: that is passed over."""
+    """Forward a message. Many servers also print log lines to standard output: these are skipped."""
     if not line.strip():
         return True
     try:
@@ -356,18 +355,18 @@ async def write_to_server(
                 json = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 writer.write(json.encode(errors="replace") + b"\n")
                 await writer.drain()
-    except OSError:  # it does not listen any more
+    except OSError:  # it does not read any more
         to_us.close()
 
 
 class LastHttpStatus:
-    """The status of the last answer to what we said over HTTP: the session itself does not tell."""
+    """The status of the last HTTP response: the client's session does not expose it."""
 
     def __init__(self) -> None:
         self.status = 0
 
     async def note(self, response: httpx2.Response) -> None:
-        """That of a stream in the background matters only if nobody is let in."""
+        """The status of a background stream matters only if it says that access is denied."""
         if response.request.method == "POST" or response.status_code in UNAUTHORIZED:
             self.status = response.status_code
 

@@ -1,7 +1,8 @@
-"""What a server asks of the user in the middle of a call (`elicitation/create`): a form of plain fields, put to the
-person field by field. What comes back is checked here, so the server gets what it asked for, or a no.
+"""Questions of a server to the user in the middle of a call (`elicitation/create`).
 
-The words are the server's: they are shown with its name, cut, and nothing is sent without a yes to the whole.
+A question is a form of plain fields; the user is asked field by field. Answers are checked here, so the server gets
+what it asked for, or `decline`. The texts are the server's: they are shown with its name, shortened, and nothing is
+sent before the user agrees to the whole form.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ CANCEL: dict[str, Any] = {"action": "cancel"}
 MOST_FIELDS = 20
 MOST_CHOICES = 50
 LONGEST = 2_000  # characters of a message or an address
-TRIES = 3  # answers to one field that do not fit, until the form is left
+TRIES = 3  # invalid answers to one field before the form is declined
 YES, NO = ("y", "yes", "true"), ("n", "no", "false")
 
 
 class FormAnswerError(Exception):
-    """An answer that the field does not take, in words for the person; or a form that cannot be put."""
+    """An answer that does not fit the field, with a text for the user; or a form that cannot be shown."""
 
 
 class FormField(Bundle):
@@ -34,14 +35,14 @@ class FormField(Bundle):
     kind: str  # string, number, integer, boolean, array
     about: str
     required: bool
-    choices: tuple[tuple[str, str], ...] = ()  # what is sent, and what is shown
+    choices: tuple[tuple[str, str], ...] = ()  # the value that is sent, and the label that is shown
     default: Any = None
-    least: float | None = None  # characters of a text, a number itself, or how many choices
+    least: float | None = None  # length of a text, value of a number, or number of choices
     most: float | None = None
 
 
 async def ask_form(server: str, wish: dict[str, Any], ask: Ask) -> dict[str, Any]:
-    """The server's answer, as JSON. Whoever cannot be asked has said no."""
+    """The answer for the server, as JSON. If the user cannot be asked, it is `decline`."""
     try:
         if wish.get("mode") == "url":
             return await ask_to_open_url(server, wish, ask)
@@ -51,7 +52,7 @@ async def ask_form(server: str, wish: dict[str, Any], ask: Ask) -> dict[str, Any
 
 
 async def ask_to_open_url(server: str, wish: dict[str, Any], ask: Ask) -> dict[str, Any]:
-    """We open nothing: the person does, or does not."""
+    """Show the address. The user opens it or does not; we never do."""
     address = clean_mcp_text(wish.get("url"))
     if not address.startswith(("https://", "http://")) or len(address) > LONGEST or not address.isprintable():
         return DECLINE
@@ -62,7 +63,7 @@ async def ask_to_open_url(server: str, wish: dict[str, Any], ask: Ask) -> dict[s
 
 
 async def ask_fields(server: str, wish: dict[str, Any], fields: list[FormField], ask: Ask) -> dict[str, Any]:
-    wanted = ", ".join([f"{field.name}{'' if field.required else ' (may be left out)'}" for field in fields])
+    wanted = ", ".join([f"{field.name}{'' if field.required else ' (optional)'}" for field in fields])
     wants = f"\nIt wants to know: {wanted}" if wanted else ""
     if (
         await ask(f"{format_form_head(server, wish)}{wants}\nAnswer it? y, or n to decline.")
@@ -84,14 +85,14 @@ def format_form_head(server: str, wish: dict[str, Any]) -> str:
 
 
 async def ask_for_field(field: FormField, ask: Ask) -> Any:
-    """None: it is left out. Raises `FormAnswerError` if too many answers do not fit."""
+    """The value, or None to leave the field out. Raises `FormAnswerError` after too many invalid answers."""
     why = ""
     for _ in range(TRIES):
         said = (await ask(f"{why}{format_field(field)}")).strip()
         try:
             return parse_field_answer(field, said)
         except FormAnswerError as error:
-            why = f"That does not fit: {error}.\n"
+            why = f"Not a valid answer: {error}.\n"
     raise FormAnswerError(why)
 
 
@@ -99,7 +100,7 @@ async def ask_for_field(field: FormField, ask: Ask) -> Any:
 
 
 def fields_of(schema: Any) -> list[FormField]:
-    """Raises `FormAnswerError` for what is no form."""
+    """Raises `FormAnswerError` if the form is invalid."""
     given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     properties, required = given.get("properties"), given.get("required")
     if not isinstance(properties, dict):
@@ -115,7 +116,7 @@ def field_of(name: str, schema: Any, *, required: bool) -> FormField:
     given = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     kind = given.get("type")
     if kind not in ("string", "number", "integer", "boolean", "array") or name != one_line_name(name):
-        raise FormAnswerError(f"the field '{one_line_name(name)}' is none that can be asked for")
+        raise FormAnswerError(f"the field '{one_line_name(name)}' has a type that is not supported")
     items = given.get("items")
     choices = choices_of(cast("dict[str, Any]", items) if kind == "array" and isinstance(items, dict) else given)
     if kind == "array" and not choices:
@@ -145,7 +146,7 @@ def choices_of(schema: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         values, titles = items_of(schema.get("enum")), items_of(schema.get("enumNames"))
         found = list(zip(values, titles if len(titles) == len(values) else values, strict=True))
     if len(found) > MOST_CHOICES or not all(isinstance(value, str) for value, _ in found):
-        raise FormAnswerError("its choices are none that can be shown")
+        raise FormAnswerError("its choices cannot be shown")
     return tuple([(value, one_line_name(title)) for value, title in found if isinstance(value, str)])
 
 
@@ -154,7 +155,7 @@ def items_of(value: Any) -> list[object]:
 
 
 def default_of(value: Any) -> Any:
-    """What can be sent back at all."""
+    """The default, if it can be sent back."""
     if isinstance(value, str | int | float | bool):
         return value
     texts = items_of(value)
@@ -180,7 +181,7 @@ def format_field(field: FormField) -> str:
 
 
 def parse_field_answer(field: FormField, said: str) -> Any:
-    """The value that an answer stands for; None: it is left out. Raises `FormAnswerError`."""
+    """The value of an answer; None to leave the field out. Raises `FormAnswerError`."""
     if not said:
         if field.default is not None:
             return field.default
@@ -212,7 +213,7 @@ def parse_choice(field: FormField, said: str) -> str:
     for place, (value, title) in enumerate(field.choices, 1):
         if wanted in (str(place), value.casefold(), title.casefold()):
             return value
-    raise FormAnswerError(f"'{one_line_name(said)}' is none of the choices")
+    raise FormAnswerError(f"'{one_line_name(said)}' is not one of the choices")
 
 
 def parse_numeric(field: FormField, said: str) -> float:
@@ -226,9 +227,9 @@ def parse_numeric(field: FormField, said: str) -> float:
 
 def check_range(field: FormField, size: float, what: str) -> None:
     unit = f" {what}" if what else ""
-    if not isfinite(size):  # which JSON cannot hold
-        raise FormAnswerError("that is no number")
+    if not isfinite(size):  # JSON cannot represent it
+        raise FormAnswerError("that is not a number")
     if field.least is not None and size < field.least:
-        raise FormAnswerError(f"{field.least:g}{unit} is the least")
+        raise FormAnswerError(f"{field.least:g}{unit} is the minimum")
     if field.most is not None and size > field.most:
-        raise FormAnswerError(f"{field.most:g}{unit} is the most")
+        raise FormAnswerError(f"{field.most:g}{unit} is the maximum")

@@ -1,8 +1,8 @@
-"""A session with a server that lives in the program which drives us (stream-json 5.3 and 11), in JSON-RPC of our own.
+"""A session with a server that lives in the host program (stream-json 5.3 and 11), with our own JSON-RPC.
 
-One function takes a message there and brings its answer, so the official client, which takes half a second to load, is
-not needed. Nothing comes by itself: no progress, no news of other tools, no questions of the server. What does come
-is somebody else's JSON, and nothing in it is believed.
+One function sends a message to the host and returns the answer, so the official client, which takes half a second to
+load, is not needed. The server cannot send anything by itself: no progress, no changed lists, no questions. Its answers
+are untrusted JSON and are checked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from mainspring.mcp.base import (
 from mainspring.tools.results import one_line_name, text_or_empty
 from mainspring.version import __version__
 
-# Takes a message to the server of this name, and brings the answer. Raises `RelayError`, or `ConnectionError` if no
+# Sends a message to the server of this name and returns the answer. Raises `RelayError`, or `ConnectionError` if no
 # answer can come any more.
 Send = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
-VERSION = "2025-11-25"  # of the protocol; what we say is the same in all that came before
+VERSION = "2025-11-25"  # of the protocol; our messages are the same in all earlier versions
 GREETING = "initialize"
 METHODS = {
     McpListKind.TOOLS: "tools/list",
@@ -39,39 +39,39 @@ METHODS = {
 }
 HAS = {
     sort: "resources" if sort is McpListKind.TEMPLATES else str(sort) for sort in McpListKind
-}  # what it must say that it has
+}  # the capability that each list needs
 NAMED = {
     **dict.fromkeys(McpListKind, "name"),
     McpListKind.RESOURCES: "uri",
     McpListKind.TEMPLATES: "uriTemplate",
-}  # what each entry needs
-SHUT = "the program that it lives in listens no more"
-MOMENT = 0.5  # seconds, at the end, to tell the server that a call was left
+}  # the field that each entry needs
+SHUT = "its host program does not respond any more"
+MOMENT = 0.5  # seconds, at the end, to cancel a call at the server
 
 
 class RelayError(Exception):
-    """The program that drives us cannot bring the message to its server. In its words."""
+    """The host cannot deliver the message to its server. The text is the host's."""
 
 
 class HostMcpSession:
     def __init__(self, name: str, send: Send, ids: Iterator[int], news: Callable[[], None]) -> None:
-        """`ids` are used by nobody else. `news` is called when it is lost."""
+        """`ids` must be unique to this session. `news` is called when the connection is lost."""
         self._name, self._send, self._ids, self._news = name, send, ids, news
         self.instructions = ""
         self.info: dict[str, str] = {}
         self.lost = False
         self.brings: frozenset[str] = frozenset()
         self._open: dict[int, asyncio.Future[object]] = {}  # requests
-        self._asides: set[asyncio.Task[None]] = set()  # what is told while nobody waits for it
+        self._asides: set[asyncio.Task[None]] = set()  # notifications sent without waiting
 
     def drop(self) -> None:
         self.lost = True
         self._news()
 
-    # --- its life ---
+    # --- life cycle ---
 
     async def greet(self) -> None:
-        """The three steps in their order, each answered before the next: the other side has a task for each."""
+        """The three steps of the handshake in order, each answered before the next: the host runs a task for each."""
         us = {"name": "mainspring", "version": __version__}
         said = await self._ask(GREETING, {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": us})
         if not isinstance(said.get("protocolVersion"), str):
@@ -83,7 +83,7 @@ class HostMcpSession:
         await self._carry(make_jsonrpc_message("notifications/initialized", {}))
 
     async def close(self) -> None:
-        """What is open is lost, and the server is told of it."""
+        """End open calls as lost and cancel them at the server."""
         self.lost = True
         for number, asking in self._open.items():
             self._leave(number)
@@ -91,11 +91,11 @@ class HostMcpSession:
         try:
             if self._asides:
                 await asyncio.wait(self._asides, timeout=MOMENT)
-        finally:  # also where we are cancelled ourselves
+        finally:  # also if this task is cancelled
             for aside in self._asides:
                 aside.cancel()
 
-    # --- what it brings ---
+    # --- lists and calls ---
 
     async def listed(self, sort: McpListKind) -> tuple[list[dict[str, Any]], bool]:
         return (
@@ -108,7 +108,7 @@ class HostMcpSession:
         page = await self._ask(METHODS[sort], {"cursor": cursor} if cursor else {})
         found = as_object_list(page.get(sort), f"its list of {HAS[sort]}")
         if any(not text_or_empty(one.get(NAMED[sort])) for one in found):
-            raise McpInvalidReplyError(f"its list has a {HAS[sort][:-1]} without a {NAMED[sort]}")
+            raise McpInvalidReplyError(f"its list has a {HAS[sort][:-1]} without '{NAMED[sort]}'")
         return found, text_or_empty(page.get("nextCursor")) or None
 
     async def call(
@@ -133,13 +133,14 @@ class HostMcpSession:
         return result
 
     async def folders_changed(self) -> None:
-        """It was never told that it may ask for them: it has no way to."""
+        """Does nothing: this transport never announced roots, because the server cannot ask for them."""
 
     # --- messages ---
 
     async def _ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The result. Who cancels this leaves the request, and the server is told so; but for the greeting, which the
-        protocol lets nobody take back."""
+        """The result. Cancelling this cancels the request at the server; but not the handshake, which the protocol does
+        not allow to cancel.
+        """
         if self.lost:
             raise McpConnectionLostError
         number = next(self._ids)
@@ -151,7 +152,7 @@ class HostMcpSession:
             await asyncio.wait([asking])
         finally:
             if not asking.done():
-                self._leave(number)  # before the way itself is told that nobody waits
+                self._leave(number)  # before the relay itself is cancelled
                 asking.cancel()
             self._open.pop(number, None)
         if asking.cancelled():  # by `close`
@@ -161,14 +162,14 @@ class HostMcpSession:
     def _leave(self, number: int) -> None:
         if number in self._open:
             gone = make_jsonrpc_message(
-                "notifications/cancelled", {"requestId": number, "reason": "nobody waits for it any more"}
+                "notifications/cancelled", {"requestId": number, "reason": "the request was cancelled"}
             )
             aside = asyncio.create_task(self._tell(gone))
             self._asides.add(aside)
             aside.add_done_callback(self._asides.discard)
 
     async def _tell(self, said: dict[str, Any]) -> None:
-        with suppress(McpRefusedError, McpConnectionLostError):  # it was told, or cannot be
+        with suppress(McpRefusedError, McpConnectionLostError):  # the server was notified, or cannot be
             await self._carry(said)
 
     async def _carry(self, said: dict[str, Any]) -> object:
@@ -182,7 +183,7 @@ class HostMcpSession:
 
 
 def ignore_exception(asked: asyncio.Future[object]) -> None:
-    """Nobody may wait for it any more, and then its error is nobody's."""
+    """If no caller waits any more, the error is ignored."""
     if not asked.cancelled():
         asked.exception()
 
@@ -199,11 +200,11 @@ async def open_host_session(
         await link.close()
 
 
-# --- what is said ---------------------------------------------------------------------------------------------------
+# --- message format -------------------------------------------------------------------------------------------------
 
 
 def make_jsonrpc_message(method: str, params: dict[str, Any], id: int | None = None) -> dict[str, Any]:
-    """Without an id it is a notification."""
+    """Without an id the message is a notification."""
     numbered = {} if id is None else {"id": id}
     return {"jsonrpc": "2.0", **numbered, "method": method, "params": params}
 
@@ -211,13 +212,13 @@ def make_jsonrpc_message(method: str, params: dict[str, Any], id: int | None = N
 def result_of(answer: object, id: int) -> dict[str, Any]:
     given = as_object_or_none(answer)
     if given is None:
-        raise McpInvalidReplyError("it is no object")
+        raise McpInvalidReplyError("it is not an object")
     if given.get("id") not in (id, None):
         raise McpInvalidReplyError("it answers another request")
     if given.get("error") is not None:
         error = as_object_or_none(given["error"]) or {}
         raise McpRefusedError(
-            text_or_empty(error.get("message")) or f"an error without words (code {error.get('code')})"
+            text_or_empty(error.get("message")) or f"an error without a message (code {error.get('code')})"
         )
     result = as_object_or_none(given.get("result"))
     if result is None:
@@ -232,5 +233,5 @@ def as_object_or_none(value: object) -> dict[str, Any] | None:
 def as_object_list(value: object, what: str) -> list[dict[str, Any]]:
     found = [as_object_or_none(item) for item in cast("list[object]", value)] if isinstance(value, list) else [None]
     if None in found:
-        raise McpInvalidReplyError(f"{what} is no list of objects")
+        raise McpInvalidReplyError(f"{what} is not a list of objects")
     return [item for item in found if item is not None]

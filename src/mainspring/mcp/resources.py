@@ -1,19 +1,16 @@
-"""`ListMcpResourcesTool` and `ReadMcpResourceTool`: what servers have to read, beside their tools. Offered where a
-server says that it has any.
+"""Resources and prompts of MCP servers: the two resource tools, `@server:uri` mentions, and prompts as slash commands.
 
-To list is to ask servers that the user chose for what they tell everybody. To read is another thing: the address is the
-model's, a server may make a request of it, and so it is asked for like a fetch from the web, unless a rule allows it.
-Nothing is kept: a list is asked for when somebody wants to see it.
+`ListMcpResourcesTool` and `ReadMcpResourceTool` are offered if a server announces resources. Listing needs no approval:
+it only asks servers that the user configured. Reading needs approval like a web fetch, unless a rule allows it: the
+model chooses the address, and a server may turn it into a request. Lists are fetched on demand and never kept.
 
-Resources that somebody names in a prompt, `@server:uri`: brought along, as files are by `@path`.
+A mention `@server:uri` in a prompt attaches a resource, as `@path` attaches a file. The user named it, so no approval
+is needed; but a rule that denies it, or requires approval, still applies. A note tells the model about a resource that
+cannot be attached. If no server has that name, the text is sent as it is.
 
-Whoever names one wants it read, so nobody is asked; but a rule that denies it, or wants it asked, holds. What cannot be
-brought is told to the model, so that nobody thinks it was. A name of no server of ours is a word like any other.
-
-Prompts of a server: words with a slash for the person, `/mcp__server__prompt one "two words"`.
-
-The arguments are positional, in the order in which the server lists them; what is said beyond the last one belongs to
-it. What the server makes of them goes to the model beside what the person said.
+A server's prompt is a slash command: `/mcp__server__prompt one "two words"`. Its arguments are positional, in the order
+in which the server lists them; the last one takes the rest of the line. The server's text goes to the model along with
+what the user typed.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ if TYPE_CHECKING:
 
 LIST, READ = "ListMcpResourcesTool", "ReadMcpResourceTool"
 NAMES = (LIST, READ)
-SHOWN = ("uri", "uriTemplate", "name", "title", "mimeType", "description")  # of a resource, as far as it has them
+SHOWN = ("uri", "uriTemplate", "name", "title", "mimeType", "description")  # fields of a resource, where it has them
 
 
 class ListResourcesInput(Input, frozen=True):
@@ -110,7 +107,7 @@ def read_line(given: ReadResourceInput) -> str:
 
 
 async def list_resource_lines(server: McpServerConnection) -> list[str]:
-    """A server that knows no templates may refuse to list them, and one that has them alone may refuse the others."""
+    """A server without templates may refuse to list them; one with only templates may refuse to list resources."""
     found = await asyncio.gather(*[one_list(server, sort) for sort in (McpListKind.RESOURCES, McpListKind.TEMPLATES)])
     (resources, wrong), (templates, also_wrong) = found
     if wrong is not None and (also_wrong is not None or not templates):
@@ -134,14 +131,14 @@ def shown_resource_fields(resource: dict[str, Any]) -> dict[str, str]:
 
 
 def read_answer(result: dict[str, Any], line: str) -> ToolAnswer:
-    """Text and images as they are; what cannot be shown is named with its size."""
+    """Text and images as they are; other content is named with its size."""
     found = as_objects(result.get("contents"))
     if not found:
         raise ToolError("The resource is empty: the MCP server answered with no contents.")
     return build_mcp_answer({"content": [{"type": "resource", "resource": one} for one in found]}, line)
 
 
-LONGEST_ABOUT = 300  # characters; 400 descriptions have to fit into one line of a pipe (stream-json 1.4)
+LONGEST_ABOUT = 300  # characters; 400 descriptions must fit into one line of stream-json (1.4)
 MOST_ARGUMENTS = 20
 
 
@@ -151,7 +148,7 @@ class PromptArgument(Bundle):
 
 
 class McpPrompt(Bundle):
-    """As its server tells of it."""
+    """A prompt as its server describes it."""
 
     name: str
     about: str
@@ -173,7 +170,7 @@ def format_prompt_hint(prompt: McpPrompt) -> str:
 
 
 def fill_prompt_arguments(prompt: McpPrompt, word: str, said: str) -> dict[str, str]:
-    """What is said behind the word, argument by argument. Raises `ToolError` if one is missing."""
+    """The arguments from the text after the slash command. Raises `ToolError` if one is missing."""
     wanted = prompt.arguments
     words = split_prompt_arguments(said)
     if len(words) > len(wanted) > 0:
@@ -185,7 +182,7 @@ def fill_prompt_arguments(prompt: McpPrompt, word: str, said: str) -> dict[str, 
 
 
 def split_prompt_arguments(said: str) -> list[str]:
-    """At blanks, but for what stands in double quotes. One that nobody closes is a letter."""
+    """Split at blanks, but not inside double quotes. A quote without its partner is an ordinary character."""
     import shlex
 
     words = shlex.shlex(said, posix=True)
@@ -197,7 +194,7 @@ def split_prompt_arguments(said: str) -> list[str]:
 
 
 def build_prompt_content(word: str, server: str, result: dict[str, Any]) -> tuple[Content, ...]:
-    """What the model gets. Who is said to speak is told where it is not the user all the time."""
+    """The content for the model. Roles are named unless every message is the user's."""
     messages = as_objects(result.get("messages"))
     mixed = any(message.get("role") != "user" for message in messages)
     parts: list[dict[str, Any]] = []
@@ -216,21 +213,21 @@ def build_prompt_content(word: str, server: str, result: dict[str, Any]) -> tupl
 
 
 def wrap_in_tag(parts: tuple[Content, ...], opening: str, tag: str) -> tuple[Content, ...]:
-    """Within a tag that nothing inside can close."""
+    """Wrap text in a tag that the text itself cannot close."""
     safe = [Text(part.text.replace(f"</{tag}", f"<\\/{tag}")) if isinstance(part, Text) else part for part in parts]
     if len(safe) == 1 and isinstance(safe[0], Text):
         return (Text(f"{opening}{safe[0].text}\n</{tag}>"),)
     return (Text(opening), *safe, Text(f"</{tag}>"))
 
 
-MOST = 20  # resources of one prompt
-MOST_TEXT = 40_000  # characters of one: about 12,000 tokens
-TOTAL = 120_000  # of all
+MOST = 20  # resources per prompt
+MOST_TEXT = 40_000  # characters per resource: about 12,000 tokens
+TOTAL = 120_000  # characters in total
 
 FORBIDDEN = "[Not attached: a rule keeps it from being read.]"
 TOO_MANY = f"[Not attached: the prompt names more than fits. Use {READ}.]"
 
-May = Callable[[str, str], Awaitable[bool]]  # whether no rule is against reading this of that server
+May = Callable[[str, str], Awaitable[bool]]  # whether no permission rule prevents reading this address of that server
 
 
 class ResourceMention(Bundle):
@@ -239,7 +236,7 @@ class ResourceMention(Bundle):
 
 
 def find_resource_mentions(names: Iterable[str], servers: McpServers) -> list[ResourceMention]:
-    """Of the names that a prompt mentions, those of resources; each once."""
+    """The resources among the names that a prompt mentions, each once."""
     found: dict[ResourceMention, None] = {}
     for name in names:
         whose, colon, uri = name.partition(":")
@@ -249,7 +246,7 @@ def find_resource_mentions(names: Iterable[str], servers: McpServers) -> list[Re
 
 
 async def read_mentioned_resources(names: Iterable[str], servers: McpServers, may: May) -> tuple[User, ...]:
-    """All are read at once: somebody waits, and a server may take its time."""
+    """Read all of them at once: the user is waiting, and a server may be slow."""
     found = find_resource_mentions(names, servers)
     parts = await asyncio.gather(*[read_resource(mention, servers, may) for mention in found[:MOST]])
     made: list[User] = []
@@ -283,5 +280,5 @@ def text_content(words: str) -> tuple[Content, ...]:
 
 
 def escape_attribute(uri: str) -> str:
-    """On one line and within its quotes."""
+    """Escape a value so that it stays on one line and inside its quotes."""
     return one_line_name(uri).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,11 +1,11 @@
-"""One server, from its start to its end.
+"""One MCP server, from its start to its end.
 
     pending --> connected --> (lost) --> pending --> connected
         \\--> failed, needs-auth            \\--> failed
 
-A task of its own opens the connection, keeps it and closes it. A server that is lost is started again by the next call
-of one of its tools, once; when it has answered a call, it has earned another time. What it says has changed is asked
-for again before the next turn, and not before: whoever shouts all the time is heard once a turn.
+A task of its own opens the connection, keeps it and closes it. If the connection is lost, the next call of one of the
+server's tools restarts it, once; after a successful call it may be restarted again. Changed lists are fetched before
+the next turn and not earlier, so a server that sends notifications all the time causes one request per turn.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from mainspring.mcp.server_process import McpServerProcess
 
 BACKOFF = 0.5  # seconds before a lost server is started again
-ENDING = 4.0  # seconds for a connection to close; a program has its own grace in them
+ENDING = 4.0  # seconds for a connection to close; this includes the grace period of a program
 LONGEST_PROGRESS = 200
-MOST_QUESTIONS = 10  # of one server that wait for the person
+MOST_QUESTIONS = 10  # questions of one server that may wait for the user
 
 
 class ConnectionAttempt:
-    """What was opened for one connection, to tell what became of it."""
+    """The resources of one connection attempt, to find out why it ended."""
 
     def __init__(self) -> None:
         self.program: McpServerProcess | None = None
@@ -77,30 +77,30 @@ class ConnectionAttempt:
 
 class McpServerConnection:
     def __init__(self, wanted: McpServer, name: str, host: McpServerDefaults, news: Callable[[], None]) -> None:
-        """`name` is the plain one; `news` is called when its status or its tools have changed."""
+        """`name` is the normalized one; `news` is called when the status or the tools have changed."""
         self.wanted, self.name, self._host, self._news = wanted, name, host, news
         self.status = McpStatus.PENDING
         self.error = ""
         self.tools: dict[str, ListedTool] = {}
-        self.prompts: dict[str, McpPrompt] = {}  # by their own names
-        self.brings: frozenset[str] = frozenset()  # what it has, in the protocol's words
-        self.has_more: list[McpListKind] = []  # than we take
-        self.notes: list[str] = []  # what a person should know of it, beside its status
+        self.prompts: dict[str, McpPrompt] = {}  # by the server's own names
+        self.brings: frozenset[str] = frozenset()  # capabilities, with the protocol's names
+        self.has_more: list[McpListKind] = []  # lists that are longer than the limit
+        self.notes: list[str] = []  # notes for the user, beside the status
         self.instructions = ""
         self.info: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
-        self._settled = asyncio.Event()  # it is connected, or is not going to be
-        self._woken = asyncio.Event()  # the next one is true, or it is lost
+        self._settled = asyncio.Event()  # connected, or failed
+        self._woken = asyncio.Event()  # `close` was called, or the connection is lost
         self._stopping = False
-        self._stale = False  # what it listed
-        self._deaf = False  # to its news: it has not answered when it was asked again
-        self._waiting: list[CallClock] = []  # calls under way, the last one last
-        self._questions = 0  # to the person, under way
+        self._stale = False  # the lists it sent
+        self._deaf = False  # to its notifications: it did not answer when asked for the lists again
+        self._waiting: list[CallClock] = []  # calls that run, newest last
+        self._questions = 0  # questions to the user that are open
         self._link: McpSession | None = None
         self._may_return = True
         self._returning = asyncio.Lock()
 
-    # --- its life ---------------------------------------------------------------------------------------------------
+    # --- life cycle -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self._stopping = self._stale = self._deaf = False
@@ -109,7 +109,7 @@ class McpServerConnection:
         self._task = asyncio.create_task(self._live(ConnectionAttempt()), name=f"MCP server {self.name}")
 
     async def restart(self) -> None:
-        """When somebody asks for it; over when it is connected, or is not going to be."""
+        """Restart on request; returns when the server is connected or has failed."""
         await self.close()
         self._may_return = True
         self.start()
@@ -119,7 +119,7 @@ class McpServerConnection:
         await self._settled.wait()
 
     async def close(self) -> None:
-        """However far it is. When this is over, so is the server."""
+        """Close the server in any state. When this returns, the server has ended."""
         self._stopping = True
         self._woken.set()
         task = self._task
@@ -133,7 +133,7 @@ class McpServerConnection:
             await asyncio.wait([task])
 
     async def _live(self, ways: ConnectionAttempt) -> None:
-        """All that is opened here is closed here, by the same task."""
+        """This task closes everything that it opens."""
         why: BaseException | None = None
         try:
             async with AsyncExitStack() as stack:
@@ -144,10 +144,10 @@ class McpServerConnection:
                 self.brings = link.brings
                 self._set(McpStatus.CONNECTED)
                 await self._keep(link)
-        except asyncio.CancelledError as error:  # by `close`, or because the loop ends
+        except asyncio.CancelledError as error:  # by `close`, or because the event loop ends
             why = error
             raise
-        except Exception as error:  # whatever the client, the system or the server came up with  # noqa: BLE001
+        except Exception as error:  # any error of the client, the system or the server  # noqa: BLE001
             why = error
         finally:
             self._link = None
@@ -157,7 +157,7 @@ class McpServerConnection:
         if self.wanted.kind == SDK:
             return await stack.enter_async_context(self._within_driver(ways))
         host = self._host
-        loading = host.load()  # it takes its time, and so does a program: they take the same
+        loading = host.load()  # loading takes time, and so does starting a program: do both at once
         if self.wanted.kind == "stdio":
             from mainspring.mcp.server_process import McpServerProcess
 
@@ -179,7 +179,7 @@ class McpServerConnection:
         return connect_over_http(self.wanted, ways.heard, self._host.limits.call)
 
     def _within_driver(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[McpSession]:
-        """Nothing of the official client is loaded for it."""
+        """Connect without loading the official client."""
         from mainspring.mcp.host_transport import SHUT, open_host_session
 
         if self._host.relay is None:
@@ -192,10 +192,10 @@ class McpServerConnection:
             await self._woken.wait()
             self._woken.clear()
 
-    # --- what it says by itself ---
+    # --- notifications and requests of the server ---
 
     def lost(self) -> None:
-        """The session says so."""
+        """Called by the session."""
         self._woken.set()
 
     def changed(self) -> None:
@@ -207,7 +207,7 @@ class McpServerConnection:
         return self._host.folders()
 
     async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
-        """For the person. Which of its calls it is about, the protocol does not say: it counts as one of the last."""
+        """Ask the user. The protocol does not say which call the question is for: it counts for the latest ones."""
         from mainspring.mcp.elicitation import DECLINE, ask_form
 
         if not self._waiting or not self._host.asks or self._questions >= MOST_QUESTIONS:
@@ -217,15 +217,17 @@ class McpServerConnection:
         try:
             async with waiting.paused(), self._host.one:
                 return await ask_form(self.wanted.name, wish, waiting.ask)
-        except Exception:  # noqa: BLE001  # whoever is asked may fail in any way, and has not said yes
+        except Exception:  # noqa: BLE001  # the callback may fail in any way: that is no approval
             return DECLINE
         finally:
             self._questions -= 1
 
-    # --- what it lists ---
+    # --- lists ---
 
     async def refresh(self) -> None:
-        """Before a turn, if it said that its lists have changed. If it does not tell them, it keeps what it had."""
+        """Called before a turn: fetch the lists again if the server said that they changed. If it does not send them,
+        it keeps the old ones.
+        """
         link = self._link
         if not self._stale or link is None or link.lost:
             return
@@ -234,16 +236,16 @@ class McpServerConnection:
         try:
             async with asyncio.timeout(seconds):
                 await self._ask(link)
-        except (McpConnectionLostError, McpSessionGoneError):  # `_live` sees to it
+        except (McpConnectionLostError, McpSessionGoneError):  # `_live` handles it
             pass
-        except Exception as error:  # whatever the client came up with: a turn waits for this  # noqa: BLE001
+        except Exception as error:  # any error of the client: a turn waits for this  # noqa: BLE001
             self._deaf = True
             self._note(
-                f"said that its lists have changed, and {explain_missing_list(error, seconds)}: the old ones stand"
+                f"said that its lists have changed, and {explain_missing_list(error, seconds)}: the old ones are used"
             )
 
     async def _ask(self, link: McpSession) -> None:
-        """For its tools and prompts. Each name once: the first one who has it keeps it."""
+        """Fetch its tools and prompts. If a name comes twice, the first entry wins."""
         found: dict[str, ListedTool] = {}
         more: list[McpListKind] = []
         tools = await self._list(link, McpListKind.TOOLS, more)
@@ -262,7 +264,7 @@ class McpServerConnection:
         return found
 
     async def _ask_prompts(self, link: McpSession, more: list[McpListKind]) -> dict[str, McpPrompt]:
-        """Without them its tools are still of use."""
+        """Without its prompts the tools are still useful."""
         seconds = self._host.limits.lists
         try:
             async with asyncio.timeout(seconds):
@@ -281,10 +283,10 @@ class McpServerConnection:
         self._news()
 
     async def tell_of_folders(self) -> None:
-        """They are others now. Who does not listen is not waited for."""
+        """Tell the server that the working directories changed. Do not wait for a server that does not read."""
         link = self._link
         if link is not None and not link.lost:
-            with suppress(Exception):  # whoever cannot be told does not know
+            with suppress(Exception):  # a server that cannot be reached stays uninformed
                 async with asyncio.timeout(self._host.limits.lists):
                     await link.folders_changed()
 
@@ -294,21 +296,22 @@ class McpServerConnection:
         self._news()
 
     def _over(self, why: BaseException | None, ways: ConnectionAttempt) -> None:
-        """With why, unless we wanted it."""
+        """With the reason, unless we ended it on purpose."""
         if self._stopping:
             self._set(McpStatus.DISABLED)
             return
         refused = ways.heard is not None and ways.heard.status in UNAUTHORIZED
         said = describe_end_reason(why, self._host.limits) or ways.ended
         if refused:
-            said = "it wants to know who you are (HTTP 401 or 403): give it an 'Authorization' in 'headers'"
-        words = redact(f"{said}{ways.note}{ways.last_words}")  # also for the model: they may hold what it was given
+            said = "it requires authentication (HTTP 401 or 403): add 'Authorization' to 'headers'"
+        words = redact(f"{said}{ways.note}{ways.last_words}")  # may contain its credentials
         self._set(McpStatus.NEEDS_AUTH if refused else McpStatus.FAILED, words[:MOST_TOLD])
 
-    # --- what is asked of it ----------------------------------------------------------------------------------------
+    # --- requests to the server
+    # -----------------------------------------------------------------------------------------
 
     async def call(self, tool: str, arguments: dict[str, Any], calling: ToolContext) -> dict[str, Any]:
-        """The result as JSON. Raises `ToolError` with what the model should hear; so do the next ones."""
+        """The result as JSON. Raises `ToolError` with the text for the model; so do the next ones."""
 
         async def told(progress: float, total: float | None, message: str | None) -> None:
             amount = f"{progress:g}/{total:g}" if total else f"{progress:g}"
@@ -317,7 +320,7 @@ class McpServerConnection:
         return await self._answered(lambda link: link.call(tool, arguments, told), self._host.limits.call, calling)
 
     async def read(self, uri: str, calling: ToolContext | None = None) -> dict[str, Any]:
-        """A resource. Without a call, somebody waits who has just said something: that is not for long."""
+        """Read a resource. Without a call, a user waits who has just submitted a prompt: use the short limit."""
         limits = self._host.limits
         return await self._answered(lambda link: link.read(uri), limits.call if calling else limits.start, calling)
 
@@ -325,7 +328,7 @@ class McpServerConnection:
         return await self._answered(lambda link: link.prompt(name, arguments), self._host.limits.start)
 
     async def resources(self, sort: McpListKind) -> tuple[list[dict[str, Any]], bool]:
-        """Or their templates, as they are now; and whether it has more than we take."""
+        """Resources or their templates, as they are now; and whether there are more than the limit."""
         found: tuple[list[dict[str, Any]], bool] = [], False
 
         async def listed(link: McpSession) -> dict[str, Any]:
@@ -347,7 +350,7 @@ class McpServerConnection:
         try:
             try:
                 result = await once()
-            except McpSessionGoneError:  # nothing was done, so it can be asked again
+            except McpSessionGoneError:  # the server did nothing, so it can be asked again
                 result = await once()
         except (McpConnectionLostError, McpSessionGoneError):
             raise ToolError(await self._told_lost()) from None
@@ -359,7 +362,7 @@ class McpServerConnection:
 
     @asynccontextmanager
     async def _within(self, seconds: float, calling: ToolContext | None) -> AsyncGenerator[None, None]:
-        """Raises `McpTimeoutError`; the server is told then that nobody waits any more."""
+        """Raises `McpTimeoutError`; the request is cancelled at the server then."""
         clock = asyncio.timeout(seconds)
         waiting = CallClock(calling, clock) if calling is not None else None
         try:
@@ -380,19 +383,19 @@ class McpServerConnection:
             await asyncio.wait([self._task], timeout=ENDING)
         again = "The next call starts it again." if self._may_return else "It is not started again."
         return (
-            f"The MCP server '{self.name}' was lost during the call, and what it did, nobody knows: "
+            f"The MCP server '{self.name}' was lost during the call, and it is unknown what the call did: "
             f"{self.error or 'it is gone'}. {again}"
         )
 
     async def _ready(self) -> McpSession:
         if self._link is not None and not self._link.lost:
             return self._link
-        async with self._returning:  # several calls wait for one return
+        async with self._returning:  # several calls may wait for one restart
             if self._task is not None and (self._link is not None or self.status is not McpStatus.PENDING):
                 await asyncio.wait([self._task], timeout=ENDING)  # until the old one is closed
             if self.status is not McpStatus.PENDING and self._link is None and self._may_return and not self._stopping:
                 await asyncio.sleep(BACKOFF)
-                self._may_return = False  # now, and not before: who waits here may be cancelled
+                self._may_return = False  # only now: a caller that waits here may be cancelled
                 self.start()
             await self.settled()
             if self._link is None:

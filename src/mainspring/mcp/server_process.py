@@ -1,17 +1,15 @@
-"""A server that is a program of ours: its two pipes, what it says on standard error, and its end.
+"""A server that runs as a child process: where it starts, its pipes, its standard error, and its end.
 
-Where servers that are programs start, and which programs are none of theirs (security T1).
+Security (T1): the user configured a server, not a replacement that a repository provides. Many programs run code from
+the directory they start in (`python -m`, `npx`). So if the working directory is not trusted, servers start in a
+directory of ours, and programs and libraries are never looked up in the working directories. `args` are passed
+unchanged: the full path of a project's script there is the user's choice, and a relative path counts from where the
+server starts.
 
-The user has chosen a server, and not what a repository has put in its place: many a program runs what it finds in the
-folder that it is started in (`python -m`, `npx`). So where the working folder is not trusted, servers start in a folder
-of ours, and no program and no library is looked for in the working folders. What the user names in `args` is passed as
-it stands: whoever gives the whole path of a project's script there has chosen the script, and a relative one counts
-from where the server starts.
+`McpServerDefaults` is what all servers of a session share: where they run, their time limits, and the client.
 
-What all servers of a session share: where they run, how long they may take, and the client that talks to them.
-
-A call that waits for its server. Its clock stands still while somebody is asked on the server's behalf: a person may
-take their time (settled 12). What is asked for a call is withdrawn when the call is over.
+The timeout of a call pauses while the server's question waits for the user (settled 12). A question of a call is
+withdrawn when the call ends.
 """
 
 # ruff: noqa: PTH103, PTH111  # pathlib takes 8 ms to load
@@ -42,11 +40,11 @@ if TYPE_CHECKING:
     from mainspring.mcp.host_transport import Send
 
 
-NAME = "mcp"  # of the folder, in our home
-NOWHERE = "/"  # where nobody but the administrator writes
-WAY_OUT = "this folder is not trusted; 'mainspring trust' trusts it"
+NAME = "mcp"  # the name of the directory, in our home
+NOWHERE = "/"  # only the administrator can write here
+WAY_OUT = "this folder is not trusted: run 'mainspring trust' to trust it"
 
-# Variables whose folders bring programs and libraries. A relative folder is the project's own, too.
+# Variables that list directories with programs or libraries. A relative directory counts as the project's.
 BRINGS_CODE = (
     "PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "NODE_PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PERL5LIB",
     "RUBYLIB", "GEM_HOME", "GEM_PATH", "CLASSPATH",
@@ -54,13 +52,13 @@ BRINGS_CODE = (
 
 
 class ServerDirectory(Bundle):
-    project: str  # the working folder
-    trusted: bool = False  # by the user
-    home: str | None = None  # our folder in the user's home
-    folders: tuple[str, ...] = ()  # other working folders
+    project: str  # the working directory
+    trusted: bool = False  # trusted by the user
+    home: str | None = None  # our directory in the user's home
+    folders: tuple[str, ...] = ()  # other working directories
 
     def folder(self) -> str:
-        """Where to start; ours is made where it is missing. Raises `UsageError` if it is not ours alone."""
+        """Where to start a server; creates our directory if missing. Raises `UsageError` if others can write to it."""
         if self.trusted:
             return self.project
         if self.home is None:
@@ -70,17 +68,19 @@ class ServerDirectory(Bundle):
             os.makedirs(place, 0o700, exist_ok=True)
             found = os.lstat(place)
         except FileExistsError:
-            raise UsageError(f"'{place}' is no folder of ours: remove it") from None
-        except OSError:  # nothing can be written there, so nobody has put anything there either
+            raise UsageError(f"'{place}' is not our folder: remove it") from None
+        except OSError:  # not writable for anyone, so it is safe
             return NOWHERE
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise UsageError(f"'{place}' is no folder of ours: remove it")
+            raise UsageError(f"'{place}' is not our folder: remove it")
         if stat.S_IMODE(found.st_mode) & 0o022:
-            raise UsageError(f"'{place}' can be written by others: look into it, then 'chmod 700 {place}'")
+            raise UsageError(
+                f"'{place}' can be written by other users: check its contents, then run 'chmod 700 {place}'"
+            )
         return place
 
     def is_theirs(self, place: str) -> bool:
-        """Whether an absolute path, or what it leads to, lies in a working folder that is not trusted."""
+        """Whether an absolute path, or its target, is in a working directory that is not trusted."""
         if self.trusted:
             return False
         names = (os.path.normpath(place), os.path.realpath(place))
@@ -88,15 +88,16 @@ class ServerDirectory(Bundle):
         return any(is_within(name, folder) for name in names for folder in folders if folder.strip("/"))
 
     def relative(self, args: Iterable[str]) -> str:
-        """The first of these words that names something as seen from the project, but is looked for elsewhere; else
-        nothing."""
+        """The first argument that names a file relative to the project, but is resolved elsewhere; empty if there is
+        none.
+        """
         if self.trusted:
             return ""
         named = [word for word in args if word and not word.startswith(("/", "-", "~"))]
         return next((word for word in named if os.path.lexists(os.path.join(self.project, word))), "")  # noqa: PTH118
 
     def safe(self, env: Mapping[str, str]) -> dict[str, str]:
-        """What a server finds in its environment."""
+        """The environment of a server."""
         if self.trusted:
             return dict(env)
         found = {name: self._outside(value) if name in BRINGS_CODE else value for name, value in env.items()}
@@ -106,19 +107,19 @@ class ServerDirectory(Bundle):
         return ":".join([one for one in value.split(":") if one.startswith("/") and not self.is_theirs(one)])
 
     def find(self, name: str, path: str) -> str:
-        """The program itself: a name is looked for along `path`, anything else is a path. Raises `UsageError`."""
+        """The path of the program: a name is looked up in `path`, anything else is a path. Raises `UsageError`."""
         return self._by_path(name) if "/" in name else self._along(name, path)
 
     def _by_path(self, name: str) -> str:
         named = os.path.expanduser(name)
         place = os.path.join(self.project, named)  # noqa: PTH118
-        if not self.trusted and not named.startswith("/"):  # also '../x': who stands elsewhere means another one
-            raise UsageError(f"'{name}' is a relative path, and {WAY_OUT}. Or give its whole path as 'command'")
+        if not self.trusted and not named.startswith("/"):  # also '../x': from another directory it is another program
+            raise UsageError(f"'{name}' is a relative path, and {WAY_OUT}. Or give its full path as 'command'")
         if self.is_theirs(place):
-            raise UsageError(f"'{place}' lies in the working folder, and {WAY_OUT}")
+            raise UsageError(f"'{place}' is in the working folder, and {WAY_OUT}")
         if os.access(place, os.X_OK):
             return place
-        raise UsageError(f"there is no program '{place}': mend 'command'")
+        raise UsageError(f"'{place}' not found: check 'command'")
 
     def _along(self, name: str, path: str) -> str:
         passed_over = ""
@@ -130,24 +131,24 @@ class ServerDirectory(Bundle):
                 return place
             passed_over = passed_over or place
         if passed_over:
-            raise UsageError(f"'{name}' is on PATH in the working folder only ('{passed_over}'), and {WAY_OUT}")
-        raise UsageError(f"there is no program '{name}' on PATH: install it, or give its whole path as 'command'")
+            raise UsageError(f"'{name}' is on PATH only in the working folder ('{passed_over}'), and {WAY_OUT}")
+        raise UsageError(f"'{name}' not found on PATH: install it, or give its full path as 'command'")
 
 
 KEEPER = f"{os.path.dirname(__file__)}/supervisor.py"  # noqa: PTH120  # a name, not a file that is looked at
 SAID = OutputSizes(head=1_000, tail=4_000)  # bytes of standard error that are kept
-MOST_TOLD = 600  # characters of it that are told when something fails
-GRACE = 1.0  # seconds for it to end when its input has: most take a tenth
+MOST_TOLD = 600  # characters of it that an error message shows
+GRACE = 1.0  # seconds for it to end after its input has: most take a tenth of a second
 
 
 class McpServerProcess:
     def __init__(self, children: Children, server: McpServer, env: Mapping[str, str], ground: ServerDirectory) -> None:
-        """Starts it. Raises `UsageError` if that cannot be."""
+        """Start it. Raises `UsageError` if that fails."""
         self._children = children
         given = {**env, "CLAUDE_PROJECT_DIR": ground.project, **server.env}
         command = ground.find(server.command, given.get("PATH", ""))
         whole, cwd = ground.safe(given), ground.folder()
-        # Many a server expects the working folder, and who reads how it failed should know.
+        # Many servers expect the working directory, so the error message must name the directory that was used.
         self.note = "" if ground.trusted else explain_other_folder(cwd, ground.relative(server.args))
         with ExitStack() as theirs, ExitStack() as mine:
             read, self.into = os.pipe()
@@ -173,10 +174,10 @@ class McpServerProcess:
             mine.pop_all()
 
     async def pipes(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """From it, and to it. Who takes them closes the second one; `close` does the rest."""
+        """Its output and its input. The caller closes the second one; `close` does the rest."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
-        out, self.out = self.out, -1  # from here on it is the loop's, which closes it if we are cancelled
+        out, self.out = self.out, -1  # from here on the loop owns it, and closes it if we are cancelled
         self._reading, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), open_descriptor(out, "rb")
         )
@@ -187,7 +188,7 @@ class McpServerProcess:
     _reading: asyncio.ReadTransport | None = None
 
     async def close(self) -> None:
-        """Its input has ended, or ends now. However often this is cancelled, it is over then."""
+        """Close its input, and wait until it has ended. This holds even if the caller is cancelled meanwhile."""
         for fd in (self.into, self.out):
             if fd >= 0:
                 os.close(fd)
@@ -205,7 +206,7 @@ class McpServerProcess:
 
     @property
     def ended(self) -> str:
-        """How it ended by itself, in words; empty if it did not, or nobody knows."""
+        """Describe how it ended by itself; empty if it did not, or that is unknown."""
         code = self.child.code
         if code is None:
             return ""
@@ -217,17 +218,17 @@ class McpServerProcess:
 
     @property
     def last_words(self) -> str:
-        """The end of what it said on standard error, for a message."""
-        said = redact(self.child.stderr.end(4 * MOST_TOLD)).strip()[-MOST_TOLD:]  # half a secret would be told
-        return f"; its last words: {said}" if said else ""
+        """The end of its standard error, for an error message."""
+        said = redact(self.child.stderr.end(4 * MOST_TOLD)).strip()[-MOST_TOLD:]  # redact first: no half secrets
+        return f"; its last output: {said}" if said else ""
 
 
 def explain_other_folder(cwd: str, missed: str) -> str:
-    """`missed`: what was meant of the working folder, perhaps."""
-    note = f"; it was started in '{cwd}', for this folder is not trusted: 'mainspring trust' trusts it"
+    """`missed`: an argument that may have been meant relative to the working directory."""
+    note = f"; it was started in '{cwd}' because this folder is not trusted: run 'mainspring trust' to trust it"
     if not missed:
         return note
-    way_out = "is looked for there, and not in the working folder: trust that, or give the whole path"
+    way_out = "is looked up there, not in the working folder: trust that folder, or give the full path"
     return f"{note}; '{missed}' in 'args' {way_out}"
 
 
@@ -251,14 +252,15 @@ class McpServerDefaults:
         limits: McpTimeouts = USUAL,
         folders: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
-        """`relay` reaches the servers within the program that drives us; None: nobody does. `folders`: that are worked
-        in, as it is now; None: those of `ground`."""
+        """`relay` reaches the servers within the host program; None: there is no host. `folders`: the current working
+        directories; None: those of `ground`.
+        """
         self.children, self.env, self.ground, self.relay = children, env, ground, relay
         self.limits = limits
         self.folders = folders or (lambda: (ground.project, *ground.folders))
-        self.asks = relay is None  # whether a server may ask the person: a pipe has no words for it
-        self.one = asyncio.Lock()  # question at a time, of all servers: there is one person
-        self.ids = count(1)  # of messages by `relay`, over all lives of a server: it may keep one that was given up
+        self.asks = relay is None  # whether a server may ask the user: stream-json has no message for it
+        self.one = asyncio.Lock()  # one question at a time for all servers: there is one user
+        self.ids = count(1)  # of `relay` messages, over all restarts: a server may remember a cancelled one
         self._loading: asyncio.Task[None] | None = None
 
     def load(self) -> asyncio.Task[None]:
@@ -267,12 +269,12 @@ class McpServerDefaults:
             self._loading = asyncio.create_task(asyncio.to_thread(load_link))
             self._loading.add_done_callback(
                 lambda task: task.cancelled() or task.exception()
-            )  # all may be gone by then
+            )  # all servers may be gone by then
         return self._loading
 
 
 def load_link() -> None:
-    """Afterwards, to import it takes no time."""
+    """Afterwards, importing it takes no time."""
     from importlib import import_module
 
     try:
@@ -284,15 +286,15 @@ def load_link() -> None:
 
 class CallClock:
     def __init__(self, calling: ToolContext, clock: asyncio.Timeout) -> None:
-        """`clock` is entered by whoever waits."""
+        """`clock` is entered while a call waits."""
         self._calling, self._clock = calling, clock
         self._asking: set[asyncio.Future[str]] = set()
         self._pauses = 0
-        self._left = 0.0  # seconds, while the clock stands still
+        self._left = 0.0  # seconds during which the timeout was paused
         self._over = False
 
     def end(self) -> None:
-        """The call is over, however."""
+        """The call has ended, in any way."""
         self._over = True
         for one in self._asking:
             one.cancel()
@@ -312,7 +314,7 @@ class CallClock:
                 self._clock.reschedule(loop.time() + self._left)
 
     async def ask(self, text: str) -> str:
-        """Raises `ToolError` if nobody can be asked, or the call is over before the answer."""
+        """Raises `ToolError` if the user cannot be asked, or the call ends before the answer."""
         if self._over:
             raise ToolError("The call is over.")
         asking = asyncio.ensure_future(self._calling.ask(text))

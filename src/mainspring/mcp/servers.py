@@ -1,13 +1,12 @@
-"""All servers of a session: they start together, and their tools arrive when they arrive.
+"""All MCP servers of a session: they start together, and their tools appear as each server connects.
 
-Who asks the model calls `settle` before each turn: before the first one it waits for the servers, for a bounded time;
-what a server says has changed is asked for again; then the tools that came since are given out. Tools that would fill
-much of the window are offered by name only (N-19, D-40): the model looks for them with ToolSearch.
+`settle` runs before each turn. Before the first turn it waits for the servers, for a limited time; then it fetches
+lists that have changed and returns the tools that are new. If the schemas would fill much of the context window, tools
+are offered by name only (N-19, D-40): the model finds them with ToolSearch.
 
-What is told of a server to the program that drives us: its state, its tools, and how it is configured.
-
-The configuration is for people and logs, so the secrets in it are left out: what settings filled in, what the name of a
-variable, a header or a flag says, the parameters of an address, and what looks like a secret anywhere else.
+`status` reports the state, tools and configuration of each server to the host. The configuration is shown to people and
+written to logs, so secrets are redacted: values that settings filled in, values whose variable, header or flag has a
+secret-sounding name, parameters of an address, and anything else that looks like a secret.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def status_of(server: McpServerConnection) -> dict[str, Any]:
 
 
 def left_out(wanted: McpServer, why: str) -> dict[str, Any]:
-    """One that was never started."""
+    """A server that was never started."""
     return {"name": wanted.name, "status": str(McpStatus.FAILED), "error": why} | redact_configuration(wanted)
 
 
@@ -86,7 +85,7 @@ def without_secrets(named: Mapping[str, str]) -> dict[str, str]:
 
 
 def redact_arguments(args: tuple[str, ...]) -> list[str]:
-    """`--token=VALUE` in one word, or in two."""
+    """`--token=VALUE` as one argument, or as two."""
     found: list[str] = []
     flag = ""
     for word in args:
@@ -102,7 +101,7 @@ def redact_arguments(args: tuple[str, ...]) -> list[str]:
 
 
 def redact_url(url: str) -> str:
-    """A service may take its key as any parameter, so none of them is told; nor is who asks."""
+    """A service may take its key as any parameter, so all of them are redacted, and so is the user."""
     base, asked, query = url.partition("?")
     scheme, between, rest = base.partition("://")
     host, slash, path = rest.partition("/")
@@ -125,9 +124,9 @@ def tool_hints(tool: ListedTool) -> dict[str, bool]:
 
 
 CHARS_PER_TOKEN = 3
-MOST_TOKENS = 4_000  # of schemas that are told whole,
-SHARE = 10  # and of the window, one part in so many
-MOST_INSTRUCTIONS = 8_000  # characters, of all servers
+MOST_TOKENS = 4_000  # tokens of schemas that are sent in full,
+SHARE = 10  # and this fraction of the window
+MOST_INSTRUCTIONS = 8_000  # characters, for all servers
 
 
 def _nothing(_: str) -> bool:
@@ -144,21 +143,22 @@ class McpServers:
         is_away: Callable[[str], bool] = _nothing,
         warn: Callable[[str], object] = print,
     ) -> None:
-        """`window`: tokens of the model. `is_away`: a rule takes this tool away, by its whole name. `warn` is told what
-        a person should know, once."""
+        """`window`: the model's context window in tokens. `is_away`: whether a rule removes this tool, by its full
+        name. `warn` receives each warning for the user once.
+        """
         self.host, self._is_away, self._warn = host, is_away, warn
         self._most = min(MOST_TOKENS, window // SHARE) * CHARS_PER_TOKEN
-        self._told = 0  # characters of what was offered whole
+        self._told = 0  # characters of the schemas that were sent in full
         self._deferring = False
         self._waited = False
-        self._reads = False  # the tools for resources were given out
+        self._reads = False  # the tools for resources were returned
         self._known: dict[str, ListedTool] = {}  # by the name for the model
         self._warned: set[str] = set()
         self._instructed: dict[str, str] = {}
-        self._folders = host.folders()  # that the servers know of
+        self._folders = host.folders()  # the working directories that the servers know
         self._news = asyncio.Event()
         self.servers: dict[str, McpServerConnection] = {}
-        self._left_out: dict[str, tuple[McpServer, str]] = {}  # by the name that was given, with why
+        self._left_out: dict[str, tuple[McpServer, str]] = {}  # by the configured name, with the reason
         for one in wanted:
             self._add(one)
 
@@ -176,37 +176,37 @@ class McpServers:
         if name in self.servers:
             other = self.servers[name].wanted.name
             raise UsageError(
-                f"the MCP server '{given}' is left out: '{other}' has the name '{name}' already; rename one"
+                f"the MCP server '{given}' is skipped: '{other}' already has the name '{name}'; rename one"
             )
         return name
 
-    # --- their life ---
+    # --- life cycle ---
 
     def start(self) -> None:
         for server in self.servers.values():
             server.start()
 
     async def ready(self, seconds: float | None = None, *, kind: str | None = None) -> None:
-        """Until each, or each of this kind, is connected or has failed, but not longer than this."""
+        """Wait until each server, or each of this kind, is connected or has failed, up to this limit."""
         limit = self.host.limits.first_turn if seconds is None else seconds
         awaited = [server for server in self.servers.values() if kind in (None, server.wanted.kind)]
         waiting = [asyncio.ensure_future(server.settled()) for server in awaited]
         try:
             if waiting:
                 await asyncio.wait(waiting, timeout=limit)
-        finally:  # also where the caller is cancelled: nobody else knows of them
+        finally:  # also if the caller is cancelled: only this object knows the servers
             for one in waiting:
                 one.cancel()
 
     async def reconnect(self, name: str) -> None:
-        """Raises `UsageError` with the cause if it fails, or if there is none of this name."""
+        """Raises `UsageError` with the reason if it fails, or if no server has this name."""
         server = self._named(name)
         await server.restart()
         if server.status is not McpStatus.CONNECTED:
             raise UsageError(f"the MCP server '{name}' cannot be used: {server.error}")
 
     async def switch_off(self, name: str) -> None:
-        """Until `reconnect`. Calls of its tools are refused."""
+        """Disable the server until `reconnect`. Calls of its tools are refused."""
         await self._named(name).close()
 
     def _named(self, name: str) -> McpServerConnection:
@@ -215,7 +215,7 @@ class McpServers:
             raise UsageError(self._left_out[name][1])
         if found is None:
             known = ", ".join([one.wanted.name for one in self.servers.values()]) or "none"
-            raise UsageError(f"there is no MCP server '{name}'; there are: {known}")
+            raise UsageError(f"no MCP server '{name}'; configured: {known}")
         return found
 
     async def close(self) -> None:
@@ -224,17 +224,17 @@ class McpServers:
     # --- for the model ---
 
     async def settle(self) -> list[ToolHandle]:
-        """Before each turn: what came since the last one. Only the first time it waits."""
+        """Called before each turn: the changes since the last one. Only the first call waits."""
         if not self._waited:
             self._waited = True
             self._news.set()
             await self.ready()
             for server in self.servers.values():
                 if server.status is McpStatus.PENDING:
-                    late = f"is not there after {self.host.limits.first_turn:g} s"
+                    late = f"is not connected after {self.host.limits.first_turn:g} s"
                     self._tell(
-                        f"the MCP server '{server.wanted.name}' {late}: the run goes on without it, and takes its "
-                        "tools when they come"
+                        f"the MCP server '{server.wanted.name}' {late}: the run continues without it and adds its "
+                        "tools when it connects"
                     )
         await self._tell_of_folders()
         if not self._news.is_set():
@@ -264,7 +264,7 @@ class McpServers:
         ]
 
     def _new_readers(self) -> list[Tool]:
-        """The tools for resources, once one of the servers has any."""
+        """The tools for resources, once a server has any."""
         if self._reads or not self.all_with_resources():
             return []
         self._reads = True
@@ -279,21 +279,21 @@ class McpServers:
             before = self._known.get(name)
             if before is not None and before.name != listed.name:
                 self._tell(
-                    f"the tool '{listed.name}' of the MCP server '{server.name}' is left out: '{before.name}' has the "
-                    f"name '{name}' already"
+                    f"the tool '{listed.name}' of the MCP server '{server.name}' is skipped: '{before.name}' already "
+                    f"has the name '{name}'"
                 )
             if before is not None or self._is_away(name):
                 continue
             try:
                 found.append(NamedMcpTool(name, server, listed, compile_input_schema(listed.schema)))
             except UsageError as error:
-                self._tell(f"the tool '{listed.name}' of the MCP server '{server.name}' is left out: {error}")
+                self._tell(f"the tool '{listed.name}' of the MCP server '{server.name}' is skipped: {error}")
                 continue
             self._known[name] = listed
         return found
 
     def instructions(self) -> str:
-        """What the servers that are there want the model to know, for the system text; empty if nothing has changed."""
+        """The instructions of all connected servers, for the system prompt; empty if nothing has changed."""
         now = {one.name: one.instructions for one in self.servers.values() if one.instructions}
         if now.items() <= self._instructed.items():
             return ""
@@ -304,16 +304,19 @@ class McpServers:
         ]
         return "\n\n".join([HEAD, *parts])[:MOST_INSTRUCTIONS]
 
-    # --- beside tools ---
+    # --- resources and prompts ---
 
     def find(self, name: str) -> McpServerConnection | None:
-        """By the name that it was given, or that the model knows. One that a rule takes away as a whole is not
-        there."""
+        """Find a server by its configured name, or by its name for the model. A server that a rule removes as a whole
+        is not found.
+        """
         found = [one for one in self.servers.values() if name in (one.name, one.wanted.name)]
         return next((one for one in found if not self._is_away(f"{START}{one.name}__*")), None)
 
     async def there(self, server: McpServerConnection) -> None:
-        """Wait until it is connected or has failed, but not for ever: whoever speaks first may speak before it is."""
+        """Wait until it is connected or has failed, up to a limit: the user may submit a prompt before the server is
+        ready.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(self.host.limits.first_turn):
                 await server.settled()
@@ -332,12 +335,12 @@ class McpServers:
         return found
 
     def speaker(self, word: str) -> McpServerConnection | None:
-        """The server whose prompt this is, if it has it."""
+        """The server of this prompt, if it has it."""
         start, _, rest = word.partition("__")
         return self.find(rest.partition("__")[0]) if f"{start}__" == START else None
 
     def prompts(self) -> dict[str, tuple[McpServerConnection, McpPrompt]]:
-        """By the words that stand for them: 'mcp__server__prompt'."""
+        """By their slash commands: 'mcp__server__prompt'."""
         found: dict[str, tuple[McpServerConnection, McpPrompt]] = {}
         for server in self.servers.values():
             if server.prompts and server.status is not McpStatus.DISABLED and self.find(server.name) is server:
@@ -358,8 +361,8 @@ class McpServers:
                 self._tell(f"the MCP server '{server.wanted.name}' cannot be used: {server.error}")
             for sort in server.has_more:
                 self._tell(
-                    f"the MCP server '{server.wanted.name}' has more {sort} than are taken from one ({MOST[sort]:,}, "
-                    f"on at most {MOST_PAGES} pages): the others are left out. Let it offer fewer, if it can"
+                    f"the MCP server '{server.wanted.name}' has more {sort} than the limit ({MOST[sort]:,}, "
+                    f"on at most {MOST_PAGES} pages): the others are ignored. Configure it to offer fewer"
                 )
             for note in server.notes:
                 self._tell(note)
@@ -377,7 +380,7 @@ HEAD = (
 
 
 def escape_closing_tag(said: str) -> str:
-    """The words of a server cannot end the tag around them."""
+    """Escape closing tags so that a server's text cannot end the tag around it."""
     return said.replace("</mcp-server", "<\\/mcp-server")
 
 
@@ -389,6 +392,6 @@ def return_same(value: T) -> T:
 
 
 def size_of(tool: Tool) -> int:
-    """Characters that the model is told."""
+    """Characters that are sent to the model."""
     spec = tool.spec
     return len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.schema))

@@ -1,10 +1,10 @@
-"""Starts a server and keeps it: when we are gone, however that came about, nothing of the server is left.
+"""Starts a server and supervises it: when mainspring ends in any way, the server and all its processes end, too.
 
-A program by itself, started with `python -I -S`: it imports nothing of ours. Its arguments: two descriptors that become
-the server's standard input and output, whether LC_CTYPE was set, and the command. It holds the reading end of the
-input, which says when nobody writes to it any more: a server whose input has ended is given a moment to end by itself,
-then asked (TERM), then killed, with everything that it started. A signal for our death would reach the server alone,
-and would come already when the thread ends that started it.
+This is a program by itself, started with `python -I -S`: it imports nothing of mainspring. Its arguments: two
+descriptors that become the server's standard input and output, whether LC_CTYPE was set, and the command. It holds the
+reading end of the input, which tells when no writer is left: a server whose input has ended gets a moment to end by
+itself, then TERM, then KILL, with everything that it started. A parent-death signal would reach only the server, and
+would already be sent when the thread that started it ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def become_server(given: int, taken: int, command: list[str]) -> None:
-    """In the new process: from here on it is the server."""
+    """In the new process: from here on it runs the server."""
     try:
         prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
         os.dup2(given, 0)
@@ -38,14 +38,14 @@ def become_server(given: int, taken: int, command: list[str]) -> None:
         os.closerange(3, max(given, taken) + 1)
         for number in (*ASKED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
-        os.execv(command[0], command)  # noqa: S606  # there is to be no shell
+        os.execv(command[0], command)  # noqa: S606  # no shell on purpose
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="replace"))
     os._exit(FAILED)
 
 
 def list_descendants(pid: int) -> list[int]:
-    """Everything that descends from a process, as far as the system tells."""
+    """All descendants of a process, as far as the system knows them."""
     found: list[int] = []
     left = [pid]
     while left:
@@ -58,7 +58,7 @@ def list_descendants(pid: int) -> list[int]:
 def list_children(pid: int) -> list[int]:
     found: list[int] = []
     try:
-        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # nothing more is loaded
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208  # load no more modules
             with open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
                 found += [int(word) for word in file.read().split()]
     except OSError:  # it is gone
@@ -76,7 +76,7 @@ class Supervisor:
     def __init__(self, server: int, given: int) -> None:
         self.server, self.given = server, given
         self.code: int | None = None
-        self.wanted = False  # somebody asked us to end
+        self.wanted = False  # another process sent a signal
         self.woken, waking = os.pipe()
         os.set_blocking(waking, False)
         os.set_blocking(self.woken, False)
@@ -89,7 +89,7 @@ class Supervisor:
         self.wanted = True
 
     def reap(self) -> None:
-        """The server, and whatever came to us because its own parent is gone."""
+        """Reap the server, and processes that were reparented to us."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -101,9 +101,9 @@ class Supervisor:
                 self.code = os.waitstatus_to_exitcode(status)
 
     def watch(self) -> None:
-        """Until the server has ended, or is to end."""
+        """Wait until the server has ended, or should end."""
         poll = select.poll()
-        poll.register(self.given, 0)  # nothing but its end
+        poll.register(self.given, 0)  # no event but hang-up
         poll.register(self.woken, select.POLLIN)
         while True:
             self.reap()
@@ -116,7 +116,7 @@ class Supervisor:
                     os.read(self.woken, 4096)
 
     def wait(self, seconds: float) -> bool:
-        """Whether nothing is left of it."""
+        """Whether all processes are gone."""
         deadline = time.monotonic() + seconds
         while True:
             self.reap()
@@ -139,12 +139,12 @@ class Supervisor:
 
 def main(given: str, taken: str, language: str, *command: str) -> int:
     if not language:
-        os.environ.pop("LC_CTYPE", None)  # Python sets it, where nobody did
+        os.environ.pop("LC_CTYPE", None)  # Python sets it where it was not set
     prctl(SET_CHILD_SUBREAPER, 1)
     server = os.fork()
     if server == 0:
         become_server(int(given), int(taken), list(command))
-    os.close(int(taken))  # it is the server's alone, and ends with it
+    os.close(int(taken))  # only the server may hold it, so it closes with the server
     keeper = Supervisor(server, int(given))
     for number in ASKED:
         signal.signal(number, keeper.ask)

@@ -1,9 +1,7 @@
-"""A tool of a server as one of ours.
+"""A tool of an MCP server as a `Tool`, and its input schema.
 
-What a server says of its own tools grants nothing: `readOnlyHint` lets calls run side by side, but whether a call may
-run is asked as for any other tool.
-
-The schema of a tool that a server brings: whether it can be offered, and how inputs are checked against it.
+A server's claims about its own tools grant nothing: `readOnlyHint` lets calls run side by side, but calls need
+permission as for any other tool. `compile_input_schema` decides whether a tool can be offered, and checks inputs.
 """
 
 from __future__ import annotations
@@ -26,27 +24,27 @@ LARGEST_SCHEMA = 100_000  # characters of one schema: 30,000 tokens
 
 
 def compile_input_schema(schema: dict[str, Any]) -> Schema:
-    """What an input is checked against. Raises `UsageError`, with why the tool cannot be offered.
+    """The schema that inputs are checked against. Raises `UsageError` with the reason why the tool cannot be offered.
 
-    Regular expressions are left to the server: they are in the dialect of another language, and one that takes for
-    ever would stop us, not the server.
+    The server checks regular expressions: they are in another language's dialect, and one that never ends would block
+    mainspring instead of the server.
     """
     if schema.get("type") != "object":
         raise UsageError('its schema does not say \'"type": "object"\' at the top')
     for key in FOREIGN:
         if key in schema:
-            raise UsageError(f"its schema has '{key}' at the top, which no model's service takes")
+            raise UsageError(f"its schema has '{key}' at the top, which no model API accepts")
     try:
         size = len(msgspec.json.encode(schema))
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"its schema is no JSON: {error}") from None
+        raise UsageError(f"its schema is not valid JSON: {error}") from None
     if size > LARGEST_SCHEMA:
-        raise UsageError(f"its schema has {size:,} bytes; {LARGEST_SCHEMA:,} is the most")
+        raise UsageError(f"its schema has {size:,} bytes, the limit is {LARGEST_SCHEMA:,}")
     return Schema(without_patterns(schema))
 
 
 def without_patterns(schema: Any, depth: int = 0) -> Any:
-    """A name in `properties` may be 'pattern', too: that is no keyword."""
+    """A name in `properties` may also be 'pattern': that is not a keyword."""
     if depth > 100 or not isinstance(schema, dict):
         return schema
     given = cast("dict[str, Any]", schema)
@@ -74,16 +72,16 @@ def _inner(key: str, value: Any, depth: int) -> Any:
     return without_patterns(value, depth + 1) if key in ONE else value
 
 
-SIZE = "anthropic/maxResultSizeChars"  # what a server asks for in `_meta`,
+SIZE = "anthropic/maxResultSizeChars"  # the size that a server asks for in `_meta`,
 LARGEST = 500_000  # and the most that it gets: half a window
-LONGEST_LINE = 80  # of the line about a call
+LONGEST_LINE = 80  # characters of the line about a call
 
 
 class McpTool(Tool, frozen=True, kw_only=True, gc=True):
-    """Its input stays a dict, and is checked against the schema that the server has for it now."""
+    """The input stays a dict, and is checked against the server's current schema."""
 
     server: McpServerConnection
-    listed: ListedTool  # as the model was told
+    listed: ListedTool  # as it was sent to the model
     schema: Schema
     input: type[Input] = Input
 
@@ -111,7 +109,7 @@ class NamedMcpTool(Bundle):
 
     @property
     def size(self) -> int:
-        """Characters that the model is told."""
+        """Characters that are sent to the model."""
         return len(self.name) + len(self.listed.about) + len(_shown(self.listed))
 
     def offer(self, *, deferred: bool) -> ToolHandle:
@@ -146,7 +144,7 @@ def make_mcp_tool(found: NamedMcpTool, *, deferred: bool) -> McpTool:
 
 
 def most_shown(listed: ListedTool) -> int:
-    """A server may ask for more room, never for less than all have."""
+    """A server may ask for a larger limit, never for a smaller one."""
     wanted = listed.meta.get(SIZE)
     return max(MOST_SHOWN, min(wanted, LARGEST)) if type(wanted) is int else MOST_SHOWN
 

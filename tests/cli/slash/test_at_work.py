@@ -141,7 +141,7 @@ def test_servers_with_their_states_and_one_that_is_tried_again(serve: Serve, mon
         assert await sitting.said("/mcp reconnect late") == "The MCP server 'late' is connected."
         assert "late: connected" in await sitting.said("/mcp")
         wrong = await sitting.said("/mcp reconnect nobody")
-        assert wrong == "It did not come to that: there is no MCP server 'nobody'; there are: shop, late"
+        assert wrong == "It did not come to that: no MCP server 'nobody'; configured: shop, late"
         assert (await sitting.said("/mcp restart")).startswith("'/mcp' shows the servers")
 
     sat(play, "--mcp-config", named(stage.folder.parent / "servers.json", gate))
