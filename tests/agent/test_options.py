@@ -256,7 +256,7 @@ def test_the_sdk_maps_its_options_field_by_field(name: str) -> None:
 
 @pytest.mark.parametrize("value", [{"a": object()}, {"a": [Path]}, {1: "a"}])
 def test_what_json_cannot_hold_is_named(value: dict[Any, Any]) -> None:
-    with pytest.raises(UsageError, match=r"^'output_format' holds what JSON cannot: "):
+    with pytest.raises(UsageError, match=r"^'output_format' has a value that JSON cannot represent: "):
         session_options(Options(output_format={"type": "json_schema", "schema": value}))
 
 

@@ -58,7 +58,7 @@ def test_forty_megabytes_end_a_turn_and_not_the_session(serve: Serve) -> None:
     assert (giant["subtype"], giant["is_error"], giant["terminal_reason"]) == ("success", True, "prompt_too_long")
     assert giant["cause"] == "request_too_large"
     assert re.search(
-        r"the request has 41,9\d\d,\d{3} bytes, and the API takes 33,554,432 \(32.0 MB\)\. ", giant["result"]
+        r"the request has 41,9\d\d,\d{3} bytes, and the API accepts 33,554,432 \(32.0 MB\)\. ", giant["result"]
     )
     assert giant["result"].endswith(f"A message of 40.0 MB {WAY_OUT}")
     assert (next_["is_error"], next_["result"]) == (False, "Here.")

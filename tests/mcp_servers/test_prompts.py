@@ -249,7 +249,7 @@ GOT = {
     "None": r"did not answer within 1.5 s.*\. MCP_TIMEOUT, in milliseconds, sets another limit",
     "os._exit(3)": "was lost during the call",
     '{"messages": []}': "is empty",
-    '{"messages": [5]}': "answered what is no answer",
+    '{"messages": [5]}': "sent an invalid answer",
     '{"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 900_000}}]}': "",
 }
 

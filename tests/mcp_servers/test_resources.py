@@ -201,10 +201,10 @@ MISBEHAVING = {
         'more = {"resources/list": lambda p: {"resources": [], "nextCursor": "again"}}',
         "has no resources now.",
     ),
-    "no list": ('more = {"resources/list": lambda p: {"resources": {"a": 1}}}', "answered what is no answer"),
+    "no list": ('more = {"resources/list": lambda p: {"resources": {"a": 1}}}', "sent an invalid answer"),
     "entries without an address": (
         'more = {"resources/list": lambda p: {"resources": [{"name": "n"}]}}',
-        "answered what is no answer",
+        "sent an invalid answer",
     ),
     "no answer": ('more = {"resources/list": lambda p: None}', "did not answer within 1.5 s"),
     "death": ('more = {"resources/list": lambda p: os._exit(3)}', "was lost during the call"),
@@ -233,8 +233,8 @@ def test_lists_that_are_none(tmp_path: Path, case: str) -> None:
 
 CONTENTS = {
     "nothing": ('{"contents": []}', "The resource is empty"),
-    "no contents": ('{"contents": 5}', "answered what is no answer"),
-    "no text": ('{"contents": [{"uri": "a://b"}]}', "answered what is no answer"),
+    "no contents": ('{"contents": 5}', "sent an invalid answer"),
+    "no text": ('{"contents": [{"uri": "a://b"}]}', "sent an invalid answer"),
     "a giant": ('{"contents": [{"uri": "a://b", "text": "x" * 9_000_000}]}', "characters left out"),
     "many": ('{"contents": [{"uri": "a://b", "text": "x"}] * 5_000}', "[The resource a://b]\nx"),
     "no blob": ('{"contents": [{"uri": "a://b", "mimeType": "image/png", "blob": "????"}]}', "[The resource a://b]"),

@@ -114,7 +114,7 @@ def test_nothing_of_the_folder_runs(tmp_path: Path) -> None:
     told = dict(line.split(": failed: ") for line in done.stdout.splitlines())
     assert told.keys() == servers.keys()
     for name, why in told.items():
-        assert "'mainspring trust' trusts it" in why
+        assert "run 'mainspring trust' to trust it" in why
         assert ("it was started in" in why) is (name in STARTED)
     assert machine.run("trust").returncode == 0
     machine.run("mcp", path=path, PYTHONPATH=f"{machine.repo}/lib")

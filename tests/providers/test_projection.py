@@ -501,7 +501,7 @@ def test_a_break_names_its_place_its_reason_and_its_price() -> None:
         "the system text changed": (replace(same, system=("Be brief.",)), request(), 1),
         "thinking was switched": (same, request(thinking=False), 2),
         "the context was edited": (replace(same, edits=(Replace("r1", (Text("-"),)),)), request(), 5),
-        "the conversation was taken up elsewhere": (conversation(turn(History([user("no")]), 1)), request(), 2),
+        "the conversation was resumed elsewhere": (conversation(turn(History([user("no")]), 1)), request(), 2),
     }
     for why, (change, asked, block) in cases.items():
         found = after(change, asked)

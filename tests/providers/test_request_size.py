@@ -56,7 +56,7 @@ def test_what_is_known_to_be_refused_is_not_sent_and_does_not_count_as_sent() ->
             history = History([ONE, TWO, filling(LARGEST)])
             failure = await asked(provider, Conversation(history))
             size = Anthropic().prepare(REQUEST, Conversation(history)).body.size
-            words = f"the request has {size:,} bytes, and the API takes 33,554,432 (32.0 MB)"
+            words = f"the request has {size:,} bytes, and the API accepts 33,554,432 (32.0 MB)"
             assert failure == Failure(Trouble.TOO_LARGE, words)
             assert len(server.requests) == 1
             without = Conversation(history.append(replace(user("three"), id="u2")), (Drop(("giant",)),))

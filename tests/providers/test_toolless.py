@@ -78,7 +78,7 @@ def test_the_error_names_the_model_and_the_way_out_and_is_not_tried_again(
     failure = caught.value.failure
     assert (failure.kind, failure.status) == (Trouble.INVALID_REQUEST, status)
     assert failure.detail == (
-        f"{status}: {words} ('ollama/gemma3' takes no tools here: ask it without tools, or ask another one)"
+        f"{status}: {words} ('ollama/gemma3' does not support tools here: use it without tools, or use another model)"
     )
     assert len(there.requests) == 1
 
@@ -159,7 +159,7 @@ def test_a_run_of_the_command_without_the_setting_and_with_it(tmp_path: Path, pr
         refused = stage.run("-p", "hi", *flags(stage, protocol))
         told = (refused.stdout + refused.stderr).decode()
         assert refused.returncode == 1
-        assert "'mine/gemma3' takes no tools here: '\"tools\": false' in its entry of 'models'" in told
+        assert "'mine/gemma3' does not support tools here: '\"tools\": false' in its entry of 'models'" in told
         done = stage.run("-p", "hi", *flags(stage, protocol, tools=False))
         assert (done.stdout, done.returncode) == (b"Hello.\n", 0), done.stderr
         assert [bool(request.body.get("tools")) for request in stage.requests] == [True, False]

@@ -87,15 +87,15 @@ def test_it_goes_on_after_the_client_is_gone(tmp_path: Path) -> None:
 def test_connected_twice_or_not_at_all(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         client = Client(stage.options())
-        with pytest.raises(CLIConnectionError, match="nobody is connected"):
+        with pytest.raises(CLIConnectionError, match="the client is not connected"):
             await client.query("go")
         await client.disconnect()  # it does no harm
         await client.connect()
-        with pytest.raises(CLIConnectionError, match="connected already"):
+        with pytest.raises(CLIConnectionError, match="already connected"):
             await client.connect()
         await client.disconnect()
         await client.disconnect()
-        with pytest.raises(CLIConnectionError, match="nobody is connected"):
+        with pytest.raises(CLIConnectionError, match="the client is not connected"):
             await client.interrupt()
         await client.connect("hello")  # again, as another session
         assert texts(await response(client)) == ["Hi."]
@@ -250,19 +250,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_budget_usd": float("nan")}, "'max_budget_usd' is an amount of dollars such as 0.50, not 'nan'"),
     ({"max_budget_usd": 1e12}, "'max_budget_usd' is an amount of dollars such as 0.50, not '1000000000000.0'"),
     ({"task_budget": {"total": 0}}, "'task_budget' is a whole number of at least 1, not '0'"),
-    ({"task_budget": {"tokens": 5}}, "'task_budget' has 'total', a whole number, not None"),
+    ({"task_budget": {"tokens": 5}}, "'task_budget' needs 'total', a whole number, not None"),
     ({"session_id": "mine"}, "'session_id=mine': Must be a valid UUID, such as "),
     ({"tools": ["Raed"]}, "'tools=Raed': there is no such tool"),
-    ({"thinking": {"type": "hard"}}, "'thinking' is of the type"),
-    ({"system_prompt": {"type": "poem"}}, "'system_prompt' is a text"),
+    ({"thinking": {"type": "hard"}}, "'thinking' must have the type"),
+    ({"system_prompt": {"type": "poem"}}, "'system_prompt' must be a string"),
     ({"output_format": {"type": "xml"}}, "'output_format' is"),
     ({"settings": "{"}, "'settings' cannot be read in line 1, column 2: "),
     ({"cwd": "/nowhere/at/all"}, "the working folder '/nowhere/at/all' is not there"),
     ({"mcp_servers": "{"}, "'mcp_servers' cannot be read in line 1, column 2: "),
     ({"extra_args": {"jump": None}}, "'extra_args' has 'jump'"),
-    ({"skills": "some"}, "'skills' is a list of names"),
-    ({"can_use_tool": len, "permission_prompt_tool_name": "mcp__a__b"}, "exclude each other"),
-    ({"plugins": [{"type": "local", "path": "."}]}, "'plugins' are not there yet"),
+    ({"skills": "some"}, "'skills' must be a list of names"),
+    ({"can_use_tool": len, "permission_prompt_tool_name": "mcp__a__b"}, "cannot be combined"),
+    ({"plugins": [{"type": "local", "path": "."}]}, "'plugins' is not supported yet"),
 ]
 
 
@@ -466,7 +466,7 @@ async def odd(given: dict[str, Any]) -> Any:
         ("add_all", {"a": 1, "b": 2}, "3 in False", False),
         ("add", {"a": "one"}, "is invalid", True),
         ("fail", {}, "ValueError: not today", True),
-        ("odd", {}, "returned no result", True),
+        ("odd", {}, "did not return a result", True),
     ],
 )
 def test_tools_of_a_server_within_the_program(
@@ -485,7 +485,7 @@ def test_tools_of_a_server_within_the_program(
 def test_a_schema_that_is_none_is_told_where_it_stands() -> None:
     with pytest.raises(UsageError, match="the input of the tool 'bad' cannot be described"):
         sdk_tool("bad", "Bad.", {"a": object()})
-    with pytest.raises(UsageError, match="the input of the tool 'bad' is no object"):
+    with pytest.raises(UsageError, match="the input of the tool 'bad' is not an object"):
         sdk_tool("bad", "Bad.", int)
 
 
@@ -516,20 +516,20 @@ def print_it(text: str) -> None:
 OFF: list[tuple[dict[str, Any], str]] = [
     ({"hooks": {"PreToolUze": []}}, "'hooks' has 'PreToolUze'"),
     ({"hooks": {"SessionStart": []}}, "'hooks' has 'SessionStart'"),
-    ({"hooks": {"PreToolUse": [print]}}, "a list of HookMatcher belongs there"),
-    ({"hooks": {"PreToolUse": [HookMatcher(hooks=[5])]}}, "which is no function"),  # type: ignore[list-item]
-    ({"disallowed_tools": "Bash"}, "'disallowed_tools' is a list of texts, not 'Bash'"),
-    ({"allowed_tools": None, "tools": "Read"}, "'tools' is a list of names and tools"),
-    ({"can_use_tool": 5}, "'can_use_tool' is a function"),
-    ({"max_turns": "5"}, "'max_turns' is a whole number, not '5'"),
-    ({"include_partial_messages": "no"}, "'include_partial_messages' is True or False"),
-    ({"env": {"A": 1}}, "'env' is a dict of texts"),
-    ({"provider": "openai"}, "'provider' is a provider"),
-    ({"agents": {"a": {"description": "d"}}}, "'agents' is a dict of AgentDefinition"),
-    ({"session_store": object()}, "'session_store' is a session store"),
-    ({"mcp_servers": {"a": "b"}}, "a dict belongs there"),
+    ({"hooks": {"PreToolUse": [print]}}, "use a list of HookMatcher"),
+    ({"hooks": {"PreToolUse": [HookMatcher(hooks=[5])]}}, "which is not a function"),  # type: ignore[list-item]
+    ({"disallowed_tools": "Bash"}, "'disallowed_tools' must be a list of strings, not 'Bash'"),
+    ({"allowed_tools": None, "tools": "Read"}, "'tools' must be a list of names and tools"),
+    ({"can_use_tool": 5}, "'can_use_tool' must be a function"),
+    ({"max_turns": "5"}, "'max_turns' must be a whole number, not '5'"),
+    ({"include_partial_messages": "no"}, "'include_partial_messages' must be True or False"),
+    ({"env": {"A": 1}}, "'env' must be a dict of strings"),
+    ({"provider": "openai"}, "'provider' must be a provider"),
+    ({"agents": {"a": {"description": "d"}}}, "'agents' must be a dict of AgentDefinition"),
+    ({"session_store": object()}, "'session_store' must be a session store"),
+    ({"mcp_servers": {"a": "b"}}, "use a dict"),
     ({"tools": ["Read", "Read"]}, "'tools' has 'Read' twice"),
-    ({"tools": [add]}, "that goes into 'create_sdk_mcp_server'"),
+    ({"tools": [add]}, "pass it to 'create_sdk_mcp_server'"),
     ({"add_dirs": ["/nowhere/at/all"]}, "'add_dirs=/nowhere/at/all': there is no such folder"),
     ({"fork_session": True}, "'fork_session' goes with 'resume=ID' or 'continue_conversation'"),
     ({"thinking": {"type": "enabled"}}, "needs 'budget_tokens'"),
@@ -537,7 +537,7 @@ OFF: list[tuple[dict[str, Any], str]] = [
     ({"mcp_servers": {"a": {"type": "sdk", "name": "a"}}}, "no 'instance' for 'a'"),
     ({"extra_args": {"max-budget-usd": "0.50"}}, "'extra_args' has 'max-budget-usd'"),
     ({"hooks": {"PreToolUse": [HookMatcher(on_failure="deny")]}}, "'on_failure' at 'PreToolUse'"),  # type: ignore[arg-type]
-    ({"tools": [tool(name="Bash")(print_it)]}, "which is taken"),
+    ({"tools": [tool(name="Bash")(print_it)]}, "that name is taken"),
     ({"agents": {"a b": AgentDefinition("d", "p")}}, "'agents' cannot be understood: the agent 'a b': "),
     ({"permission_prompt_tool_name": "foo"}, "'permission_prompt_tool_name=foo': it is the whole name of an MCP"),
 ]
@@ -630,11 +630,11 @@ def test_bugs_of_the_program_are_in_its_log(tmp_path: Path, caplog: pytest.LogCa
 def test_a_prompt_of_a_wrong_type_is_refused_and_the_session_lives(prompt: Any, tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         async with Client(stage.options()) as client:
-            with pytest.raises(UsageError, match="a prompt is a text"):
+            with pytest.raises(UsageError, match="'prompt' must be a string"):
                 await client.query(prompt)
             await client.query("hello")
             assert texts(await response(client)) == ["Hi."]
-        with pytest.raises(UsageError, match="a prompt is a text"):
+        with pytest.raises(UsageError, match="'prompt' must be a string"):
             async for _ in query(prompt=prompt, options=stage.options()):
                 pass
         assert len(stage.server.requests) == 1
@@ -647,7 +647,7 @@ def test_two_readers(tmp_path: Path) -> None:
         async with Client(stage.options()) as client:
             first = asyncio.ensure_future(response(client))
             await asyncio.sleep(0)
-            with pytest.raises(UsageError, match="somebody else is reading"):
+            with pytest.raises(UsageError, match="another task is already reading"):
                 await response(client)
             await client.query("hello")
             assert texts(await first) == ["Hi."]
@@ -725,7 +725,7 @@ def test_a_clear_that_cannot_be_leaves_the_session(tmp_path: Path) -> None:
 def test_no_schema_is_run_as_python(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     sdk_tool("odd", "Odd.", {"type": "object", "title": f"open({str(mark)!r}, 'w')"})
-    with pytest.raises(UsageError, match="texts for types"):
+    with pytest.raises(UsageError, match="strings for types"):
         sdk_tool("odd", "Odd.", {"title": f"open({str(mark)!r}, 'w')"})
     assert not mark.exists()
 

@@ -320,12 +320,12 @@ ODD: list[tuple[Answers, str]] = [
     (Answers(subkeys=["a\0b"]), "null byte"),
     (Answers(subkeys=["\ud800"]), "surrogates"),
     (Answers(subkeys=["x" * 300]), "File name too long"),
-    (Answers(subkeys=[None]), "list_subkeys() gives no list of texts"),
-    (Answers(subkeys=5), "list_subkeys() gives no list"),
-    (Answers(subkeys=["a"], agent=["no line"]), "load() gives no list of dicts"),
+    (Answers(subkeys=[None]), "list_subkeys() did not return a list of strings"),
+    (Answers(subkeys=5), "list_subkeys() did not return a list"),
+    (Answers(subkeys=["a"], agent=["no line"]), "load() did not return a list of dicts"),
     (Answers(subkeys=fails), "list_subkeys() failed: OSError: no room"),
-    (Answers(lines="text"), "load() gives no list"),
-    (Answers(lines=[None]), "load() gives no list of dicts"),
+    (Answers(lines="text"), "load() did not return a list"),
+    (Answers(lines=[None]), "load() did not return a list of dicts"),
     (Answers(lines=[{"type": object()}]), "not JSON serializable"),
     (Answers(lines=[CIRCLE]), "Circular"),
     (Answers(lines=fails), "load() failed: OSError: no room"),
@@ -334,14 +334,14 @@ ODD: list[tuple[Answers, str]] = [
     (Plain(), "load() failed: KeyError: 'mine'"),
 ]
 LISTS: list[tuple[Answers, str]] = [
-    (Answers(sessions=5), "list_sessions() gives no list"),
-    (Answers(sessions=[None]), "list_sessions() gives no list of dicts"),
-    (Answers(sessions=[{"session_id": ID}]), "list_sessions() gives no list of dicts"),
+    (Answers(sessions=5), "list_sessions() did not return a list"),
+    (Answers(sessions=[None]), "list_sessions() did not return a list of dicts"),
+    (Answers(sessions=[{"session_id": ID}]), "list_sessions() did not return a list of dicts"),
     (
         Answers(sessions=[{"session_id": ID, "mtime": 1}, {"session_id": ID, "mtime": "1"}]),
-        "list_sessions() gives no list",
+        "list_sessions() did not return a list",
     ),
-    (Answers(sessions=[{"session_id": 5, "mtime": 1}]), "list_sessions() gives no list of dicts"),
+    (Answers(sessions=[{"session_id": 5, "mtime": 1}]), "list_sessions() did not return a list of dicts"),
 ]
 
 

@@ -153,7 +153,7 @@ def test_a_server_that_has_ended_says_so_at_once() -> None:
                 while True:  # the first of them may still be answered: by its own error
                     await servers.hear("theirs", asked(2, "tools/call", name="end", arguments={"word": "x"}))
             for method in ("tools/list", "tools/call"):
-                with pytest.raises(ConnectionError, match="'reconnect_mcp_server' makes it anew"):
+                with pytest.raises(ConnectionError, match="'reconnect_mcp_server' to restart it"):
                     await servers.hear("theirs", asked(3, method))
             again = await servers.hear("theirs", asked(1, "initialize", **HELLO))
             assert again["result"]["serverInfo"]["name"] == "theirs"
@@ -178,5 +178,5 @@ def test_a_server_that_cannot_begin_says_why_each_time() -> None:
 
 
 def test_a_server_that_is_not_here_is_named() -> None:
-    with pytest.raises(UsageError, match="there is no MCP server 'other' in this program"):
+    with pytest.raises(UsageError, match="no MCP server 'other' in this program"):
         asyncio.run(SdkMcpServers({}).hear("other", asked(1, "ping")))

@@ -154,7 +154,7 @@ def test_no_proxy(excepted: str, url: str, without: bool) -> None:
     ],
 )
 def test_a_proxy_that_cannot_be_used(value: str) -> None:
-    with pytest.raises(UsageError, match="'HTTPS_PROXY' is not the address of a proxy that we can use") as caught:
+    with pytest.raises(UsageError, match="'HTTPS_PROXY' is not a supported proxy address") as caught:
         way("https://a.example/", HTTPS_PROXY=value)
     assert "sesame" not in str(caught.value)
 
@@ -292,12 +292,12 @@ PASSWORD = "(407): set them in 'http://user:password@host:port'"
 @pytest.mark.parametrize(
     ("user", "answer", "says"),
     [
-        ("", b"HTTP/1.1 407 No\r\n\r\n", "the proxy '{}' wants a user and a password " + PASSWORD),
+        ("", b"HTTP/1.1 407 No\r\n\r\n", "the proxy '{}' requires a user and a password " + PASSWORD),
         ("u:sesame@", b"HTTP/1.1 407 No\r\n\r\n", "the proxy '{}' does not accept its user and password " + PASSWORD),
-        ("", b"HTTP/1.1 403 No\r\n\r\n", "the proxy '{}' refuses to connect to 'models.example:443': it says 403"),
-        ("", b"HTTP/1.1 302 Go\r\n\r\n", "the proxy '{}' refuses to connect to 'models.example:443': it says 302"),
-        ("", b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "the proxy '{}' speaks where the server should"),
-        ("", b"nonsense\r\n\r\n", "'{}' sent what is not an answer in HTTP/1.1"),
+        ("", b"HTTP/1.1 403 No\r\n\r\n", "the proxy '{}' refuses to connect to 'models.example:443': it answered 403"),
+        ("", b"HTTP/1.1 302 Go\r\n\r\n", "the proxy '{}' refuses to connect to 'models.example:443': it answered 302"),
+        ("", b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "the proxy '{}' sent data of its own after connecting"),
+        ("", b"nonsense\r\n\r\n", "'{}' sent an invalid HTTP/1.1 response"),
         ("", b"", "'{}' closed the connection without an answer"),
         ("", b"HTTP/1.1 200 OK\r\n", "'{}' closed the connection without an answer"),
     ],
@@ -323,7 +323,7 @@ def test_a_proxy_that_wants_a_password_for_http() -> None:
         async with serving(answering(b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n")) as proxy:
             async with Transport(proxies=through("http", proxy.port), deadlines=QUICK) as transport:
                 detail = await network_failure(transport, "http://models.example/")
-            assert detail.startswith(f"the proxy '127.0.0.1:{proxy.port}' wants a user and a password (407)")
+            assert detail.startswith(f"the proxy '127.0.0.1:{proxy.port}' requires a user and a password (407)")
 
     run(main())
 

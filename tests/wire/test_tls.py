@@ -88,7 +88,7 @@ def test_another_host_is_refused(certificates: Certificates) -> None:
     detail = run(refused(Transport(ca_file=str(certificates.authority)), certificates.other_host))
     assert detail == (
         "the certificate of '127.0.0.1' is not accepted: IP address mismatch, certificate is not valid for "
-        "'127.0.0.1'. Is the address right?"
+        "'127.0.0.1'. Check the address"
     )
 
 
@@ -96,7 +96,7 @@ def test_a_certificate_that_nobody_signed_is_refused(certificates: Certificates)
     detail = run(refused(Transport(ca_file=str(certificates.authority)), certificates.self_signed))
     assert detail == (
         "the certificate of '127.0.0.1' is not accepted: self-signed certificate. "
-        "If your company's own authority signs for it, name that authority's file in SSL_CERT_FILE"
+        "If your company's own authority signs it, set SSL_CERT_FILE to that authority's file"
     )
 
 
@@ -227,7 +227,7 @@ def test_a_server_that_does_not_speak_tls() -> None:
         async with serving(handle) as served, Transport() as transport:
             served.scheme = "https"
             detail = await network_failure(transport, served.url)
-            assert detail == "'127.0.0.1' does not speak TLS there: is it 'http://' instead of 'https://'?"
+            assert detail == "'127.0.0.1' does not use TLS at this port: try 'http://' instead of 'https://'"
 
     run(main())
 

@@ -448,8 +448,8 @@ def test_answers_that_are_not_taken(answer: bytes, kind: Trouble, says: str) -> 
 REDIRECTS = {
     "https://evil.example:8443/take?key=1": "'https://evil.example:8443'",
     "/elsewhere?key=1": "another path of the same server",
-    "//evil.example/": "a place that cannot be read",
-    "https://user:pass@evil.example/": "a place that cannot be read",
+    "//evil.example/": "an invalid address",
+    "https://user:pass@evil.example/": "an invalid address",
     "": "nowhere (its 'location' header is missing or empty)",
 }
 
@@ -1161,7 +1161,7 @@ def test_closing_the_transport_ends_what_is_under_way() -> None:
             task = asyncio.create_task(network_failure(transport, served.url))
             await until(lambda: bool(transport._open))
             await transport.close()
-            assert await task == (f"'127.0.0.1:{served.port}' is not listened to any more: the transport was closed")
+            assert await task == (f"'127.0.0.1:{served.port}' was disconnected: the transport was closed")
             assert "the transport was closed" in await network_failure(transport, served.url)
             assert not transport._open
 

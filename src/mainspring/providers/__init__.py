@@ -1,1 +1,1 @@
-"""Models: one wire protocol per file."""
+"""Model providers: one package per wire protocol."""

@@ -1,4 +1,6 @@
-"""What a provider hands on while a model talks. Wire formats end here."""
+"""The interface of a provider: the conversation it gets, the items it yields while a model replies. Wire formats end
+here.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,20 @@ T = TypeVar("T")
 
 
 class RequestCache:
-    """What providers keep of one session between its requests, such as the bytes that the next request extends.
+    """The state that providers keep for one session between its requests, such as the bytes that the next request
+    extends.
 
-    The session owns it and sends it along with each request: one provider can serve many sessions, and what it keeps
-    of a session goes when the session goes.
+    The session owns it and passes it with each request: one provider can serve many sessions, and the state goes when
+    the session goes.
     """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[object, str], Any] = {}
 
     def get(self, owner: object, source: str, make: Callable[[], T]) -> T:
-        """What `owner`, a provider, keeps for requests of this source: a summary's do not extend the conversation's."""
+        """The state of `owner`, a provider, for requests of this source: a summary's requests do not extend the
+        conversation's.
+        """
         found: T | None = self._kept.get((owner, source))
         if found is None:
             found = self._kept[owner, source] = make()
@@ -36,33 +41,33 @@ class RequestCache:
 
 
 class ToolSpec(Value):
-    """A tool as the model is told of it."""
+    """A tool as it is declared to the model."""
 
     name: str
     description: str
     schema: dict[str, Any]  # JSON Schema of its input, an object
-    server: dict[str, Any] | None = None  # a tool of the service's own, declared in its words; it runs it, not we
+    server: dict[str, Any] | None = None  # a server-side tool, declared in the service's format; the service runs it
 
 
 class Conversation(Bundle):
-    """Everything that the model is to see. One request projects it onto a wire format."""
+    """Everything that the model sees. Each request projects it onto a wire format."""
 
     history: History
     edits: tuple[Edit, ...] = ()
-    system: tuple[str, ...] = ()  # blocks, the most stable one first; what follows an empty one is this session's alone
+    system: tuple[str, ...] = ()  # blocks, the most stable first; those after an empty one are this session's only
     tools: tuple[ToolSpec, ...] = ()
-    marks: tuple[str, ...] = ()  # ids of messages that end a span worth caching; whoever shapes the context chooses
-    cache: RequestCache | None = None  # of the session; None: the provider uses one of its own
+    marks: tuple[str, ...] = ()  # ids of messages that end a span worth caching; chosen by the model context
+    cache: RequestCache | None = None  # of the session; None: the provider uses its own
 
 
 class StreamStarted(Value):
-    """The model answers. What the prompt cost is known from here on, also if the rest never comes."""
+    """The model replies. The prompt's cost is known from here on, even if the rest never arrives."""
 
     usage: Usage = Usage()
 
 
 class BlockOpened(Value):
-    """A block begins. Of a call its id and its name are known long before its input."""
+    """A block begins. The id and name of a call are known long before its input."""
 
     kind: BlockKind
     id: str = ""
@@ -75,15 +80,15 @@ class BlockDelta(Value):
 
 
 class BlockFinished(Value):
-    """A block is complete: a call in it may start now, while the model goes on."""
+    """A block is complete: a call in it can start now, while the model continues."""
 
     block: Block
 
 
 class ResultsCleared(Value):
-    """The service itself left old tool results out of what the model saw. Both figures are its own (D-14)."""
+    """The service left old tool results out of what the model saw. Both figures are its own (D-14)."""
 
-    tokens: int  # of the whole history that was sent, so an earlier reply's are among them
+    tokens: int  # of the whole history that was sent, so it includes those of earlier replies
     results: int
 
 
@@ -92,43 +97,43 @@ class StreamEnded(Value):
 
     stop: Stop = Stop.END_TURN
     usage: Usage = Usage()
-    model: str = ""  # the name the server gives itself, where it gives one
+    model: str = ""  # the server's name for itself, if it gives one
 
 
 class PrefixBreak(Value):
-    """This request does not extend the last one: what was cached from `block` on must be paid for again (law 4)."""
+    """This request does not extend the last one: the cache from `block` on must be paid for again (law 4)."""
 
     block: int  # the first that differs, counted over tools, system and messages
-    what: str  # where that is, in words
-    why: str  # what was changed; empty if nobody knows, which would be a bug of ours
+    what: str  # a description of the position
+    why: str  # what was changed; empty if unknown, which would be a bug of ours
     tokens: int  # an estimate, like
-    price: int  # this one: nano-dollars over what reading them from the cache would have cost
+    price: int  # this one: extra cost in nano-dollars compared with reading them from the cache
 
 
 class Retry(Value):
-    """Nothing was handed on yet, and the provider will try again."""
+    """Nothing was passed on yet, and the provider will retry."""
 
     failure: Failure
     attempt: int
     delay: int  # milliseconds
-    most: int = 0  # attempts in all, if it keeps failing like this; 0: this one is not counted
+    most: int = 0  # attempts in all, if it keeps failing like this; 0: this one does not count
 
 
 Item = StreamStarted | BlockOpened | BlockDelta | BlockFinished | ResultsCleared | StreamEnded | PrefixBreak | Retry
-Batch = tuple[Item, ...]  # what one read of the socket brought
+Batch = tuple[Item, ...]  # the items of one read of the socket
 
 
-MOST_TOKENS = 10**9  # of one reply; a figure beyond that is none
+MOST_TOKENS = 10**9  # of one reply; a larger figure is invalid
 
 
 def parse_token_count(figure: int | None) -> int:
-    """A number of tokens, as a server has it; nought if it cannot be one."""
+    """A server's number of tokens; zero if it is invalid."""
     return figure if figure is not None and 0 < figure <= MOST_TOKENS else 0
 
 
 class Provider(Protocol):
-    """One object can serve many sessions: what it remembers of each is in that session's `RequestCache`."""
+    """One provider can serve many sessions: its state for each is in that session's `RequestCache`."""
 
     def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
-        """Raises `ProviderError` when its own retries are spent, or once something of a reply was handed on."""
+        """Raises `ProviderError` when its own retries are spent, or after a part of a reply was passed on."""
         ...

@@ -1,4 +1,4 @@
-"""What servers say alike when they refuse a request, whatever their protocol."""
+"""Errors that are the same for all protocols: cures, hints for the user, retry delays."""
 
 from __future__ import annotations
 
@@ -14,51 +14,53 @@ from mainspring.core.value import Bundle
 from mainspring.providers.retry import RequestRefusedError
 
 SECOND = 1_000
-LONGEST_WORDS = 2_000  # of a server's error that we repeat
+LONGEST_WORDS = 2_000  # characters of a server's error that we repeat
 
 
 class CurableError(RequestRefusedError):
-    """A request that was refused for something that we can change. Each cure is tried once."""
+    """A request was refused for something that we can change. Each cure is tried once."""
 
     def __init__(self, failure: Failure, cure: str) -> None:
         super().__init__(failure)
-        self.cure = cure  # the provider knows what it means
+        self.cure = cure  # the provider knows its meaning
 
 
 class UserRemedies(Bundle):
-    """Words for what only the user can mend. Whoever makes a provider knows where its key and its address are set."""
+    """Hints for problems that only the user can fix. The code that creates a provider knows where its key and address
+    are set.
+    """
 
     refused: str = "the key was refused: give another one"
     keyless: str = "no key was sent: give one"
-    unknown: str = "check the model's name and the address"  # behind a 404
+    unknown: str = "check the model's name and the address"  # after a 404
     unreached: str = "Check the connection and the address"
-    toolless: str = "ask it without tools, or ask another one"  # behind a refusal of tools
+    toolless: str = "use it without tools, or use another model"  # after a refusal of tools
 
     def behind(self, trouble: Trouble, status: int, *, keyed: bool) -> str:
-        """What a refusal's own words do not say."""
+        """The hint to add to a refusal."""
         if trouble is Trouble.AUTH and status == 401:
             return f" ({self.refused if keyed else self.keyless})"
         return f" ({self.unknown})" if status == 404 else ""
 
     def reaching(self, failure: Failure) -> Failure:
-        """With the way out, if the server could not be reached."""
+        """The failure with a hint, if the server could not be reached."""
         if failure.kind is not Trouble.NETWORK:
             return failure
         said = failure.detail if failure.detail.endswith("?") else f"{failure.detail.removesuffix('.')}."
         return replace(failure, detail=f"{said} {self.unreached}")
 
     def toolless_at(self, error: RequestRefusedError, model: str) -> RequestRefusedError:
-        """With the way out, if the model is one that takes no tools."""
+        """The failure with a hint, if the model does not support tools."""
         failure = error.failure
         if failure.kind not in (Trouble.INVALID_REQUEST, Trouble.SERVER) or not re.search(NO_TOOLS, failure.detail):
             return error
         said = failure.detail.removesuffix(f" ({self.unknown})")
-        detail = f"{said} ('{model}' takes no tools here: {self.toolless})"
+        detail = f"{said} ('{model}' does not support tools here: {self.toolless})"
         return RequestRefusedError(replace(failure, kind=Trouble.INVALID_REQUEST, detail=detail), final=True)
 
 
 def add_request_size(error: RequestRefusedError, size: int) -> RequestRefusedError:
-    """With the size of the request, if that is what was wrong with it: the server names neither that nor its limit."""
+    """Add the size of the request, if it was too large: the server names neither the size nor its limit."""
     failure = error.failure
     if failure.kind is not Trouble.TOO_LARGE:
         return error
@@ -67,23 +69,23 @@ def add_request_size(error: RequestRefusedError, size: int) -> RequestRefusedErr
 
 
 def request_too_large(limit: int, size: int) -> Failure:
-    """What a server would say of it, had it been sent."""
-    words = f"the request has {size:,} bytes, and the API takes {limit:,} ({in_words(limit)})"
+    """The server's error for such a request, without sending it."""
+    words = f"the request has {size:,} bytes, and the API accepts {limit:,} ({in_words(limit)})"
     return Failure(Trouble.TOO_LARGE, words)
 
 
-# What servers say when they are sent tools, and the model, or the server as it was started, takes none: Ollama,
+# Errors of servers that get tools although the model, or the server as it was started, does not support them: Ollama,
 # OpenRouter, OpenAI, Groq, DeepSeek, vLLM, llama.cpp.
-NO_TOOLS = (  # compiled when somebody refuses
+NO_TOOLS = (  # compiled at the first refusal
     r"(?i)(?:not|n't) support (?:tools|tool use|tool calling|function calling)|no endpoints found that support tool use"
     r"|'tools' is not supported|tool calling.? is not supported|requires --enable-auto-tool-choice"
     r"|tools param requires --jinja"
 )
 
-GIVEN = UserRemedies()  # by a program: it knows what it gave
+GIVEN = UserRemedies()  # from a program: it knows its own key
 
 
-if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
+if TYPE_CHECKING:  # defining a protocol takes as long as defining ten functions
 
     class ErrorResponse(Protocol):
         @property
@@ -96,7 +98,7 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> int | None:
-    """Milliseconds that the server asks us to wait; it may say so in three ways."""
+    """The wait in milliseconds that the server asks for, in one of three ways."""
     exact = parse_number(headers.get("retry-after-ms"))
     if exact is not None:
         return round(exact)

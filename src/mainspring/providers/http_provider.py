@@ -1,10 +1,10 @@
-"""Asking a model server, whatever its protocol: keys, attempts, waits, cures, and the requests that extend each other.
+"""`HttpProvider`, the base class of all protocols: keys, attempts, waits, cures, and requests that extend each other.
 
-    class Anthropic(Asking): ...      # says how a request is made, how a reply is read, what a refusal means
+    class Anthropic(HttpProvider): ...      # builds a request, reads a reply, classifies a refusal
 
-The bytes travel by `providers/http/client.py`, and `retry.py` decides what is tried again. Beyond that, two things are
-done here. A request that was refused for something that we can change is changed and sent again, once for each such
-thing (`CurableError`). And after a reply that broke off, the next request waits as long as a retry would (E-16).
+`providers/http/client.py` transfers the bytes, and `retry.py` decides about retries. Two things are added here. A
+request that was refused for something that we can change is changed and sent again, once for each such thing
+(`CurableError`). And after a reply that broke off, the next request waits as long as a retry would (E-16).
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ from mainspring.providers.retry import (
 )
 from mainspring.secrets.sources import headers_of
 
-if TYPE_CHECKING:  # a reply is read while the server thinks about it
+if TYPE_CHECKING:  # prepare the reader while the server thinks
     from mainspring.providers.http.sse import ServerEvent
 
-NOT_STREAMED = 16 * 1024 * 1024  # bytes of a reply that came as one, at most
+NOT_STREAMED = 16 * 1024 * 1024  # limit in bytes of a reply that is not streamed
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
 
 class ApiKey(Bundle):
-    """What proves who we are, and how to get another one when it is refused."""
+    """Credentials, and how to get new ones when they are refused."""
 
     value: str
     header: str = "x-api-key"
     refresh: Callable[[], Awaitable[str]] | None = None
-    is_stale: Callable[[], bool] | None = None  # whether to get another one before it is refused
+    is_stale: Callable[[], bool] | None = None  # whether to refresh before a refusal
 
     @property
     def headers(self) -> dict[str, str]:
-        other = {self.header: self.value} if self.value else {}  # gateways have names of their own for it
+        other = {self.header: self.value} if self.value else {}  # gateways use other header names
         return headers_of(self.header, self.value) or other
 
     def __repr__(self) -> str:
-        return f"Key({self.header})"  # a traceback or a log shows this
+        return f"Key({self.header})"  # tracebacks and logs show this
 
 
 class FixedPart(Bundle):
-    """The part of a request that stays the same from turn to turn."""
+    """The part of a request that is the same from turn to turn."""
 
     tools: list[bytes]
     system: list[bytes]
@@ -77,7 +77,7 @@ class FixedPart(Bundle):
 
 
 class RequestBody(list[bytes]):
-    """In pieces. To add up their lengths would take as long as to join them, so whoever makes it says its size."""
+    """In pieces. Adding up their lengths would take as long as joining them, so the builder passes the size."""
 
     def __init__(self, front: list[bytes], projected: ProjectedParts, back: list[bytes]) -> None:
         super().__init__(front)
@@ -89,7 +89,7 @@ class RequestBody(list[bytes]):
         self._front = len(front)
 
     def put(self, places: dict[int, bytes]) -> None:
-        """Other bytes for some chunks of the projection."""
+        """Replace the bytes of some chunks of the projection."""
         chunks, packed = self._chunks, self._chunks.packed
         self.size += sum([len(piece) - len(chunks[at]) for at, piece in places.items()])
         for at, piece in places.items():
@@ -101,37 +101,37 @@ class RequestBody(list[bytes]):
 
 
 class PreparedRequest(Bundle):
-    """A request, ready to be sent as often as it takes."""
+    """A request that can be sent any number of times."""
 
     body: RequestBody
     headers: dict[str, str]
     broken: PrefixBreak | None
     conversation: Conversation
-    tokens: int = 0  # of the prompt, as far as can be told; for servers that do not say
-    most: int = 0  # tokens that the reply may have
+    tokens: int = 0  # of the prompt, estimated; for servers that do not report it
+    most: int = 0  # maximum tokens of the reply
     url: str = ""
-    model: str = ""  # by the name that the user has for it
+    model: str = ""  # the model's name as the user knows it
 
 
-if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
+if TYPE_CHECKING:  # defining a protocol takes as long as defining ten functions
 
     class StreamReader(Protocol):
-        """Makes items of a reply's events."""
+        """Turns the events of a reply into items."""
 
         ended: bool
 
         def take(self, events: list[ServerEvent]) -> Batch: ...
 
         def not_streamed(self, body: bytes) -> Batch:
-            """All of it at once, from a server that does not stream."""
+            """The whole reply at once, from a server that does not stream."""
             ...
 
 
 class HttpProvider:
-    """What a protocol must say is at the end."""
+    """The hooks that a protocol implements are at the end."""
 
-    path: str  # behind the address
-    largest: int | None = None  # bytes of a request; None: nobody knows, so the server is asked
+    path: str  # appended to the address
+    largest: int | None = None  # bytes of a request; None: unknown, the server decides
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
@@ -149,7 +149,7 @@ class HttpProvider:
         self._transport = transport or Transport()
         self._patience = patience
         self._now = now
-        self._own_cache = RequestCache()  # for conversations that bring none
+        self._own_cache = RequestCache()  # for conversations without one
 
     async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         prepared = self._within_limit(request, conversation)
@@ -169,7 +169,7 @@ class HttpProvider:
                 async with aclosing(tries) as batches:
                     async for batch in batches:
                         begun = begun or not isinstance(batch[0], Retry)
-                        if isinstance(batch[-1], StreamEnded):  # whoever reads may leave as soon as it has this
+                        if isinstance(batch[-1], StreamEnded):  # the consumer may stop as soon as it has this
                             line.lost = None
                         yield batch
             except CurableError as error:
@@ -183,19 +183,19 @@ class HttpProvider:
                 if prepared.broken is not None:
                     yield (prepared.broken,)
             except ProviderError as error:
-                if begun:  # else the waiting was done, and another model may be asked at once
+                if begun:  # otherwise the wait is over, and another model may be used at once
                     line.lost = error.failure
                 raise ProviderError(self._ways_out.reaching(error.failure)) from error
             else:
                 return
 
     def _within_limit(self, request: Request, conversation: Conversation) -> PreparedRequest:
-        """To send what is known to be refused would take a minute of many a line."""
+        """Sending a request that will be refused could take a minute on a slow line."""
         line = self._line(request, conversation)
         sent = line.sent
         prepared = self.prepare(request, conversation)
         if self.largest is not None and prepared.body.size > self.largest:
-            line.sent = sent  # it was not, so what the server has cached is the one before
+            line.sent = sent  # it was not sent, so the server has cached the one before
             raise ProviderError(request_too_large(self.largest, prepared.body.size))
         return prepared
 
@@ -270,7 +270,7 @@ class HttpProvider:
                 response.note_progress()
             heard = heard or bool(batch)
             if reply.ended:
-                await response.finish()  # so that the connection can be used again
+                await response.finish()  # so that the connection can be reused
             if batch:
                 yield batch
             if reply.ended:
@@ -278,7 +278,7 @@ class HttpProvider:
         raise no_end(parser.stray if not heard else b"")
 
     async def _refresh(self, refused: str) -> bool:
-        """A new key, once; the same one again would be refused again. Another request may have brought it already."""
+        """Get a new key, once; the same one would be refused again. Another request may already have refreshed it."""
         if self._key.refresh is None:
             return False
         if self._key.value == refused and (value := await self._key.refresh()):
@@ -304,7 +304,7 @@ class HttpProvider:
     def _where(self, request: Request) -> str:  # noqa: ARG002  # for servers that have the model's name in the path
         return f"{self._url}{self.path}"
 
-    # --- what a protocol says ---
+    # --- implemented by a protocol ---
 
     @abstractmethod
     def _projection(self) -> RequestProjection: ...
@@ -318,7 +318,7 @@ class HttpProvider:
 
     @abstractmethod
     def _thinking_in(self, settings: dict[str, object]) -> object:
-        """What of them, when it changes, spoils what is cached of the messages."""
+        """The settings whose change invalidates the cached messages."""
 
     @abstractmethod
     def _fix(self, conversation: Conversation) -> FixedPart: ...
@@ -332,7 +332,7 @@ class HttpProvider:
     def _headers(self, request: Request) -> dict[str, str]: ...
 
     def _warm(self) -> None:
-        """Load what a reply needs, while we wait for it."""
+        """Import what a reply needs, while waiting for it."""
 
     @abstractmethod
     def _reading(self, prepared: PreparedRequest) -> StreamReader: ...
@@ -342,15 +342,16 @@ class HttpProvider:
 
     @abstractmethod
     def _cure(self, cure: str, line: RequestChain, conversation: Conversation) -> None:
-        """Change what the server complained of, before the request is made anew."""
+        """Change the part that the server complained about, before the request is built again."""
 
-    def _weigh(self, line: RequestChain, projected: ProjectedParts) -> int:  # noqa: ARG002  # for those who need it
+    def _weigh(self, line: RequestChain, projected: ProjectedParts) -> int:  # noqa: ARG002  # for subclasses
         return 0
 
 
 def plan_waits(request: Request, lost: Failure | None, patience: RetryLimits) -> list[Retry]:
-    """After a reply that broke off, the next request waits as long as a retry would (E-16): also one that is no retry,
-    because the reply's calls were complete."""
+    """After a reply that broke off, the next request waits as long as a retry would (E-16): also one that is not a
+    retry, because the reply's calls were complete.
+    """
     retried = request.retried
     if retried is None:
         retried = Retried(lost, 1, 0) if lost is not None else None
@@ -368,8 +369,8 @@ class RequestChain:
         self.sent: SentPrefix | None = None
         self.fixed: FixedPart | None = None
         self.distrusted: frozenset[str] = frozenset()
-        self.cured = 0  # refusals that were answered with a change of ours
-        self.lost: Failure | None = None  # what the last reply broke off with
+        self.cured = 0  # refusals that were cured by a change of ours
+        self.lost: Failure | None = None  # the failure that the last reply broke off with
 
     def distrust(self, conversation: Conversation) -> None:
         self.distrusted |= {message.id for message in conversation.history}
@@ -380,7 +381,9 @@ def is_json(response: HttpExchange) -> bool:
 
 
 def no_end(stray: bytes) -> ProviderError:
-    """A stream that broke off; or there was none, and what came instead may say why: an error, a gateway's page."""
+    """The error for a stream that broke off; or for no stream, where the other content may say why: an error, a
+    gateway's page.
+    """
     if not stray:
         return ProviderError(NO_END)
     from mainspring.providers.openai.errors import failure_of, read_complaint
@@ -389,5 +392,5 @@ def no_end(stray: bytes) -> ProviderError:
 
 
 def random_share() -> float:
-    """Between 0 and 1. The module `random` would cost more time at start than it saves here."""
+    """Between 0 and 1. Importing `random` would cost more time at startup than it saves here."""
     return int.from_bytes(os.urandom(4)) / 2**32

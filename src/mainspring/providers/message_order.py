@@ -1,10 +1,10 @@
-"""What stands where in a request: any list of messages, however cut, in an order that the API accepts (law 2).
+"""Arrange any list of messages, however cut, in an order that the API accepts (law 2).
 
     users and results before the first reply | reply, its results, what users said | reply, its results, ... | end
 
-Each call is answered right behind its reply, by its own result or by words that say there is none. A result whose call
-is not in view becomes plain text. Thinking that another model signed, thinking that ends a reply, empty text and server
-blocks without their other half are left out. No wire format is here.
+Each call is followed by its own result, or by a text that says there is none. A result without its call becomes plain
+text. Thinking that another model signed, thinking at the end of a reply, empty text and half server-side calls are
+dropped. This module knows no wire format.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from mainspring.core.value import Bundle
 Role = Literal["user", "assistant"]
 
 EARLIER = Text("[The conversation before this point is not shown.]")
-GO_ON = Text("Go on.")  # the request must end with a user's message, and nobody has said anything
+GO_ON = Text("Go on.")  # the request must end with a user message, and there is none
 ORPHAN = "[The result of a tool call that is no longer shown]"
 NO_OUTCOME = (Text(NeverRan.LOST),)
-REASONING = ("reasoning_content", "reasoning")  # fields of a chat for what a model thinks: its signature is their name
+REASONING = ("reasoning_content", "reasoning")  # chat fields for thinking: the field's name is the signature
 APART = Text("[An image or document of this result is shown in the message that follows.]")
 
 
 class PlacedToolResult(Bundle):
-    """A tool's result, behind the call with this id."""
+    """A tool result, after the call with this id."""
 
     call_id: str
     content: tuple[Content, ...]
@@ -59,7 +59,7 @@ Part = Content | Block | PlacedToolResult
 
 class PlacedPart(Bundle):
     role: Role
-    owner: str  # the id of the message that it comes from; empty if we made it up
+    owner: str  # the id of its message; empty for a part that we added
     part: Part
 
 
@@ -72,21 +72,21 @@ def accept_no_block(_: Block) -> bool:
 
 
 class ProjectionTarget(Bundle):
-    """What decides which thinking may be shown, and what the protocol has a place for."""
+    """Which thinking may be shown, and which parts the protocol supports."""
 
     model: str
     thinking: bool = False
     leads: bool = False  # budgeted thinking: it begins a reply and a tool loop, or there is none
-    distrusted: frozenset[str] = frozenset()  # replies whose signatures, or blocks of its own, the server refused
-    takes: Callable[[Block], bool] = accept_every_block  # which blocks of a reply the protocol can express
-    calls_last: bool = False  # a reply's calls stand behind all of its text,
-    of_call: Callable[[Block], bool] = accept_no_block  # with what belongs to the call behind it: its signature,
-    first: Callable[[Block], bool] = accept_no_block  # and these before all
-    media_apart: bool = False  # results hold text only: what they show follows the last of them, as a user's
+    distrusted: frozenset[str] = frozenset()  # replies whose signatures, or server-side blocks, the server refused
+    takes: Callable[[Block], bool] = accept_every_block  # blocks of a reply that the protocol can express
+    calls_last: bool = False  # a reply's calls come after all of its text,
+    of_call: Callable[[Block], bool] = accept_no_block  # with the parts that belong to the next call: its signature,
+    first: Callable[[Block], bool] = accept_no_block  # and these first
+    media_apart: bool = False  # results contain only text: their media follow the last of them, as a user message
 
 
 class ReplyRun(Bundle):
-    """Replies that follow each other, and everything up to the next reply."""
+    """Consecutive replies, and everything up to the next reply."""
 
     replies: list[Assistant]
     others: list[User | ToolResult]
@@ -105,27 +105,27 @@ def split_reply_runs(messages: Iterable[Message]) -> list[ReplyRun]:
 
 
 class MessageOrder:
-    """Places the runs of a list of messages, one after the other. It knows all of their calls and results."""
+    """Places the runs of a list of messages in order. It knows all of their calls and results."""
 
     def __init__(self, messages: Sequence[Message], target: ProjectionTarget, taken: set[str], loose: set[str]) -> None:
         self._target = target
-        self._taken = taken  # ids of calls placed before this list begins,
-        self._loose = loose  # and what was loose there
+        self._taken = taken  # ids of calls placed before this list,
+        self._loose = loose  # and results there without a call
         self.placed_ids: set[str] = set()
-        self.loose_ids: set[str] = set()  # of results and calls, as given, that a later call may have to do with
-        self.unanswered = False  # a call had no result, so words were made up
-        self._leads: bool | None = None  # the message that replies are being placed into begins with thinking
+        self.loose_ids: set[str] = set()  # of results and calls, as given, that may belong to a later call
+        self.unanswered = False  # a call had no result, so a text was added
+        self._leads: bool | None = None  # the current assistant message begins with thinking
         self._calls = {call.id for message in messages if isinstance(message, Assistant) for call in message.calls}
         self._results: dict[str, list[ToolResult]] = {}
         for message in messages:
             if isinstance(message, ToolResult):
                 self._results.setdefault(message.call_id, []).append(message)
         for found in self._results.values():
-            found.sort(key=lambda result: result.synthetic)  # one that we made up never beats a real one
+            found.sort(key=lambda result: result.synthetic)  # an added result never replaces a real one
 
     @property
     def is_self_contained(self) -> bool:
-        """No result for a call before this list, and no call id used before it: not by a result, either."""
+        """The list has no result for an earlier call, and reuses no earlier call id, not even in a result."""
         apart = self._calls.isdisjoint(self._taken) and self._calls.isdisjoint(self._loose)
         return apart and self._results.keys() <= self._calls
 
@@ -155,7 +155,7 @@ class MessageOrder:
             yield PlacedPart("assistant", reply.id, part)
         answers = [self._answer(given_id, call.id) for given_id, call in calls]
         if answers:
-            self._leads = None  # the next reply is a message of its own
+            self._leads = None  # the next reply is a separate message
         yield from move_media_behind(answers) if self._target.media_apart else answers
 
     def _kept(self, reply: Assistant, servers: list[int]) -> list[Block]:
@@ -180,13 +180,14 @@ class MessageOrder:
         if self._target.leads and not self._leads:
             kept = [block for block in kept if not isinstance(block, Thinking | RedactedThinking)]
         while kept and isinstance(kept[-1], Thinking | RedactedThinking):
-            kept.pop()  # K-02; a reply that only thought says nothing
+            kept.pop()  # K-02; a reply with only thinking says nothing
         return kept
 
     def _whole(self, replies: list[Assistant], *, paused: bool) -> set[tuple[int, int]]:
-        """Where the server's own blocks stand that may be shown: a call behind which its result comes, and that result.
+        """The positions of server-side blocks that may be shown: a call that is followed by its result, and that
+        result.
 
-        A call without one passes too if the turn was paused: the server goes on from there.
+        A call without a result passes, too, if the turn was paused: the server continues from there.
         """
         sound: set[tuple[int, int]] = set()
         begun: dict[str, tuple[int, int]] = {}
@@ -203,7 +204,7 @@ class MessageOrder:
                 elif not half.tool_use_id and reply.id not in self._target.distrusted:
                     sound.add((row, at))
             if reply.calls:
-                begun.clear()  # their results come between: what follows is another message
+                begun.clear()  # their results come between: the next part starts another message
         if paused and replies and replies[-1].stop is Stop.PAUSE_TURN:
             blocks = replies[-1].blocks
             at_the_end = takewhile(lambda at: isinstance(blocks[at], ServerBlock), range(len(blocks) - 1, -1, -1))
@@ -232,7 +233,7 @@ class MessageOrder:
 
 
 def move_media_behind(answers: list[PlacedPart]) -> Iterator[PlacedPart]:
-    """The answers without their images and documents, then these."""
+    """The results without their images and documents, followed by these."""
     shown: list[PlacedPart] = []
     for placed in answers:
         answer = placed.part
@@ -247,7 +248,7 @@ def move_media_behind(answers: list[PlacedPart]) -> Iterator[PlacedPart]:
 
 
 def end_with_user_message(placed: list[PlacedPart], *, paused: bool) -> list[PlacedPart]:
-    """What must still be said, so that a user's message ends the request. A paused turn is the model's to take up."""
+    """The text to add so that the request ends with a user message. A paused turn is for the model to continue."""
     last = placed[-1] if placed else None
     if last is None or (last.role == "assistant" and not (paused and isinstance(last.part, ServerBlock))):
         return [PlacedPart("user", "", GO_ON)]
@@ -293,7 +294,7 @@ def clean_tool_name(name: str) -> str:
 
 
 class _Half(msgspec.Struct):
-    """What ties the two halves of a server's own tool call together; both are empty in a block that stands alone."""
+    """The ids that connect the two halves of a server-side tool call; both are empty for any other block."""
 
     id: str = ""
     tool_use_id: str = ""

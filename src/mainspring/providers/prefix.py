@@ -1,9 +1,9 @@
-"""Law 4: each request extends the last, block by block, or we say what broke it and what that costs.
+"""Detect prefix breaks: each request extends the last, block by block, or we report what broke it and the cost (law 4).
 
-The prompt cache pays for a prefix that stays. A break is sometimes wanted, as for a summary; it is never silent.
+The prompt cache needs a stable prefix. A break is sometimes intended, as for a summary; it is never silent.
 
-The bytes of a request's parts, in order. Those that are settled are joined: a request with thousands of parts is put
-together from few pieces, and they take hardly more memory than they have bytes.
+`ByteChunks` keeps the bytes of a request's parts, in order. Settled chunks are joined: so a request with thousands of
+parts consists of few pieces, which take hardly more memory than their bytes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mainspring.core.value import Bundle
 from mainspring.providers.base import Conversation, PrefixBreak
 
 PACK = 64  # chunks that are joined
-LARGE = 64 * 1024  # bytes of them from which on they stay as they are: joining would copy a lot for little
+LARGE = 64 * 1024  # bytes from which on they are not joined: it would copy much for little
 
 
 class ByteChunks:
     def __init__(self) -> None:
         self.packs: list[bytes] = []
         self.packed = 0  # chunks that are in packs,
-        self._begins: list[int] = []  # the first one of each pack,
-        self._ends = array("I")  # and where each ends in its pack
+        self._begins: list[int] = []  # the first chunk of each pack,
+        self._ends = array("I")  # and the end of each in its pack
         self._rest: list[bytes] = []
 
     def __len__(self) -> int:
@@ -50,11 +50,11 @@ class ByteChunks:
         self._rest.append(chunk)
 
     def cut(self, length: int) -> None:
-        """So many stay. None that is packed can be cut off."""
+        """Keep this many chunks. Packed ones cannot be removed."""
         del self._rest[length - self.packed :]
 
     def pack(self, settled: int) -> None:
-        """Nothing before this one will change any more."""
+        """Chunks before this one will not change any more."""
         while settled - self.packed >= PACK:
             some = self._rest[:PACK]
             del self._rest[:PACK]
@@ -74,7 +74,7 @@ class ByteChunks:
         self.packed += len(some)
 
     def pack_of(self, at: int) -> int:
-        """A chunk that is packed. By halves; `bisect` is not worth loading for it at every start."""
+        """The pack of a chunk, by binary search; importing `bisect` would cost more at every start."""
         low, high = 0, len(self._begins)
         while high - low > 1:
             middle = (low + high) // 2
@@ -87,19 +87,20 @@ class ByteChunks:
         return range(self._begins[pack], end)
 
     def since(self, begin: int, end: int | None = None) -> list[bytes]:
-        """From this one on, and up to another."""
+        """From this chunk up to another."""
         end = len(self) if end is None else end
         unpacked = [self[at] for at in range(begin, min(end, self.packed))]
         first = max(0, begin - self.packed)
         return [*unpacked, *islice(self._rest, first, max(first, end - self.packed))]
 
 
-CHARS_PER_TOKEN = 4  # of JSON; only an estimate rests on it
+CHARS_PER_TOKEN = 4  # of JSON; only used for an estimate
 
 
 class RequestParts(Bundle):
     """The parts of a request's messages. A request shares its chunks with the next one, which changes nothing before
-    `settled`: so only what stood behind that need be kept, and looked at again."""
+    `settled`: so only the chunks after that must be kept and compared.
+    """
 
     row: ByteChunks
     settled: int
@@ -115,17 +116,17 @@ def make_request_parts(row: ByteChunks, settled: int) -> RequestParts:
 
 
 class SentPrefix(Bundle):
-    """A request as the cache sees it: no marks, and no settings that it does not look at."""
+    """A request as the cache sees it: without breakpoints, and without settings that do not matter to it."""
 
     model: str
-    thinking: bytes  # the setting: a change of it spoils what is cached of the messages
+    thinking: bytes  # the setting: changing it invalidates the cached messages
     tools: list[bytes]
     system: list[bytes]
     parts: RequestParts
     conversation: Conversation
-    unfinished: bool  # something was made up for its end
-    gone: int = 0  # images and documents that were left out,
-    cured: int = 0  # and how often something was changed that the server had refused
+    unfinished: bool  # a text was added at its end
+    gone: int = 0  # images and documents that were removed,
+    cured: int = 0  # and how often a part was changed after a refusal
 
     @property
     def fixed(self) -> int:
@@ -165,7 +166,7 @@ def first_difference(last: SentPrefix, now: SentPrefix) -> int | None:
 
 
 def count_same_blocks(before: list[bytes], after: list[bytes]) -> int:
-    """How many blocks at the beginning are the same."""
+    """The number of equal blocks at the beginning."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
 
 
@@ -184,7 +185,7 @@ def describe_break_place(last: SentPrefix, now: SentPrefix, block: int) -> str:
 
 
 def find_break_reason(last: SentPrefix, now: SentPrefix) -> str:
-    """The event that caused it; empty if there was none, which would be a bug."""
+    """The event that caused the break; empty if there was none, which would be a bug."""
     if last.model != now.model:
         return f"the model changed from '{last.model}' to '{now.model}'"
     if last.tools != now.tools:
@@ -196,7 +197,7 @@ def find_break_reason(last: SentPrefix, now: SentPrefix) -> str:
     if last.conversation.edits != now.conversation.edits:
         return "the context was edited"
     if not now.conversation.history.extends(last.conversation.history):
-        return "the conversation was taken up elsewhere"
+        return "the conversation was resumed elsewhere"
     if last.cured != now.cured:
         return "the server refused a part of it, which was changed"
     if last.gone != now.gone:

@@ -1,12 +1,12 @@
-"""From a history and its edits to the parts of a request, with the bytes of each (laws 2 and 4, settled 23 and 24).
+"""Project a history and its edits onto the parts of a request, with the bytes of each (laws 2 and 4, settled 23 and
+24).
 
-A request costs no more than what is new in it: the bytes of every part are kept, and the parts of the last request
-are extended where possible. Where it is not (an edit, another model, a late result), everything is placed anew, still
-with the bytes that are known. Both ways lead to the same parts; a test holds them to it.
+A request costs no more than its new parts: the bytes of every part are kept, and the parts of the last request are
+extended if possible. If not (an edit, another model, a late result), all parts are placed again, with the bytes that
+are known. Both ways give the same parts; a test checks that.
 
-Images and documents within the API's limits. What does not fit is replaced by words that say so.
-
-As documented on 2026-11-15: images of four types, 5 MB each; 100 images and documents a request; 32 MB in all.
+Images and documents are kept within the API's limits; a text replaces those that do not fit. As documented on
+2026-11-15: images of four types, 5 MB each; 100 images and documents a request; 32 MB in all.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from mainspring.providers.prefix import ByteChunks
 
 IMAGES: tuple[str, ...] = ("image/jpeg", "image/png", "image/gif", "image/webp")
 DOCUMENTS: tuple[str, ...] = ("application/pdf",)
-LARGEST_IMAGE = 5 * 1024 * 1024  # of base64, which is how the server counts
+LARGEST_IMAGE = 5 * 1024 * 1024  # of base64, as the server counts
 LARGEST_DOCUMENT = 20 * 1024 * 1024
-MOST, MOST_BYTES = 100, 24 * 1024 * 1024  # the rest of the 32 MB is left to the text
+MOST, MOST_BYTES = 100, 24 * 1024 * 1024  # the rest of the 32 MB is for the text
 
-# When there is too much, more goes than must: else each new image would push one more out, and break the cached prefix
-# with every request.
+# If there is too much, more is removed than necessary: otherwise each new image would push one more out, and break the
+# cached prefix with every request.
 FEWER, FEWER_BYTES = MOST // 2, MOST_BYTES // 2
 
 REMOVED = Text("[An image or document stood here. It was removed to make room for newer ones.]")
 
 
 def replace_oversized_media(part: Content) -> Content:
-    """The part itself, or words in its place."""
+    """The part itself, or a text in its place."""
     if isinstance(part, Text):
         return part
     image = isinstance(part, Image)
@@ -76,13 +76,13 @@ def replace_oversized_media(part: Content) -> Content:
 def is_base64(data: str) -> bool:
     try:
         binascii.a2b_base64(data, strict_mode=True)
-    except ValueError:  # also for what is not ASCII
+    except ValueError:  # also for non-ASCII data
         return False
     return True
 
 
 def too_many(sizes: Iterable[int]) -> int:
-    """How many of the oldest must go. Adding to the end never brings one back."""
+    """How many of the oldest must be removed. Adding to the end never restores one."""
     kept: list[int] = []
     gone = total = 0
     for size in sizes:
@@ -117,13 +117,13 @@ def without_oldest(parts: tuple[Content, ...], gone: int) -> tuple[Content, ...]
     return tuple(kept)
 
 
-# A part, and the form of the one before it; None: it is the first. What forms there are is the protocol's business:
-# parts of one form are written alike, and so is what stands between two parts of given forms.
+# A part, and the form of the one before it; None: it is the first. The protocol defines the forms: parts of one form
+# are encoded alike, and so are the bytes between two parts of given forms.
 Encode = Callable[[PlacedPart, str | None], bytes]
 Form = Callable[[PlacedPart], str]
 
-# The bytes of each part by the id of its content, with what they were made from. Made for one use: the objects that the
-# ids belong to are kept alive by a row.
+# The bytes of each part by the id of its content, with their source. Made for one use: a row keeps the objects alive
+# that the ids belong to.
 KnownParts = dict[int, tuple[PlacedPart, str | None, bytes]]
 
 
@@ -132,16 +132,16 @@ def role_of(placed: PlacedPart) -> str:
 
 
 class ProjectedParts(Bundle):
-    chunks: ByteChunks  # one per part, to be joined; the projection goes on using this object
-    owners: list[str]  # whose part it is: a message's id
-    thinking: bool  # whether thinking may be asked for
-    unfinished: bool  # we had to make something up for the end, which the next request may not repeat
+    chunks: ByteChunks  # one per part, to be joined; the projection keeps using this object
+    owners: list[str]  # the id of each part's message
+    thinking: bool  # whether thinking may be requested
+    unfinished: bool  # a text was added at the end, which the next request may not repeat
     form: str | None  # of the last part
     media: int  # bytes of the chunks that are images and documents
     size: int  # bytes of all chunks
-    settled: int  # chunks before this one stay as they are in this object, whatever is projected next
-    gone: int  # images and documents that had to make room for newer ones
-    found: dict[str, int]  # whoever looks for an owner among the settled chunks notes here where it ends; -1: nowhere
+    settled: int  # chunks before this one stay unchanged in this object, whatever is projected next
+    gone: int  # images and documents that were removed for newer ones
+    found: dict[str, int]  # cache of positions where an owner's settled chunks end; -1: nowhere
 
 
 class _Saved(Bundle):
@@ -154,20 +154,20 @@ class _Saved(Bundle):
 
 
 class PartList:
-    """Parts in a row, and their bytes."""
+    """Parts in order, and their bytes."""
 
     def __init__(self, encode: Encode, form_of: Form, gone: int) -> None:
         self.chunks = ByteChunks()
         self.size = 0  # bytes of all of them
         self.owners: list[str] = []
-        self._parts: list[Part] = []  # these two are what the chunks were made from: with tuples of them, or a dict, a
-        self._replied = bytearray()  # long session would take more memory for its bookkeeping than for its messages
+        self._parts: list[Part] = []  # these two are the sources of the chunks: with tuples of them, or a dict, a
+        self._replied = bytearray()  # long session would need more memory for its bookkeeping than for its messages
         self.media: list[int] = []  # sizes of the images and documents
-        self.gone = gone  # how many of the oldest of these are left out
+        self.gone = gone  # how many of the oldest of these are removed
         self.role: Role | None = None
         self.form: str | None = None
-        self.thinks: bool | None = None  # the first reply since a person spoke begins with thinking; None: no reply yet
-        self.known: KnownParts = {}  # for what is placed now
+        self.thinks: bool | None = None  # the first reply since a user message begins with thinking; None: no reply yet
+        self.known: KnownParts = {}  # for the parts that are placed now
         self._encode = encode
         self._form_of = form_of
 
@@ -186,7 +186,9 @@ class PartList:
         self.role, self.form = placed.role, self._form_of(placed)
 
     def _change_role(self, part: Part) -> None:
-        """A tool loop goes on while users only bring results; its first reply decides whether the loop thinks."""
+        """A tool loop continues while user messages contain only results; its first reply decides whether the loop
+        thinks.
+        """
         if self.role == "user":
             if self.thinks is None:
                 self.thinks = isinstance(part, Thinking | RedactedThinking)
@@ -241,7 +243,7 @@ def key_of(part: Part) -> int:
 
 
 class _Last(Bundle):
-    """What the row was made from."""
+    """The sources of the row."""
 
     history: History
     edits: tuple[Edit, ...]
@@ -249,7 +251,7 @@ class _Last(Bundle):
 
 
 class GrowingPartList:
-    """A conversation as one target is shown it: extended where possible, placed anew where not."""
+    """A conversation as one target sees it: extended if possible, otherwise placed again."""
 
     def __init__(self, encode: Encode, form_of: Form) -> None:
         self._encode = encode
@@ -259,12 +261,12 @@ class GrowingPartList:
 
     def _begin_anew(self, gone: int) -> None:
         self._row = PartList(self._encode, self._form_of, gone)
-        self._settled = self._row.save()  # up to here nothing changes any more
-        self._changed = 0  # up to here nothing has changed by the last request
+        self._settled = self._row.save()  # no changes before this position
+        self._changed = 0  # no changes before this position since the last request
         self._found: dict[str, int] = {}
-        self._tail: list[Message] = []  # the messages behind that, as they are in view
+        self._tail: list[Message] = []  # the messages after that, in the current view
         self._ids: set[str] = set()  # of the calls before that,
-        self._loose: set[str] = set()  # and those that are no call's, or not as they were given
+        self._loose: set[str] = set()  # and results without a call, or changed ones
         self._unfinished = False
 
     @property
@@ -272,13 +274,15 @@ class GrowingPartList:
         return self._row.thinks
 
     def known_parts(self, *, new: bool = False) -> KnownParts:
-        """`new`: without those that stood before the last request."""
+        """`new`: without those before the last request."""
         return self._row.known_from(self._changed if new else 0)
 
     def follow(
         self, history: History, edits: tuple[Edit, ...], target: ProjectionTarget, other: GrowingPartList | None = None
     ) -> None:
-        """`other`: has just followed the same conversation for another target, so most parts are the same bytes."""
+        """`other`: a list that has just followed the same conversation for another target, so most parts have the same
+        bytes.
+        """
         if not self._extend(history, edits, target, other):
             self._rebuild(history, edits, target, other)
         self._row.known = {}
@@ -311,7 +315,7 @@ class GrowingPartList:
         if replaced is None:
             return False
         messages = [*self._tail, *history.since(len(last.history))]
-        if replaced:  # results that were too large to be shown whole, most likely: if they are new, nothing moves
+        if replaced:  # most likely results that were too large to show: if they are new, nothing moves
             contents = {edit.id: edit.content for edit in replaced}
             if not contents.keys() <= {message.id for message in messages}:
                 return False
@@ -329,7 +333,7 @@ class GrowingPartList:
     def _rebuild(
         self, history: History, edits: tuple[Edit, ...], target: ProjectionTarget, other: GrowingPartList | None
     ) -> None:
-        messages, before = list(view(history, edits)), self._row  # which keeps what `known` is about alive
+        messages, before = list(view(history, edits)), self._row  # which keeps the objects behind `known` alive
         known = before.known_from(0) | (other.known_parts() if other is not None else {})
         self._begin_anew(0)
         self._row.known = known
@@ -340,7 +344,7 @@ class GrowingPartList:
             self._place(messages, MessageOrder(messages, target, self._ids, self._loose))
 
     def _place(self, messages: list[Message], placing: MessageOrder) -> None:
-        """Place the messages behind what is settled. All but the last run of them are settled by that."""
+        """Place the messages after the settled ones. All but the last run of them become settled."""
         row, split = self._row, split_reply_runs(messages)
         for run in split[:-1]:
             for placed in placing.place(run, ends=False):
@@ -367,9 +371,9 @@ class GrowingPartList:
 class RequestProjection:
     """One conversation's requests, as they grow.
 
-    A tool loop that began without thinking goes on without it, where thinking leads (budgeted thinking). Then the
-    request shows none at all, and it comes from a row of its own. The first row is still extended each time: it knows
-    when the next loop begins, and that may think again. So neither is ever made anew for the other's sake.
+    With budgeted thinking, a tool loop that began without thinking continues without it. Then the request shows none at
+    all, and comes from a separate row. The first row is still extended each time: it knows when the next loop begins,
+    which may think again. So neither is ever rebuilt because of the other.
     """
 
     def __init__(self, encode: Encode, form_of: Form = role_of) -> None:
@@ -391,6 +395,6 @@ class RequestProjection:
 
 
 def is_paused(run: ReplyRun, last: PlacedPart | None) -> bool:
-    """The turn ends with the server's own work: it is handed back as it is, and the model takes it up."""
+    """The turn ends with server-side work: it is sent back unchanged, and the model continues it."""
     paused = bool(run.replies) and run.replies[-1].stop is Stop.PAUSE_TURN and not run.others
     return paused and last is not None and isinstance(last.part, ServerBlock)

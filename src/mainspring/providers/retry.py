@@ -1,6 +1,6 @@
-"""Trying again, below the loop: only until the first item of a reply was handed on (settled 9). A retry is not a turn.
+"""Retries below the loop: only until the first item of a reply was passed on (settled 9). A retry is not a turn.
 
-`next_delay` is pure; `stream_with_retries` sleeps, reports the wait, and gives signs of life during a long one.
+`next_delay` is pure; `stream_with_retries` sleeps, reports the wait, and sends signs of life during a long one.
 """
 
 from __future__ import annotations
@@ -25,22 +25,20 @@ HEARTBEAT = 30 * SECOND  # G-24
 class RetryLimits(Bundle):
     """How long a caller is willing to wait."""
 
-    tries: int  # in all, the first one included (G-18, Z-09)
-    base: int  # before the second one, then doubling,
+    tries: int  # in all, including the first one (G-18, Z-09)
+    base: int  # before the second attempt, then doubled,
     cap: int  # up to this
-    longest_asked: int  # what the server may ask for with retry-after; more, and we give up at once
+    longest_asked: int  # the maximum retry-after; for more, we give up at once
     overload_tries: int = 10  # of an overloaded model, in a row; the request may ask for fewer (settled 9)
-    near_tries: int = 4  # of a server nearby that refuses connections, in a row: it starts soon, or is not there
-    in_all: int | None = None  # give up when this has been waited
-    jitter: float = (
-        0.25  # at most this share more, so that clients who failed together do not come back together (Z-10)
-    )
+    near_tries: int = 4  # of a local server that refuses connections, in a row: it starts soon, or does not run
+    in_all: int | None = None  # give up after this total wait
+    jitter: float = 0.25  # random extra share, so that clients who failed together do not retry together (Z-10)
 
 
 class RetryProfile(StrEnum):
-    FOREGROUND = "foreground"  # somebody looks at the screen
-    BACKGROUND = "background"  # a side job: nobody will miss it
-    UNATTENDED = "unattended"  # nobody is there to start it again
+    FOREGROUND = "foreground"  # a user is waiting
+    BACKGROUND = "background"  # a side job: it is optional
+    UNATTENDED = "unattended"  # unattended: no user can restart it
 
 
 PATIENCE: dict[RetryProfile, RetryLimits] = {
@@ -59,21 +57,21 @@ PATIENCE: dict[RetryProfile, RetryLimits] = {
 
 
 class AttemptCounts(Bundle):
-    """What has been tried so far."""
+    """The attempts so far."""
 
     times: int = 1
-    overloads: int = 0  # in a row, with this one
+    overloads: int = 0  # in a row, including this one
     waited: int = 0
-    refused: int = 0  # connections to a server nearby, in a row, with this one
+    refused: int = 0  # refused connections to a local server, in a row, including this one
 
     def then(self, failure: Failure, *, near: bool = False) -> AttemptCounts:
-        """With this failure counted."""
+        """The counts including this failure."""
         overloads = self.overloads + 1 if failure.kind is Trouble.OVERLOADED else 0
         return replace(self, overloads=overloads, refused=self.refused + 1 if near else 0)
 
 
 def most_attempts(tried: AttemptCounts, failure: Failure, patience: RetryLimits) -> int:
-    """How often it is tried in all, if it keeps failing like this. What is shown and what is in force: one number."""
+    """The maximum number of attempts, if it keeps failing like this. The same number is shown and applied."""
     most = patience.tries
     if failure.kind is Trouble.OVERLOADED:
         most = min(most, tried.times - tried.overloads + patience.overload_tries)
@@ -85,9 +83,9 @@ def most_attempts(tried: AttemptCounts, failure: Failure, patience: RetryLimits)
 def next_delay(
     tried: AttemptCounts, failure: Failure, patience: RetryLimits, *, asked: int | None, jitter: float
 ) -> int | None:
-    """Milliseconds until the next try; None to give up.
+    """Milliseconds until the next attempt; None to give up.
 
-    A server's `retry-after` is honoured, but never below our own backoff: a small one once burned all tries in 13
+    A server's `retry-after` applies, but never below our own backoff: a small one once used up all attempts in 13
     seconds (Z-09). `jitter` is between 0 and 1, drawn by the caller.
     """
     if failure.kind not in PASSING or tried.times >= most_attempts(tried, failure, patience):
@@ -113,9 +111,9 @@ class RequestRefusedError(ProviderError):
         self, failure: Failure, retry_after: int | None = None, *, final: bool = False, near: bool = False
     ) -> None:
         super().__init__(failure)
-        self.near = near  # a server nearby refused the connection
+        self.near = near  # a local server refused the connection
         self.retry_after = retry_after  # milliseconds
-        self.final = final  # the server says that it is no use to try again
+        self.final = final  # the server says that a retry is useless
 
 
 async def stream_with_retries(
@@ -124,8 +122,9 @@ async def stream_with_retries(
     random: Callable[[], float],
     before: int = 0,
 ) -> AsyncGenerator[Batch, None]:
-    """The items of the first attempt that gets anywhere. Each wait is told before it begins. `before`: attempts that
-    broke off later, and count."""
+    """The items of the first attempt that succeeds. Each wait is reported before it begins. `before`: earlier attempts
+    that broke off, and count.
+    """
     tried = AttemptCounts(before + 1)
     while True:
         handed_on = False
@@ -152,11 +151,11 @@ async def stream_with_retries(
 
 
 def plan_countdown(delay: int) -> list[int]:
-    """What is left of a wait at its beginning and at each sign of life."""
+    """The rest of a wait at its beginning and at each sign of life."""
     return list(range(delay, 0, -HEARTBEAT))
 
 
-# --- what went wrong, once and for all --------------------------------------------------------------
+# --- classification of failures ---------------------------------------------------------------------
 
 BY_TYPE: dict[str, Trouble] = {
     "overloaded_error": Trouble.OVERLOADED,
@@ -169,9 +168,7 @@ BY_TYPE: dict[str, Trouble] = {
     "api_error": Trouble.SERVER,
     "timeout_error": Trouble.SERVER,
 }
-IN_MID_STREAM = {
-    "invalid_request_error": 400
-}  # the status that an error event stands for, where its type says too little
+IN_MID_STREAM = {"invalid_request_error": 400}  # the HTTP status for an error event, where its type says too little
 BY_STATUS: dict[int, Trouble] = {
     401: Trouble.AUTH,
     402: Trouble.AUTH,
@@ -182,14 +179,14 @@ BY_STATUS: dict[int, Trouble] = {
     429: Trouble.RATE_LIMIT,
     529: Trouble.OVERLOADED,
 }
-# Words in a 400 that say which part of the request was too much: a rung of the ladder can cure those.
+# Texts in a 400 that say which part of the request was too large: a recovery rung can fix those.
 TOO_LONG = ("prompt is too long", "input length and `max_tokens` exceed", "maximum context length", "context window")
-UNKNOWN_BLOCK = "does not match any of the expected tags"  # which are listed then, image and document among them
+UNKNOWN_BLOCK = "does not match any of the expected tags"  # which it then lists, image and document among them
 BAD_MEDIA = ("image", "pdf", "document", "media")
 
 
 def classify_failure(status: int | None, kind: str, message: str) -> Trouble:
-    """One closed set from the status, the error's type and its words; an error event in mid-stream has no status."""
+    """The failure for a status, the error's type and its text; an error event in mid-stream has no status."""
     said, status = message.lower(), status or IN_MID_STREAM.get(kind)
     if status in (None, 400, 413) and any(words in said for words in TOO_LONG):
         return Trouble.PROMPT_TOO_LONG

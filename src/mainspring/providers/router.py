@@ -1,10 +1,10 @@
-"""Each model at its own server: one provider for each, made when it is first asked.
+"""Route each model to its own server, and convert conversations for models without tools.
 
-A session may change from one to another at any turn; the conversation is projected anew for whoever is asked.
+`ProviderRouter` creates one provider per server, at its first use. A session may change from one to another at any
+turn; the conversation is projected again for the new one.
 
-A model that takes no tools: it is offered none, and what others called before it is told in words.
-
-Around any provider, for models that the user's settings say it of. A session may come to such a one in its middle.
+`ToollessProvider` wraps a provider for models that, by the user's settings, support no tools: it sends none, and turns
+earlier tool calls into text, because a session may switch to such a model in its middle.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mainspring.providers.base import Batch, Conversation, Provider, RequestCach
 
 class ProviderRouter:
     def __init__(self, find: Callable[[str], tuple[str, Callable[[], Provider]]]) -> None:
-        """`find`: from a model's name to the name of its server, and what makes the provider for that."""
+        """`find` maps a model's name to the name of its server and a function that creates the provider."""
         self._find = find
         self._made: dict[str, Provider] = {}
 
@@ -40,7 +40,7 @@ class ProviderRouter:
 class ToollessProvider:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        self._own_cache = RequestCache()  # for conversations that bring none
+        self._own_cache = RequestCache()  # for conversations without one
 
     def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         cache = conversation.cache or self._own_cache
@@ -53,12 +53,12 @@ def strip_tools(conversation: Conversation) -> Conversation:
 
 
 class ToollessHistory:
-    """A conversation without tools, as it grows: what is new is put into words, and all of it when it was edited."""
+    """A growing conversation without tools: new messages are converted to text, and all of them after an edit."""
 
     def __init__(self) -> None:
         self._seen: tuple[History, tuple[Edit, ...]] | None = None
-        self._history = History()  # the same in words
-        self._names: dict[str, str] = {}  # of the tools, by the ids of their calls
+        self._history = History()  # the converted messages
+        self._names: dict[str, str] = {}  # names of tools by the ids of their calls
         self._any = False  # a tool was called
 
     def of(self, conversation: Conversation) -> Conversation:
@@ -80,7 +80,7 @@ class ToollessHistory:
         self._history = self._history.append(*added)
 
     def _in_words(self, message: Message) -> Message:
-        """The same message, by the same id."""
+        """The same message as text, with the same id."""
         if isinstance(message, Assistant) and message.calls:
             self._names |= {call.id: call.name for call in message.calls}
             return replace(message, blocks=tuple(map(block_to_text, message.blocks)))

@@ -6,7 +6,7 @@
         says("Done."),
     ])
 
-A reply may have a pace: so many milliseconds before each batch of its pieces.
+A reply may have a pace: a delay in milliseconds before each batch of its pieces.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from mainspring.providers.base import (
 )
 
 USAGE = Usage(input=100, output=20)
-PIECE = 12  # characters of a text that come at once: about three tokens
+PIECE = 12  # characters of text per delta: about three tokens
 
 
 class Pause(Value):
-    """Time passes in mid-reply."""
+    """A pause in mid-reply."""
 
     milliseconds: int
 
@@ -59,7 +59,7 @@ class ScriptedReply(Value):
     """One answer of the script."""
 
     parts: tuple[Part, ...]
-    stop: Stop | None = None  # None: what the parts suggest
+    stop: Stop | None = None  # None: depends on the parts
     usage: Usage = USAGE
     pace: int = 0  # milliseconds before each batch
 
@@ -82,7 +82,9 @@ def fails(kind: Trouble, detail: str = "", *after: str | Part) -> ScriptedReply:
 
 
 class Scripted:
-    """Plays its replies in order. It keeps the requests it was sent; asked once too often, it says so."""
+    """Plays its replies in order and keeps the requests. If there is no reply left, the request fails with a
+    message.
+    """
 
     def __init__(self, replies: Iterable[ScriptedReply]) -> None:
         self.replies = list(replies)
@@ -95,7 +97,7 @@ class Scripted:
     async def stream(
         self,
         request: Request,
-        conversation: Conversation,  # noqa: ARG002  # a script does not listen
+        conversation: Conversation,  # noqa: ARG002  # a script ignores it
     ) -> AsyncGenerator[Batch, None]:
         self.requests.append(request)
         if self.left_over < 0:
@@ -132,7 +134,7 @@ def make_batches(reply: ScriptedReply, model: str) -> list[Batch | Pause | Break
 
 
 def stream_block(part: Block | Item) -> list[Batch]:
-    """A block as it would stream: some deltas, then the block itself."""
+    """The stream of a block: some deltas, then the block itself."""
     match part:
         case Text():
             return [(BlockOpened(BlockKind.TEXT),), *make_deltas(BlockKind.TEXT, part.text), (BlockFinished(part),)]

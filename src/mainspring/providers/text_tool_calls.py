@@ -1,18 +1,19 @@
-"""Calls and thoughts that a server left in the text, and arguments that are not quite JSON. Sans I/O.
+"""Find calls and thinking that a server left in the text, and repair arguments and events that are not quite JSON. Sans
+I/O.
 
-A weak model behind a plain server writes its calls as it was taught to, and nobody takes them out of the text:
+A weak model behind a simple server writes its calls as it was trained to, and the server does not extract them:
 
     <tool_call>{"name": "Read", "arguments": {"file_path": "a.py"}}</tool_call>
 
-`TextToolCallReader` takes text as it comes and gives back text, thoughts and calls. Text is held back only from where a
-known spelling may have begun, until it is clear whether it has. A spelling that is sure but cannot be read becomes a
-call with a defect, which the loop answers with a bounded retry; one that is not sure stays text. Nothing is dropped.
+`TextToolCallReader` takes text as it arrives and returns text, thinking and calls. Text is held back only from where a
+known syntax may have begun, until that is clear. If the syntax is certain but cannot be parsed, it becomes a call with
+a defect, which the loop answers with a bounded retry; if it is not certain, it stays text. Nothing is dropped.
 
-JSON that no protocol has, made readable as far as it can be: looked at only where the usual way has failed.
+`repair_json` reads JSON that no protocol allows, after the normal decoder has failed:
 
-null where a text, a number or an item should be      {"delta": {"type": "text_delta", "text": null}}
-numbers as text, and as broken or endless numbers     {"index": "0", "usage": {"output_tokens": 12.0}}
-NaN and its like, which are no JSON at all            {"usage": {"output_tokens": NaN}}
+    null where a text, a number or an item should be      {"delta": {"type": "text_delta", "text": null}}
+    numbers as text, fractions, or out of range           {"index": "0", "usage": {"output_tokens": 12.0}}
+    NaN and infinities, which are not JSON                {"usage": {"output_tokens": NaN}}
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ UNNAMED = "unknown"
 
 
 def call_of(call_id: str, name: str, written: str) -> ToolCall:
-    """From arguments as they were written. Cut short or damaged, the call has a defect and is not run."""
+    """A call from its arguments as text. If they are cut short or damaged, the call has a defect and does not run."""
     if not name:
         return ToolCall(call_id, UNNAMED, {}, Defect.MALFORMED)
     if not written.strip():
         return ToolCall(call_id, name, {})
     try:
         value: Any = msgspec.json.decode(written)
-        if isinstance(value, str):  # packed twice
+        if isinstance(value, str):  # encoded twice
             value = msgspec.json.decode(value) if value.strip() else {}
     except msgspec.DecodeError as error:
         return ToolCall(call_id, name, {}, Defect.CUT if "truncated" in str(error) else Defect.MALFORMED)
@@ -59,7 +60,7 @@ def call_of(call_id: str, name: str, written: str) -> ToolCall:
 
 
 def is_whole(written: str) -> bool:
-    """Whether nothing can follow: the text is one JSON value."""
+    """Whether the text is one complete JSON value."""
     if not written.rstrip().endswith(("}", "]", '"')):
         return False
     try:
@@ -73,7 +74,7 @@ MARKS = re.compile(r'["\\{}\[\]]')
 
 
 class JsonBalance:
-    """Whether JSON that comes in pieces may be complete: what was opened is closed. Each piece is looked at once."""
+    """Whether JSON that comes in pieces may be complete: all brackets are closed. Each piece is scanned once."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -101,7 +102,7 @@ class JsonBalance:
         return self._begun and not self._quoted and self._depth <= 0
 
 
-# --- what a call may look like once its wrapping is off --------------------------------------------------
+# --- forms of a call without its wrapping ----------------------------------------------------------------
 
 NAMES = ("name", "function", "tool", "tool_name")
 ARGUMENTS = ("arguments", "parameters", "input", "args", "tool_input")
@@ -113,7 +114,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def calls_in(value: Any) -> list[ToolCall] | None:
-    """The calls that a JSON value stands for; None if it is something else."""
+    """The calls in a JSON value; None if it is something else."""
     if isinstance(value, list):
         found = [calls_in(each) for each in as_list(value)]
         return [call for calls in found if calls for call in calls] if found and all(found) else None
@@ -139,7 +140,7 @@ _lines = msgspec.json.Decoder()
 
 
 def parse_json_calls(text: str, _: Tools) -> list[ToolCall] | None:
-    """One value, or one on each line."""
+    """One value, or one per line."""
     for decode in (msgspec.json.decode, _lines.decode_lines):
         try:
             return calls_in(decode(text))
@@ -180,7 +181,7 @@ def parse_named_calls(text: str, _: Tools) -> list[ToolCall] | None:
 
 
 def convert_to_schema(pairs: list[tuple[str, str]], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Values that came as plain text, as the schema wants them."""
+    """Convert values that came as plain text to the types of the schema."""
     properties: dict[str, Any] = schema.get("properties") or {}
     return {key: convert_value_to_schema(value, properties.get(key) or {}) for key, value in pairs}
 
@@ -194,17 +195,17 @@ def convert_value_to_schema(value: str, schema: Mapping[str, Any]) -> Any:
         return value
 
 
-# --- spellings ------------------------------------------------------------------------------------------
+# --- syntaxes -------------------------------------------------------------------------------------------
 
 Read = Callable[[str, Tools], list[ToolCall] | None]
 
 
 class CallSpelling(Bundle):
     begin: str
-    end: str  # empty: the reply's
-    reads: tuple[Read, ...] = ()  # none: it is thinking
-    sure: bool = True  # nobody writes this who does not mean a call; else the name must be that of a tool
-    first: bool = False  # only where the reply begins
+    end: str  # empty: the end of the reply
+    reads: tuple[Read, ...] = ()  # None: it is thinking
+    sure: bool = True  # certainly a call; otherwise the name must be that of a tool
+    first: bool = False  # only at the beginning of the reply
 
 
 ANY_FORM = (parse_json_calls, parse_tagged_calls, parse_paired_calls, parse_named_calls)
@@ -229,27 +230,27 @@ THOUGHTS = (
 )
 MAY_BEGIN = re.compile(r"[<\[`{]")
 KEYS = (*NAMES, *ARGUMENTS, *OTHERS, "tool_calls")
-LONGEST_HEAD = 1_000  # characters up to the end of the first key, blanks among them
+LONGEST_HEAD = 1_000  # characters up to the end of the first key, including blanks
 FIRST_KEY = re.compile(r'\s*(?:\[\s*)?(?:\{\s*(?:"(\w*)("?)|$)|$)')
 LEFTOVERS = re.compile(r"\s*(</s>|<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|<\|end\|>)+\s*$")
 NAME = re.compile(r'"name"\s*:\s*"([\w.-]+)"|<function=([\w.-]+)')
-QUOTES = "`\"'"  # right behind one of these a spelling is only talked about
+QUOTES = "`\"'"  # after one of these, the syntax is only mentioned
 
 
 class TextToolCallReader:
-    """Feed it the text as it comes. Without tools only thoughts are looked for."""
+    """Feed it the text as it arrives. Without tools it only looks for thinking."""
 
     def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self._spellings = (*THOUGHTS, *CALLS) if tools else THOUGHTS
         self._held = ""
         self._inside: CallSpelling | None = None
-        self._inner: list[str] = []  # what stands inside, and need not be looked at again until the end comes
-        self._at_start = True  # nothing but blanks and thoughts so far
-        self._last = ""  # what was let go last
+        self._inner: list[str] = []  # inner text that need not be scanned again until the end arrives
+        self._at_start = True  # only blanks and thinking so far
+        self._last = ""  # the last text that was returned
 
     def passes(self, text: str) -> bool:
-        """Whether this is plain text, as nearly always. If not, it must be fed."""
+        """Whether this is plain text, as nearly always. Otherwise it must be fed."""
         if self._held or self._inside is not None:
             return False
         if "<" in text or "[" in text or "`" in text or "{" in text:  # `MAY_BEGIN`, in a third of the time
@@ -266,7 +267,7 @@ class TextToolCallReader:
         return list(self._take())
 
     def close(self, *, cut: bool = False) -> list[Said]:
-        """The reply is over; `cut`: by its limit."""
+        """The reply has ended; `cut`: at its token limit."""
         said = list(self._take())
         rest, inside, self._held, self._inside = self._whole(self._held), self._inside, "", None
         if inside is None or not inside.reads:
@@ -285,7 +286,7 @@ class TextToolCallReader:
                 return
 
     def _outside(self) -> Iterator[Said]:
-        """Text up to where a spelling begins, or may begin."""
+        """Text up to where a syntax begins, or may begin."""
         at = 0
         while found := MAY_BEGIN.search(self._held, at):
             at = found.start()
@@ -312,7 +313,7 @@ class TextToolCallReader:
         if at >= 0:
             inner, self._held, self._inside = self._whole(self._held[:at]), self._held[at + len(spelling.end) :], None
             yield from self._read(spelling, inner, spelling.end)
-        elif not spelling.reads:  # thoughts are shown as they come, up to what may be their end
+        elif not spelling.reads:  # thinking is shown as it arrives, up to a possible end
             kept = begun_end(self._held, spelling.end)
             thought, self._held = self._held[: len(self._held) - kept], self._held[len(self._held) - kept :]
             if thought:
@@ -329,7 +330,7 @@ class TextToolCallReader:
             yield from self._let_go_with(spelling.begin)
 
     def _put_by(self, spelling: CallSpelling) -> None:
-        """All but what may be the beginning of the end."""
+        """Keep all but a possible beginning of the end."""
         length = len(self._held) - max(0, len(spelling.end) - 1)
         if length > 0:
             self._inner.append(self._held[:length])
@@ -370,7 +371,7 @@ class TextToolCallReader:
             yield BlockKind.TEXT, text
 
     def _let_go_with(self, begin: str) -> Iterator[Said]:
-        """It was text after all. What stands behind it is looked at again."""
+        """It was text after all. The text after it is scanned again."""
         self._passed(begin)
         yield BlockKind.TEXT, begin
 
@@ -380,7 +381,7 @@ class TextToolCallReader:
 
 
 def may_be_call(spelling: CallSpelling, held: str) -> bool | None:
-    """As far as the first key tells; None while that is not complete."""
+    """Judged by the first key; None while that is incomplete."""
     whole = spelling.begin + held if spelling.begin in ("{", "[{") else held
     found = FIRST_KEY.match(whole)
     if found is None or len(held) > LONGEST_HEAD:
@@ -406,7 +407,7 @@ def damaged_call(text: str, *, cut: bool) -> ToolCall:
 T = TypeVar("T")
 
 UNREADABLE = (ValueError, msgspec.MsgspecError, RecursionError)
-OF_THE_MODEL = ("arguments", "input")  # what a model wrote: null means something there
+OF_THE_MODEL = ("arguments", "input")  # written by a model: null has a meaning there
 
 
 def decode_loosely(data: bytes) -> Any:
@@ -420,7 +421,7 @@ def decode_loosely(data: bytes) -> Any:
 
 
 def repair_json(data: bytes, form: type[T]) -> T | None:
-    """None if it cannot be helped."""
+    """None if it cannot be repaired."""
     try:
         return convert_loosely(decode_loosely(data), form)
     except UNREADABLE:
@@ -433,7 +434,7 @@ def convert_loosely(value: Any, form: type[T]) -> T:
 
 
 def drop_nulls(value: Any) -> Any:
-    """Without what is null, and whole numbers only."""
+    """Without nulls, and with whole numbers only."""
     if isinstance(value, dict):
         pairs = cast("dict[str, Any]", value).items()
         return {name: inner if name in OF_THE_MODEL else drop_nulls(inner) for name, inner in pairs if is_there(inner)}

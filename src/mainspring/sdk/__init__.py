@@ -1,11 +1,11 @@
-"""Sessions within a program: the API of `claude-agent-sdk`, without a process in between.
+"""Agent sessions within your program: the API of `claude-agent-sdk`, without a process in between.
 
     from mainspring.sdk import Options, query
 
     async for message in query(prompt="What does this project do?", options=Options(allowed_tools=["Read"])):
         print(message)
 
-A program that was written for `claude-agent-sdk` changes the name of the import. docs/sdk.md has the rest.
+A program that was written for `claude-agent-sdk` only changes the import. See docs/sdk.md.
 """
 
 from mainspring.sdk.client import ClaudeSDKClient, Client, query

@@ -1,17 +1,16 @@
-"""A session within the program: connect, say something, read what comes of it, say more.
+"""`Client`, a conversation within your program, and `query()`, for one prompt or a stream of prompts.
 
     async with Client(Options(allowed_tools=["Read", "Grep"])) as client:
         await client.query("What does this project do?")
         async for message in client.receive_response():
             print(message)
 
-It is the session behind every front end (`agent/session.py`): hooks, permissions and tools of the program are called
-directly. Nothing of the process is changed: no signals, no working folder, no printing.
+    async for message in query(prompt="What is 2 + 2?"):
+        print(message)
 
-One prompt, or a stream of them, and all that comes of it.
-
-async for message in query(prompt="What is 2 + 2?"):
-    print(message)
+Both drive the agent session that every front end drives (`agent/session.py`). They call the hooks, permission callbacks
+and tools of the program directly, and leave the process alone: no signal handlers, no change of the working directory,
+no printing.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from mainspring.sdk.session import OVER, ConnectedSession, Frame
 from mainspring.sdk.store_sync import RestoredSession, restore_from_store
 from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame
 
-NOT_CONNECTED = "nobody is connected: 'await client.connect()', or 'async with Client(...) as client'"
+NOT_CONNECTED = "the client is not connected: use 'await client.connect()', or 'async with Client(...) as client'"
 Prompts = str | AsyncIterable[Frame]
 
 
@@ -47,21 +46,21 @@ class Client:
         self._ending: asyncio.Task[None] | None = None
         self._feeding: set[asyncio.Task[None]] = set()
         self._about: Frame = {}
-        self._failed: BaseException | None = None  # the program's own messages
-        self._refusal: ResultError | None = None  # what the last result comes to
+        self._failed: BaseException | None = None  # the error of the program's own prompt stream
+        self._refusal: ResultError | None = None  # the error that the last result stands for
         self._servers = SdkMcpServers({})
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading = False
         self._restored: RestoredSession | None = None
 
-    # --- its life ---
+    # --- life cycle ---
 
     async def connect(self, prompt: Prompts | None = None, *, last: bool = False) -> None:
-        """`last`: nothing more will be said. Raises `UsageError` for options that make no session."""
+        """`last`: no more prompts will follow. Raises `UsageError` for invalid options."""
         if self._ending is not None:
             await await_uncancellable(self._ending)
         if self._session is not None:
-            raise CLIConnectionError("this client is connected already: 'await client.disconnect()' first")
+            raise CLIConnectionError("this client is already connected: call 'await client.disconnect()' first")
         self._failed = self._refusal = None
         self._loop = asyncio.get_running_loop()
         if prompt is not None or last:
@@ -75,7 +74,7 @@ class Client:
             self._restored = await restore_from_store(self.options)
         try:
             await self._begin()
-            if prompt is not None and self._session is not None and not self._session.over:  # else who reads is told
+            if prompt is not None and self._session is not None and not self._session.over:  # else the reader gets it
                 await self.query(prompt, last=last)
         except BaseException:
             await self.disconnect()
@@ -93,13 +92,14 @@ class Client:
         except (StartError, UsageError) as error:
             raise self._told(error) from None
         except CLIConnectionError:
-            if not self._session.messages.ready:  # else its last message says why
+            if not self._session.messages.ready:  # otherwise its last message says why
                 await self._over()
                 raise
 
     async def disconnect(self) -> None:
-        """The turn under way is interrupted, everything it started ends, the session is stored. Who is cancelled
-        meanwhile still waits for that, and so does whoever asks a second time."""
+        """Interrupt the current turn, end everything it started, store the session. A caller that is cancelled
+        meanwhile still waits for that, and so does a second caller.
+        """
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._end())
         await await_uncancellable(self._ending)
@@ -130,13 +130,13 @@ class Client:
         if self._session is None:
             raise CLIConnectionError(NOT_CONNECTED)
         if asyncio.get_running_loop() is not self._loop:
-            raise CLIConnectionError("this client was connected in another event loop, and belongs to it")
+            raise CLIConnectionError("this client was connected in another event loop: use it there")
         return self._session
 
     # --- the conversation ---
 
     async def query(self, prompt: Prompts, session_id: str = "default", *, last: bool = False) -> None:  # noqa: ARG002  # a client that starts a program has it
-        """Say something: a text, or messages as they come. Each is a turn of its own."""
+        """Send a prompt: a text, or an async iterable of messages. Each is a turn of its own."""
         session = self._connected
         if session.over:
             raise CLIConnectionError(OVER)
@@ -154,8 +154,8 @@ class Client:
         try:
             async for one in prompts:
                 session.submit(self._prompt(one))
-                await asyncio.sleep(0)  # whoever has them all at hand does not stop everybody else
-        except Exception as error:  # noqa: BLE001  # whoever reads is told, behind what came of the messages before
+                await asyncio.sleep(0)  # an iterable that never waits must not block the event loop
+        except Exception as error:  # noqa: BLE001  # the reader gets it, after the messages of the earlier prompts
             self._failed = error
         finally:
             if last or self._failed is not None:
@@ -169,14 +169,14 @@ class Client:
             raise UsageError(str(error)) from None
 
     async def receive_messages(self) -> AsyncIterator[Message]:
-        """All that happens, until the session is over."""
+        """All messages until the session ends."""
         while (frame := await self._next()) is not None:
             if (message := self._read(frame)) is not None:
                 yield message
         await self._over()
 
     async def receive_response(self) -> AsyncIterator[Message]:
-        """To the end of the turn: a `ResultMessage` comes last."""
+        """Messages up to the end of the turn: the last one is a `ResultMessage`."""
         while (frame := await self._next()) is not None:
             if (message := self._read(frame)) is not None:
                 yield message
@@ -185,10 +185,10 @@ class Client:
         await self._over()
 
     async def _next(self) -> Frame | None:
-        """None: nothing more comes."""
+        """The next message; None at the end."""
         messages = self._connected.messages
         if self._reading:
-            raise UsageError("somebody else is reading this session: one of you reads, and hands the messages on")
+            raise UsageError("another task is already reading this session: read in one task and pass the messages on")
         self._reading = True
         try:
             return await anext(messages, None)
@@ -202,7 +202,7 @@ class Client:
         return message
 
     async def _over(self) -> None:
-        """Why it ended, if it should not have."""
+        """Raise the reason if the session ended with an error."""
         session = self._session
         if session is None:
             return
@@ -216,15 +216,15 @@ class Client:
                 raise error
 
     def _told(self, error: Exception) -> Exception:
-        """What did not start, for `stderr` as well: a command would print it on its way out."""
+        """Send the reason why the session did not start to `stderr` as well: a command would print it."""
         if self.options.stderr is not None:
             make_listener(self.options.stderr)(str(error))
         return self._refusal or not_started(error)
 
-    # --- what the program may ask and change, at any time ---
+    # --- requests, possible at any time ---
 
     async def interrupt(self) -> None:
-        """The turn under way ends soon, with a result that says so."""
+        """End the current turn soon, with a result that says so."""
         self._connected.interrupt()
 
     async def set_permission_mode(self, mode: PermissionMode) -> None:
@@ -234,13 +234,13 @@ class Client:
         await self._connected.request(self._connected.session.set_model(model))
 
     async def rewind_files(self, user_message_id: str) -> None:
-        """Files are what they were when this prompt came; needs `enable_file_checkpointing`."""
+        """Restore files to their state when this prompt was submitted; needs `enable_file_checkpointing`."""
         await self._connected.request(self._connected.session.rewind_files(user_message_id))
 
     async def reconnect_mcp_server(self, server_name: str) -> None:
         await self._connected.request(self._connected.session.reconnect_mcp(server_name))
 
-    async def toggle_mcp_server(self, server_name: str, enabled: bool) -> None:  # as it is known
+    async def toggle_mcp_server(self, server_name: str, enabled: bool) -> None:  # the name in claude-agent-sdk
         await self._connected.request(self._connected.session.enable_mcp(server_name, enabled=enabled))
 
     async def stop_task(self, task_id: str) -> None:
@@ -253,7 +253,7 @@ class Client:
         return own_copy(self._connected.session.context_usage())
 
     async def get_server_info(self) -> Mapping[str, Any] | None:
-        """Commands, agents, models: what the session said of itself when it began."""
+        """Commands, agents, models: the session's description of itself when it began."""
         _ = self._connected
         return self._about
 
@@ -267,13 +267,14 @@ def not_started(error: Exception) -> NotStartedError:
 
 def check_prompt(prompt: object) -> None:
     if not isinstance(prompt, str) and not hasattr(prompt, "__aiter__"):
-        raise UsageError(f"a prompt is a text, or messages to iterate with 'async for', not {prompt!r}")
+        raise UsageError(f"'prompt' must be a string, or messages to iterate with 'async for', not {prompt!r}")
 
 
 async def query(*, prompt: Prompts, options: Options | None = None) -> AsyncGenerator[Message, None]:
-    """To the end of the session. If its last result is an error, that is raised behind it, as `ResultError`.
+    """All messages to the end of the session. If its last result is an error, `ResultError` is raised after it.
 
-    Who leaves early, leaves the session: `contextlib.aclosing` ends it there and then, else Python does it later.
+    Leaving the iteration early ends the session: at once with `contextlib.aclosing`, otherwise when Python closes the
+    generator.
     """
     client, last = Client(options), None
     try:

@@ -1,12 +1,12 @@
-"""What a program that embeds a session may have to catch.
+"""Exceptions of the SDK, and logging of errors in callbacks.
 
-MainspringError
-  ClaudeSDKError            all of these; the names are those of `claude-agent-sdk`
-    CLIConnectionError      nobody is connected, or a session could not be begun
-    ProcessError            a session ended in a way that it should not
-      ResultError           its last result was an error; carries the result
+    MainspringError
+      ClaudeSDKError            base class of the others; the names are those of `claude-agent-sdk`
+        CLIConnectionError      the client is not connected, or a session could not begin
+        ProcessError            a session ended with an error
+          ResultError           its last result was an error; carries the result
 
-What goes wrong in functions of the program: told to its logger, with the traceback, because it is its own bug.
+Errors in functions of the program go to its logger, with the traceback, because they are the program's own bugs.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ class CLIConnectionError(ClaudeSDKError):
 
 
 class CLINotFoundError(CLIConnectionError):
-    """Nothing has to be found here, so nobody raises it. The name stays, for handlers that know it."""
+    """Never raised: no command has to be found. The name exists for handlers that use it."""
 
 
 class CLIJSONDecodeError(ClaudeSDKError):
-    """The same."""
+    """Never raised. The name exists for handlers that use it."""
 
 
 class CanUseToolShadowedWarning(UserWarning):
-    """`can_use_tool` is there, and is not asked about tools that are allowed anyway."""
+    """`can_use_tool` is set, but is not called for tools that are allowed anyway."""
 
 
 class ProcessError(ClaudeSDKError):
-    """In one process there is none to fail. The name stays, for handlers that know it."""
+    """There is no process that could fail. The name exists for handlers that use it."""
 
     def __init__(self, message: str, exit_code: int | None = None, stderr: str | None = None) -> None:
         super().__init__(message)
@@ -49,12 +49,13 @@ class ProcessError(ClaudeSDKError):
 
 
 class NotStartedError(ProcessError, CLIConnectionError, UsageError):
-    """A session could not be begun: an option that is wrong, no key, no such folder. It is of all these classes, so
-    that whichever a program catches, it is caught."""
+    """A session could not begin: an invalid option, no key, a missing folder. It inherits from all these classes, so
+    that a handler for any of them catches it.
+    """
 
 
 class ResultError(ProcessError):
-    """Raised behind the messages of `query()`, the last of which was this result."""
+    """Raised after the messages of `query()`, the last of which was this result."""
 
     def __init__(self, message: str, data: dict[str, Any] | None = None, exit_code: int | None = 1) -> None:
         super().__init__(message, exit_code)
@@ -99,6 +100,8 @@ def function_name(function: object) -> str:
 
 
 def is_cancelled() -> bool:
-    """Whether the task that runs is to end. If not, a `CancelledError` came out of what it called, and is an error."""
+    """Whether the current task is being cancelled. If not, a `CancelledError` came out of the code it called, and is an
+    error.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

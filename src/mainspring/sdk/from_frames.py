@@ -1,4 +1,4 @@
-"""From a frame of the session (stream-json 6) to a message. Tables; a frame that nobody knows is no message."""
+"""Convert frames of the session (stream-json 6) to messages, with tables. An unknown frame gives no message."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ BLOCKS: dict[str, Callable[[Frame], ContentBlock]] = {
 
 
 def parse_blocks(content: list[Frame]) -> list[ContentBlock]:
-    """Images and the like have no block of their own: they are in `tool_use_result`, or in the frames of the pipe."""
+    """Images and the like have no block class: they are in `tool_use_result`, or in the frames of stream-json."""
     return [BLOCKS[block["type"]](block) for block in content if block["type"] in BLOCKS]
 
 

@@ -1,4 +1,4 @@
-"""Hooks that are functions of the program (stream-json 10): what they get, what they may answer."""
+"""Hooks that are functions of the program (stream-json 10): their input and their output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HookEvent = Literal[
 
 EVENTS: tuple[str, ...] = get_args(HookEvent)
 
-# --- what they get ----------------------------------------------------------------------------------
+# --- input ------------------------------------------------------------------------------------------
 
 
 class BaseHookInput(TypedDict):
@@ -35,7 +35,7 @@ class BaseHookInput(TypedDict):
     transcript_path: str
     cwd: str
     permission_mode: NotRequired[str]
-    agent_id: NotRequired[str]  # of the agent that it is about
+    agent_id: NotRequired[str]  # of the subagent that it is about
     agent_type: NotRequired[str]
 
 
@@ -120,14 +120,16 @@ HookInput = (
 
 
 class HookContext(TypedDict):
-    signal: Any | None  # for later
+    signal: Any | None  # reserved
 
 
-# --- what they answer -------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------
 
 
 class HookJSONOutput(TypedDict, total=False):
-    """Nothing of it is needed: `{}` has no opinion. Two names are words of the language, and have a dash below."""
+    """All fields are optional: `{}` decides nothing. Two names are Python keywords and are written with an
+    underscore.
+    """
 
     continue_: bool  # false: the run ends
     stopReason: str
@@ -145,7 +147,7 @@ HookCallback = Callable[[Any, str | None, HookContext], Awaitable[HookJSONOutput
 
 @dataclass
 class HookMatcher:
-    """Functions for the tools whose names match; None: for all. With `on_failure="block"` one that fails says no."""
+    """Functions for the tools whose names match; None: for all. With `on_failure="block"` a hook that fails denies."""
 
     matcher: str | None = None
     hooks: list[HookCallback] = field(default_factory=list[HookCallback])
@@ -154,7 +156,7 @@ class HookMatcher:
 
 
 def host_hooks(hooks: Mapping[HookEvent, list[HookMatcher]], calls: dict[str, HookCallback]) -> tuple[HostHook, ...]:
-    """As a session knows them: functions by ids, which `calls` then knows."""
+    """The hooks as the session expects them: functions by ids, which are added to `calls`."""
     found: list[HostHook] = []
     for event, matchers in hooks.items():
         for matcher in matchers:
@@ -170,5 +172,5 @@ async def call_hook_callback(call: HookCallback, asked: dict[str, Any]) -> dict[
     said: object = call(asked["input"], asked.get("tool_use_id"), {"signal": None})
     answer = as_object_or_none(await said if isawaitable(said) else said)
     if answer is None:
-        raise TypeError(f"the hook '{function_name(call)}' returned no dict: return one, '{{}}' if it has no opinion")
+        raise TypeError(f"the hook '{function_name(call)}' did not return a dict: return one, '{{}}' to decide nothing")
     return {name.removesuffix("_") if name in ("continue_", "async_") else name: answer[name] for name in answer}

@@ -1,7 +1,7 @@
-"""The program itself as the host of a session within it: its functions are called directly.
+"""The program as the host of a session: its callbacks are called directly.
 
-Each call is a task of its own: a function that ignores its cancellation holds up nothing, and one whose own wait was
-cancelled has failed, not the session.
+Each call runs in a task of its own: a function that ignores cancellation blocks nothing, and if a function's own await
+was cancelled, that function has failed, not the session.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class ProgramHost(WireHost):
         try:
             return await self._call(None, self._servers.hear(server, own_copy(message))) or {}
         except ProgramCallbackError as error:
-            from mainspring.mcp.host_transport import RelayError  # loaded already: it calls this
+            from mainspring.mcp.host_transport import RelayError  # already imported: that module calls this one
 
             raise RelayError(str(error)) from None
 
     async def _call(self, function: object, work: Coroutine[Any, Any, T]) -> T:
-        """Raises `ProgramCallbackError`. What a function of the program raises is logged with its traceback."""
+        """Raises `ProgramCallbackError`. An exception of the program's function is logged with its traceback."""
         task = asyncio.ensure_future(work)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
@@ -77,7 +77,7 @@ class ProgramHost(WireHost):
             task.cancel()
             raise
         if task.cancelled():
-            raise ProgramCallbackError("CancelledError: it was cancelled, or what it waited for")
+            raise ProgramCallbackError("CancelledError: the callback, or something it awaited, was cancelled")
         if (error := task.exception()) is not None:
             if function is not None:
                 log_callback_failure(function, error)
@@ -89,5 +89,5 @@ class ProgramHost(WireHost):
 
 
 def own_copy(value: T) -> T:
-    """Of plain values, and the program's own: it may change them."""
+    """A copy of plain values that belongs to the program: it may change them."""
     return cast("T", msgspec.to_builtins(value, enc_hook=str))

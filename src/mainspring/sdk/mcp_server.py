@@ -1,8 +1,7 @@
-"""An MCP server within the program, as small as one can be: it lists tools and calls them, in JSON-RPC.
+"""MCP servers within the program: a minimal one that lists and calls tools over JSON-RPC, and those made with the
+official `mcp` package.
 
-MCP servers within the program: our own small ones, and those that are made with the official `mcp` package.
-
-The servers are the program's, and may be used by several sessions; what runs in them is kept here, for one session.
+The servers belong to the program, and several sessions may use them; this module keeps the calls of one session.
 """
 
 from __future__ import annotations
@@ -34,21 +33,23 @@ class SdkMcpServer:
         self.tools: dict[str, tuple[Object, Schema, Callable[[Any], Any]]] = {}
 
     def add(self, listed: Object, handler: Callable[[Any], Any]) -> None:
-        """Raises `UsageError` if its schema cannot be understood, or its name is taken."""
+        """Raises `UsageError` if its schema is invalid, or its name is taken."""
         if listed["name"] in self.tools:
             raise UsageError(f"the server '{self.name}' has the tool '{listed['name']}' twice")
         self.tools[listed["name"]] = (listed, Schema(listed["inputSchema"]), handler)
 
 
 class SdkMcpSession:
-    """Of one session with a server. Others may talk to it as well, and each counts its requests for itself."""
+    """One session's connection to a server. Other sessions may use the server, too, and each numbers its own
+    requests.
+    """
 
     def __init__(self, server: SdkMcpServer) -> None:
         self._server = server
         self._running: dict[object, asyncio.Task[Object]] = {}  # by request
 
     async def hear(self, message: Object) -> Object:
-        """The answer to a message; to a notification, an empty one."""
+        """The answer to a message; empty for a notification."""
         number, params = message.get("id"), as_object_or_none(message.get("params")) or {}
         match message.get("method"):
             case "initialize":
@@ -79,7 +80,7 @@ class SdkMcpSession:
         name, given = params.get("name", ""), as_object_or_none(params.get("arguments")) or {}
         tools = self._server.tools
         if name not in tools:
-            return make_error_content(f"there is no tool '{name}'; there are {', '.join(tools) or 'none'}")
+            return make_error_content(f"unknown tool '{name}'; available: {', '.join(tools) or 'none'}")
         _, schema, handler = tools[name]
         if why := explain_schema_failure(schema, given):
             return make_error_content(f"the input of '{name}' {why}")
@@ -89,8 +90,8 @@ class SdkMcpSession:
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            return make_error_content("CancelledError: the function was cancelled, or what it waited for")
-        except Exception as error:  # noqa: BLE001  # whatever the program's function raises is its result
+            return make_error_content("CancelledError: the function, or something it awaited, was cancelled")
+        except Exception as error:  # noqa: BLE001  # any exception of the program's function becomes the result
             log_callback_failure(handler, error)
             return make_error_content(f"{type(error).__name__}: {error}"[:MOST_SAID])
         finally:
@@ -99,7 +100,7 @@ class SdkMcpSession:
 
 
 async def call_tool_handler(handler: Callable[[Any], Any], given: Object) -> Any:
-    """One that is not `async` runs in a thread: nobody waits for it."""
+    """A function that is not `async` runs in a thread, so it does not block the event loop."""
     if inspect.iscoroutinefunction(handler):
         return await handler(given)
     made = await asyncio.to_thread(handler, given)
@@ -111,7 +112,9 @@ def result_to_wire(made: object) -> Object:
         return {"content": [{"type": "text", "text": made}]}
     said = as_object_or_none(made)
     if said is None or not isinstance(said.get("content"), list):
-        return make_error_content("the tool returned no result: {'content': [{'type': 'text', 'text': ...}]} is one")
+        return make_error_content(
+            "the tool did not return a result: return {'content': [{'type': 'text', 'text': ...}]}"
+        )
     return {"content": said["content"], "isError": bool(said.get("is_error") or said.get("isError"))}
 
 
@@ -140,11 +143,13 @@ class SdkMcpServers:
         if name in self._ours:
             return await self._ours[name].hear(message)
         if name not in self._others:
-            raise UsageError(f"there is no MCP server '{name}' in this program")
+            raise UsageError(f"no MCP server '{name}' in this program")
         return await (await self._begun(name, message)).hear(message)
 
     async def _begun(self, name: str, message: Object) -> ForeignServer:
-        """One that has ended is made anew for whoever greets it; others are told, as a new one would not know them."""
+        """A server that has ended is restarted by a handshake. Other messages get an error: the new server would not
+        know the session.
+        """
         from mainspring.sdk.official_mcp_server import ForeignServer
 
         known = self._foreign.get(name)

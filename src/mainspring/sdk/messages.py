@@ -1,7 +1,7 @@
-"""What a program is shown of a session: the five familiar messages, and what they hold.
+"""The messages of a session: system, user, assistant, stream event and result, and their blocks.
 
-Names and fields are those of `claude-agent-sdk`, so that a program changes one import. Plain dataclasses: they can be
-compared, copied with `dataclasses.replace`, matched and printed.
+Names and fields are those of `claude-agent-sdk`, so that a program changes one import. Plain dataclasses: you can
+compare, copy (`dataclasses.replace`), match and print them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
-# --- what messages hold -----------------------------------------------------------------------------
+# --- blocks -----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -34,7 +34,7 @@ class ToolUseBlock:
 
 @dataclass
 class ToolResultBlock:
-    """What came of it."""
+    """The result of a tool call."""
 
     tool_use_id: str
     content: str | list[dict[str, Any]] | None = None
@@ -43,7 +43,7 @@ class ToolResultBlock:
 
 @dataclass
 class ServerToolUseBlock:
-    """The model's own service runs this one, such as a search."""
+    """A tool call that the model's own service runs, such as a search."""
 
     id: str
     name: str
@@ -60,17 +60,17 @@ ContentBlock = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | Serv
 
 
 class MessageOrigin(TypedDict, total=False):
-    """Who wanted a turn; None where a message says nothing: the program itself."""
+    """What started a turn; None if a message does not say: the program itself."""
 
     kind: str
 
 
-# --- the five -------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------
 
 
 @dataclass
 class SystemMessage:
-    """`init` opens each turn; the others say what happens beside the conversation."""
+    """`init` opens each turn; the others report events beside the conversation."""
 
     subtype: str
     data: dict[str, Any]
@@ -78,18 +78,18 @@ class SystemMessage:
 
 @dataclass
 class UserMessage:
-    """The results of tools, and what is said to the model besides."""
+    """Tool results, and other input to the model."""
 
     content: str | list[ContentBlock]
     uuid: str | None = None
-    parent_tool_use_id: str | None = None  # of the call that sent an agent out
-    tool_use_result: Any = None  # as data, where the tool has some
+    parent_tool_use_id: str | None = None  # of the call that started a subagent
+    tool_use_result: Any = None  # as data, where the tool returns some
     origin: MessageOrigin | None = None
 
 
 @dataclass
 class AssistantMessage:
-    """A finished block of a reply; blocks of one reply have one `message_id`."""
+    """A finished block of a reply; blocks of one reply share a `message_id`."""
 
     content: list[ContentBlock]
     model: str
@@ -104,7 +104,7 @@ class AssistantMessage:
 
 @dataclass
 class DeferredToolUse:
-    """A call that a hook wants to be taken up later."""
+    """A call that a hook has deferred."""
 
     id: str
     name: str
@@ -113,7 +113,9 @@ class DeferredToolUse:
 
 @dataclass
 class ResultMessage:
-    """The end of a turn, and why. Only `success` has a `result`; `stop_reason` says `refusal` if the model declined."""
+    """The end of a turn and its reason. Only `success` has a `result`; `stop_reason` is `refusal` if the model
+    declined.
+    """
 
     subtype: str
     duration_ms: int
@@ -138,7 +140,7 @@ class ResultMessage:
 
 @dataclass
 class StreamEvent:
-    """A piece of a reply, as the API has it; only with `include_partial_messages`."""
+    """A streaming event of the API; only with `include_partial_messages`."""
 
     uuid: str
     session_id: str
@@ -162,7 +164,7 @@ TERMINAL_TASK_STATUSES: frozenset[str] = frozenset({"completed", "failed", "stop
 
 @dataclass
 class TaskStartedMessage(SystemMessage):
-    """An agent, or a command in the background, begins."""
+    """A subagent, or a background command, has started."""
 
     task_id: str
     description: str
@@ -185,7 +187,7 @@ class TaskProgressMessage(SystemMessage):
 
 @dataclass
 class TaskNotificationMessage(SystemMessage):
-    """It is over."""
+    """A task has ended."""
 
     task_id: str
     status: TaskNotificationStatus
@@ -199,7 +201,7 @@ class TaskNotificationMessage(SystemMessage):
 
 @dataclass
 class TaskUpdatedMessage(SystemMessage):
-    """Something of it has changed; with a terminal status, it is over."""
+    """A task has changed; with a terminal status, it has ended."""
 
     task_id: str
     patch: dict[str, Any]
@@ -210,7 +212,7 @@ class TaskUpdatedMessage(SystemMessage):
 
 @dataclass
 class HookEventMessage(SystemMessage):
-    """A hook begins, or has answered; only with `include_hook_events`."""
+    """A hook has started, or has returned; only with `include_hook_events`."""
 
     hook_event_name: str = ""
     session_id: str | None = None
@@ -219,13 +221,13 @@ class HookEventMessage(SystemMessage):
 
 @dataclass
 class MirrorErrorMessage(SystemMessage):
-    """A store did not take what was to be kept there. The session's own file has it."""
+    """A session store did not accept lines. The session's own file has them."""
 
     key: Any = None
     error: str = ""
 
 
-# --- the rest -------------------------------------------------------------------------------------
+# --- other messages ---------------------------------------------------------------------------------
 
 
 @dataclass
@@ -258,7 +260,7 @@ class RateLimitEvent:
 
 @dataclass
 class ToolProgressMessage:
-    """How a call gets on; only with `include_partial_messages`. Ours: `text`, its last words."""
+    """Progress of a tool call; only with `include_partial_messages`. `text`, the last output, is our addition."""
 
     tool_use_id: str
     tool_name: str

@@ -1,4 +1,4 @@
-"""A server made with the official `mcp` package, within the program. The package is the program's, and loaded by it."""
+"""A server within the program that was made with the official `mcp` package. The program imports the package."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mainspring.sdk.mcp_server import Object, unknown_method_error
 
 READ: TypeAdapter[Any] = TypeAdapter(JSONRPCMessage)  # one class in version 1 of the package, several in 2
 ROOM = 100  # messages that may wait, either way
-WAY_OUT = "'reconnect_mcp_server' makes it anew"
+WAY_OUT = "call 'reconnect_mcp_server' to restart it"
 
 
 class ForeignServer:
-    """It runs from its first message until the session is over, or it fails."""
+    """Runs from its first message until the session ends, or until it fails."""
 
     def __init__(self, server: Any) -> None:
         held = getattr(server, "_lowlevel_server", None) or getattr(server, "_mcp_server", None)
-        self._server = held or server  # `MCPServer` holds one, and so did `FastMCP`
+        self._server = held or server  # `MCPServer` wraps one, and so did `FastMCP`
         self.over = ""  # why it does not run any more
         self._asked: dict[object, asyncio.Future[Object]] = {}
         self._to, self._heard = anyio.create_memory_object_stream[Any](ROOM)
@@ -51,7 +51,7 @@ class ForeignServer:
     async def _send(self, message: Any) -> None:
         try:
             await self._to.send(message)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):  # it does not listen any more
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):  # it does not read any more
             self._lose("the server has ended")
 
     async def close(self) -> None:
@@ -62,7 +62,7 @@ class ForeignServer:
     async def _until_over(self, work: Awaitable[None]) -> None:
         try:
             await work
-        except Exception as error:  # noqa: BLE001  # whoever waits is told
+        except Exception as error:  # noqa: BLE001  # the waiting callers get it
             self._lose(f"the server failed: {str(error) or type(error).__name__}")
         except asyncio.CancelledError:  # by `close`, or by one of its own tools
             self._lose("the server was cancelled")
@@ -71,9 +71,9 @@ class ForeignServer:
             self._lose("the server has ended")
 
     def _lose(self, why: str) -> None:
-        """Once: the first reason is the one."""
+        """Only the first reason counts."""
         self.over = self.over or f"{why}: {WAY_OUT}"
-        self._heard.close()  # whoever waits for room is told as well
+        self._heard.close()  # callers that wait for room get the error, too
         for answer in self._asked.values():
             if not answer.done():
                 answer.set_exception(ConnectionError(self.over))
@@ -88,5 +88,5 @@ class ForeignServer:
                 answer = self._asked.get(said.get("id"))
                 if answer is not None and not answer.done():
                     answer.set_result(said)
-            elif "id" in said:  # it asks for something that we do not have
+            elif "id" in said:  # it asks for something that we do not support
                 await self._send(SessionMessage(READ.validate_python(unknown_method_error(said["id"], said["method"]))))

@@ -1,4 +1,4 @@
-"""From the options of a program to those of a session (`agent/options.py`). What is wrong is a `UsageError`."""
+"""Convert the options of a program to those of a session (`agent/options.py`). Raises `UsageError` for invalid ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENTRYPOINT = "CLAUDE_CODE_ENTRYPOINT"
 def session_options(
     given: Options, hooks: tuple[HostHook, ...] = (), sessions_home: str | None = None
 ) -> SessionOptions:
-    """Of options that were checked: see `options.py`. `sessions_home`: where a stored session was brought to."""
+    """The options must have been checked: see `options.py`. `sessions_home`: where a stored session was restored."""
     rules, sources = add_skill_rules(given)
     own = tuple([tool.name for tool in own_tools(given)])
     kind, most, display = read_thinking_options(given)
@@ -49,12 +49,12 @@ def session_options(
         append_system_prompt=prompt.append,
         exclude_dynamic_sections=prompt.is_alike,
         output_schema=read_output_schema(given),
-        max_turns=given.max_turns or None,  # 0: as many as it takes
+        max_turns=given.max_turns or None,  # 0: no limit
         max_budget_usd=given.max_budget_usd,
         task_budget=given.task_budget["total"] if given.task_budget else None,
         tools=tool_names(given),
         own_tools=own,
-        allowed_tools=(*rules, *own),  # who brings a function wants it to be called
+        allowed_tools=(*rules, *own),  # the program passed the function so that it is called
         disallowed_tools=tuple(given.disallowed_tools),
         permission_mode=OTHER_MODES.get(given.permission_mode or "", given.permission_mode),
         permission_prompt_tool_name="stdio" if given.can_use_tool else given.permission_prompt_tool_name,
@@ -83,7 +83,7 @@ def session_options(
     )
 
 
-# Options of a session that a program knows by another name.
+# Options of a session that have another name here.
 NAMES = {
     "output_schema": "output_format",
     "plugin_dirs": "plugins",
@@ -103,25 +103,27 @@ def make_listener(tell: Callable[[str], object] | None) -> Callable[[str], None]
             return
         try:
             tell(words)
-        except Exception as error:  # noqa: BLE001  # what it raises is no reason to break off
+        except Exception as error:  # noqa: BLE001  # an error in the callback must not stop the session
             log_callback_failure(tell, error)
 
     return hear
 
 
-FLAGS = ("replay-user-messages", "require-journal")  # of the command, without an option of their own
+FLAGS = ("replay-user-messages", "require-journal")  # flags of the command that have no option of their own
 NO_USE = ("debug-to-stderr", "verbose")
 
 
 def given_flags(given: Mapping[str, str | None]) -> tuple[str, ...]:
     for flag, value in given.items():
         if (flag not in FLAGS and flag not in NO_USE) or value is not None:
-            raise UsageError(f"'extra_args' has '{flag}': a session within a program knows {', '.join(FLAGS)}")
+            raise UsageError(
+                f"'extra_args' has '{flag}', which the SDK does not support; supported: {', '.join(FLAGS)}"
+            )
     return tuple(given)
 
 
 def tool_names(given: Options) -> tuple[str, ...] | None:
-    """Of those that are ours; functions of the program are handed over as they are: see `own_tools`."""
+    """Names of built-in tools; functions of the program are passed on as they are: see `own_tools`."""
     if given.tools is None or isinstance(given.tools, Mapping):
         return None
     return tuple(["Agent" if one == "Task" else one for one in given.tools if isinstance(one, str)])
@@ -135,7 +137,7 @@ def own_tools(given: Options) -> tuple[Any, ...]:
 
 
 def add_skill_rules(given: Options) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
-    """Rules and sources of settings, with what the wish for skills brings: they are looked for, and may be loaded."""
+    """Rules and setting sources, extended for `skills`: they are loaded, and the model may use them."""
     rules = [*given.allowed_tools]
     sources = tuple(given.setting_sources) if given.setting_sources is not None else None
     if given.skills is None:
@@ -145,7 +147,7 @@ def add_skill_rules(given: Options) -> tuple[tuple[str, ...], tuple[str, ...] | 
 
 
 def read_thinking_options(given: Options) -> tuple[str | None, int | None, str | None]:
-    """Whether it thinks, how much, and what is shown of it."""
+    """Whether the model thinks, how much, and what is shown of it."""
     said = cast("Mapping[str, Any] | None", given.thinking)
     if said is None:
         return None, given.max_thinking_tokens, None
@@ -156,20 +158,20 @@ def read_thinking_options(given: Options) -> tuple[str | None, int | None, str |
         case "enabled" if isinstance(said.get("budget_tokens"), int):
             return None, said["budget_tokens"], display
         case "enabled":
-            raise UsageError("'thinking' of the type enabled needs 'budget_tokens', a whole number")
+            raise UsageError("'thinking' of type 'enabled' needs 'budget_tokens', a whole number")
         case other:
-            raise UsageError(f"'thinking' is of the type adaptive, enabled or disabled, not '{other}'")
+            raise UsageError(f"'thinking' must have the type 'adaptive', 'enabled' or 'disabled', not '{other}'")
 
 
 class SystemPrompt(NamedTuple):
-    text: str | None = None  # None: ours; empty: one line that says who it is
+    text: str | None = None  # None: the default prompt; empty: a minimal prompt
     file: str | None = None
     append: str | None = None
-    is_alike: bool = False  # in all directories
+    is_alike: bool = False  # the same in all directories
 
 
 def system_prompt(given: Options) -> SystemPrompt:
-    """None is one line that says who it is; ours is a preset."""
+    """None gives a minimal prompt; the preset gives the default prompt."""
     said = given.system_prompt
     if said is None or isinstance(said, str):
         return SystemPrompt(said or "")
@@ -182,8 +184,8 @@ def system_prompt(given: Options) -> SystemPrompt:
             return SystemPrompt(file=absolute_from_session(given, said["path"]))
         case other:
             raise UsageError(
-                "'system_prompt' is a text, or of the type preset, custom (with 'prompt') or file (with 'path'), not "
-                f"'{other}'"
+                "'system_prompt' must be a string, or have type preset, custom (with 'prompt') or file (with 'path'), "
+                f"not '{other}'"
             )
 
 
@@ -197,7 +199,7 @@ def read_output_schema(given: Options) -> dict[str, Any] | None:
 
 
 def merge_sandbox_settings(given: Options) -> str | dict[str, Any] | None:
-    """Where a sandbox is wished for, too, both are one."""
+    """Settings and the `sandbox` option as one object."""
     if given.settings is None and given.sandbox is None:
         return None
     said = read_option("settings", (given.settings or "{}").strip(), spell_sdk_option)
@@ -232,7 +234,7 @@ def list_agent_definitions(given: Options) -> dict[str, Any] | None:
 
 
 def to_plain_json(option: str, value: Mapping[Any, Any]) -> dict[str, Any]:
-    """As JSON has it: lists for tuples, and nothing that only this program knows."""
+    """As JSON has it: lists for tuples, and no values that only this program knows."""
 
     def made(value: object) -> Any:
         if value is None or isinstance(value, bool | int | float | str):
@@ -243,20 +245,20 @@ def to_plain_json(option: str, value: Mapping[Any, Any]) -> dict[str, Any]:
             table = cast("Mapping[Any, object]", value)
             if all(isinstance(key, str) for key in table):
                 return {key: made(one) for key, one in table.items()}
-        raise UsageError(f"'{option}' holds what JSON cannot: a {type(cast('Any', value)).__name__}")
+        raise UsageError(f"'{option}' has a value that JSON cannot represent: a {type(cast('Any', value)).__name__}")
 
     return cast("dict[str, Any]", made(value))
 
 
 def absolute_from_session(given: Options, path: str | os.PathLike[str]) -> str:
-    """A path as the session sees it, which works in a folder of its own."""
+    """Resolve a path against the session's working directory."""
     return os.path.join(given.cwd or "", path)  # noqa: PTH118
 
 
 def make_environment(given: Options) -> dict[str, str]:
     found = {**os.environ, ENTRYPOINT: "sdk-py", **given.env}
     if "CLAUDECODE" not in given.env:
-        found.pop("CLAUDECODE", None)  # of a session that this program itself may be run by
+        found.pop("CLAUDECODE", None)  # variables of a session that may run this program
     if given.client_app is not None:
         found["CLAUDE_AGENT_SDK_CLIENT_APP"] = given.client_app
     if given.enable_file_checkpointing:

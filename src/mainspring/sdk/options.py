@@ -1,9 +1,7 @@
-"""What a program wants of a session. The names are those of `claude-agent-sdk`; what is ours stands at the end.
+"""`Options`, and the checks of their values. The names are those of `claude-agent-sdk`; our additions come last.
 
-What is wrong with the options of a program, before anything begins: the option is named, and what it may be.
-
-Type checkers see most of it. What comes out of an environment, a form or a file they do not see, and a guard that is
-silently off is worse than none.
+Options are checked before anything starts; the error names the option and what it accepts. Type checkers find most
+mistakes, but not in values from an environment, a form or a file, and a guard that is silently off is worse than none.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ EffortLevel = Literal["low", "medium", "high", "xhigh", "max"]
 
 @dataclass
 class AgentDefinition:
-    """A kind of agent. Its fields have the names that agent files have."""
+    """An agent type. The fields have the names of agent files."""
 
     description: str
     prompt: str
@@ -57,15 +55,15 @@ class AgentDefinition:
 
 @dataclass
 class Options:
-    """Everything may be left out. What is wrong is told when the session begins, before anybody waits or pays."""
+    """All fields are optional. Invalid values raise when the session begins, before any request costs money."""
 
-    # --- tools and rights ---
-    tools: Sequence[str | Tool] | Mapping[str, str] | None = None  # those that exist; None, or a preset: all of ours
-    allowed_tools: list[str] = field(default_factory=list[str])  # what is done without asking: names, or rules
-    disallowed_tools: list[str] = field(default_factory=list[str])  # what is never done
+    # --- tools and permissions ---
+    tools: Sequence[str | Tool] | Mapping[str, str] | None = None  # all that exist; None, or a preset: built-in ones
+    allowed_tools: list[str] = field(default_factory=list[str])  # allowed without asking: names, or rules
+    disallowed_tools: list[str] = field(default_factory=list[str])  # always denied: names, or rules
     permission_mode: PermissionMode | None = None
-    can_use_tool: CanUseTool | None = None  # asked about calls that no rule covers; None: they are denied
-    permission_prompt_tool_name: str | None = None  # an MCP tool is asked instead
+    can_use_tool: CanUseTool | None = None  # called for tool calls that no rule covers; None: they are denied
+    permission_prompt_tool_name: str | None = None  # an MCP tool that is asked instead
     hooks: dict[HookEvent, list[HookMatcher]] | None = None
     add_dirs: list[str | Path] = field(default_factory=list[str | Path])
     sandbox: SandboxSettings | None = None  # as in settings
@@ -73,11 +71,11 @@ class Options:
     # --- the model ---
     model: str | None = None
     fallback_model: str | None = None
-    effort: EffortLevel | None = None  # low for lookups, xhigh for code, max for what is hard
+    effort: EffortLevel | None = None  # low for lookups, xhigh for code, max for hard problems
     thinking: ThinkingConfig | None = None  # {"type": "adaptive" | "enabled" | "disabled", ...}
     max_thinking_tokens: int | None = None
     betas: list[str] = field(default_factory=list[str])
-    system_prompt: str | Mapping[str, Any] | None = None  # a preset is ours: {"type": "preset", "append": ...}
+    system_prompt: str | Mapping[str, Any] | None = None  # the preset is our prompt: {"type": "preset", "append": ...}
     output_format: Mapping[str, Any] | None = None  # {"type": "json_schema", "schema": {...}}
 
     # --- limits ---
@@ -97,25 +95,25 @@ class Options:
     session_store_flush: Literal["batched", "eager"] = "batched"
     load_timeout_ms: int = 60_000
 
-    # --- where, and with what ---
+    # --- environment ---
     cwd: str | Path | None = None
-    env: dict[str, str] = field(default_factory=dict[str, str])  # over that of the process
+    env: dict[str, str] = field(default_factory=dict[str, str])  # overrides that of the process
     settings: str | None = None  # a file, or JSON
-    setting_sources: list[SettingSource] | None = None  # None: all; with "project" come its memory, skills and hooks
+    setting_sources: list[SettingSource] | None = None  # None: all; "project" also loads its memory, skills and hooks
     skills: list[str] | Literal["all"] | None = None
     agents: dict[str, AgentDefinition] | None = None
     mcp_servers: Mapping[str, Any] | str | Path = field(default_factory=dict[str, Any])
     strict_mcp_config: bool = False
     plugins: list[Mapping[str, str]] = field(default_factory=list[Mapping[str, str]])
 
-    # --- what is shown ---
+    # --- output ---
     include_partial_messages: bool = False
     include_hook_events: bool = False
     forward_subagent_text: bool = False
-    verbatim_prompts: bool = False  # prompts are data: no command, no file is named in them
-    stderr: Callable[[str], None] | None = None  # hears what a command would say on standard error
+    verbatim_prompts: bool = False  # prompts are plain text: no slash commands, no mentions
+    stderr: Callable[[str], None] | None = None  # receives what a command would print on standard error
 
-    # --- known from a client that starts a program, and of no use here ---
+    # --- accepted for programs that used claude-agent-sdk; no effect here ---
     cli_path: str | Path | None = None
     extra_args: dict[str, str | None] = field(default_factory=dict[str, str | None])
     max_buffer_size: int | None = None
@@ -123,8 +121,8 @@ class Options:
     user: str | None = None
     client_app: str | None = None
 
-    # --- ours ---
-    provider: Provider | None = None  # who is asked, whatever the settings say: a scripted model, one of your own
+    # --- our additions ---
+    provider: Provider | None = None  # overrides the settings: a scripted model, or your own provider
 
 
 ClaudeAgentOptions = Options
@@ -171,18 +169,18 @@ def is_skills(value: object) -> bool:
     return value == "all" or is_list_of(str)(value)
 
 
-TEXT = OptionCheck("a text", instance_of(str))
+TEXT = OptionCheck("a string", instance_of(str))
 PATH = OptionCheck("a path", instance_of(str, os.PathLike))
 FLAG = OptionCheck("True or False", instance_of(bool))
 NUMBER = OptionCheck("a whole number", number_of(int))
 MONEY = OptionCheck("a number", number_of(int, float))
-NAMES = OptionCheck("a list of texts", is_list_of(str))
+NAMES = OptionCheck("a list of strings", is_list_of(str))
 PATHS = OptionCheck("a list of paths", is_list_of(str, Path))
-TEXTS = OptionCheck("a dict of texts", is_table_of(str))
+TEXTS = OptionCheck("a dict of strings", is_table_of(str))
 TABLE = OptionCheck("a dict", instance_of(Mapping))
 FUNCTION = OptionCheck("a function", callable)
 
-# None may stand for each: nothing was said.
+# None is allowed for each: the option is not set.
 KINDS: dict[str, OptionCheck] = {
     "tools": OptionCheck("a list of names and tools, or a preset", instance_of(list, tuple, Mapping)),
     "allowed_tools": NAMES,
@@ -199,7 +197,7 @@ KINDS: dict[str, OptionCheck] = {
     "thinking": TABLE,
     "max_thinking_tokens": NUMBER,
     "betas": NAMES,
-    "system_prompt": OptionCheck("a text or a dict", instance_of(str, Mapping)),
+    "system_prompt": OptionCheck("a string or a dict", instance_of(str, Mapping)),
     "output_format": TABLE,
     "max_turns": NUMBER,
     "max_budget_usd": MONEY,
@@ -231,25 +229,25 @@ KINDS: dict[str, OptionCheck] = {
     "provider": OptionCheck("a provider", able_to("stream")),
 }
 
-# Options of a session that have the same name here, and the same values.
+# Options of a session that have the same name and the same values here.
 CHECKED = ("permission_mode", "effort", "max_turns", "max_thinking_tokens", "max_budget_usd", *IDS)
-LEAST = {"max_turns": 0}  # as many as it takes
+LEAST = {"max_turns": 0}  # no limit
 FLUSHES = ("batched", "eager")
 TAKEN = ("Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool")
 
 
 def check_options(given: object) -> None:
     if not isinstance(given, Options):
-        raise UsageError(f"options are an object of the class 'Options', not {shorten_repr(given)}")
+        raise UsageError(f"'options' must be an 'Options' object, not {shorten_repr(given)}")
     for name, kind in KINDS.items():
         if (value := getattr(given, name)) is not None and not kind.holds(value):
-            raise UsageError(f"'{name}' is {kind.words}, not {shorten_repr(value)}")
+            raise UsageError(f"'{name}' must be {kind.words}, not {shorten_repr(value)}")
     try:
         check_values(given)
     except OptionError as error:
         raise UsageError(str(error)) from None
     if given.plugins:
-        raise UsageError("'plugins' are not there yet: leave them out")
+        raise UsageError("'plugins' is not supported yet: leave it out")
     check_tools(given)
     check_hooks(given.hooks or {})
     check_servers(given)
@@ -267,7 +265,7 @@ def check_values(given: Options) -> None:
     if given.task_budget:
         total = cast("Mapping[str, object]", given.task_budget).get("total")
         if not isinstance(total, int) or isinstance(total, bool):
-            raise UsageError(f"'task_budget' has 'total', a whole number, not {shorten_repr(total)}")
+            raise UsageError(f"'task_budget' needs 'total', a whole number, not {shorten_repr(total)}")
         check_option("task_budget", total)
 
 
@@ -276,13 +274,15 @@ def check_tools(given: Options) -> None:
     for one in tools:
         if isinstance(one, SdkMcpTool):
             raise UsageError(
-                f"'tools' has '{one.name}', made by 'mainspring.sdk.tool': that goes into 'create_sdk_mcp_server'; "
+                f"'tools' has '{one.name}', made by 'mainspring.sdk.tool': pass it to 'create_sdk_mcp_server'; "
                 "'mainspring.tool' makes tools for this list"
             )
         if isinstance(one, Tool) and (one.name in SPECS or one.name in TAKEN or one.name.startswith("mcp__")):
-            raise UsageError(f"'tools' has a function of the name '{one.name}', which is taken: '@tool(name=...)'")
+            raise UsageError(
+                f"'tools' has a function named '{one.name}', but that name is taken: rename it with '@tool(name=...)'"
+            )
         if not isinstance(one, str | Tool):
-            raise UsageError(f"'tools' has {shorten_repr(one)}: it holds names, and tools made by 'mainspring.tool'")
+            raise UsageError(f"'tools' has {shorten_repr(one)}: use names, and tools made by 'mainspring.tool'")
     names = [one if isinstance(one, str) else one.name for one in tools]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"'tools' has '{twice[0]}' twice")
@@ -292,43 +292,43 @@ def check_hooks(hooks: Mapping[Any, Any]) -> None:
     for event, matchers in hooks.items():
         if event not in EVENTS:
             raise UsageError(
-                f"'hooks' has '{event}', which is no point where a function is called; there are {', '.join(EVENTS)}"
+                f"'hooks' has '{event}', which is not a hook event; use one of {', '.join(EVENTS)}"
                 f"{did_you_mean(str(event).strip(), EVENTS)}"
             )
         for matcher in cast("list[object]", matchers) if isinstance(matchers, list | tuple) else (matchers,):
             if not isinstance(matcher, HookMatcher):
-                raise UsageError(
-                    f"'hooks' has {shorten_repr(matcher)} at '{event}': a list of HookMatcher belongs there"
-                )
+                raise UsageError(f"'hooks' has {shorten_repr(matcher)} at '{event}': use a list of HookMatcher")
             if matcher.on_failure not in (None, "continue", "block"):
                 raise UsageError(
-                    f"'on_failure' at '{event}' is 'continue' or 'block', not {shorten_repr(matcher.on_failure)}"
+                    f"'on_failure' at '{event}' must be 'continue' or 'block', not {shorten_repr(matcher.on_failure)}"
                 )
             for call in matcher.hooks:
                 if not callable(call):
-                    raise UsageError(f"'hooks' has {shorten_repr(call)} at '{event}', which is no function")
+                    raise UsageError(f"'hooks' has {shorten_repr(call)} at '{event}', which is not a function")
 
 
 def check_servers(given: Options) -> None:
     named: Mapping[str, object] = {} if isinstance(given.mcp_servers, str | Path) else given.mcp_servers
     for name, one in named.items():
         if not isinstance(one, Mapping):
-            raise UsageError(f"'mcp_servers' has {shorten_repr(one)} for '{name}': a dict belongs there")
+            raise UsageError(f"'mcp_servers' has {shorten_repr(one)} for '{name}': use a dict")
         if cast("Mapping[str, object]", one).get("type") == "sdk" and "instance" not in one:
             raise UsageError(f"'mcp_servers' has no 'instance' for '{name}': 'create_sdk_mcp_server' makes one")
 
 
 def check_asking(given: Options) -> None:
-    """Who wants to be asked about everything may not know that rules come first. It may also be meant."""
+    """Warn that rules come before `can_use_tool`: the program may expect to be asked about every call. It may also be
+    intended.
+    """
     if given.can_use_tool is None:
         return
     if given.permission_prompt_tool_name:
-        raise UsageError("'can_use_tool' and 'permission_prompt_tool_name' exclude each other: leave one out")
+        raise UsageError("'can_use_tool' and 'permission_prompt_tool_name' cannot be combined: leave one out")
     if given.permission_mode == "bypassPermissions":
-        why = "'permission_mode' is 'bypassPermissions', so 'can_use_tool' is never asked"
+        why = "'permission_mode' is 'bypassPermissions', so 'can_use_tool' is never called"
     else:
         whole = [rule for rule in given.allowed_tools if "(" not in rule or rule.endswith(("()", "(*)"))]
-        why = f"'can_use_tool' is not asked about {', '.join(whole)}: 'allowed_tools' has them" if whole else ""
+        why = f"'can_use_tool' is not called for {', '.join(whole)}: 'allowed_tools' allows them" if whole else ""
     if why:
         warnings.warn(f"{why}. A 'PreToolUse' hook sees every call", CanUseToolShadowedWarning, stacklevel=2)
 

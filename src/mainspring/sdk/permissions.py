@@ -1,4 +1,4 @@
-"""`can_use_tool`: the program is asked about calls that no rule covers (stream-json 5.1)."""
+"""`can_use_tool`: the callback of the program for tool calls that no rule covers (stream-json 5.1)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PermissionRuleValue:
 
 @dataclass
 class PermissionUpdate:
-    """A change of rules, mode or folders that comes with a yes."""
+    """A change of rules, mode or directories that comes with an approval."""
 
     type: PermissionUpdateType
     rules: list[PermissionRuleValue] | None = None
@@ -61,12 +61,12 @@ class PermissionUpdate:
 
 @dataclass
 class ToolPermissionContext:
-    """What is known of the question."""
+    """Details of the request."""
 
-    signal: Any | None = None  # for later
+    signal: Any | None = None  # reserved
     suggestions: list[PermissionUpdate] = field(default_factory=list[PermissionUpdate])
     tool_use_id: str | None = None
-    agent_id: str | None = None  # of the agent that asks; None: the session itself
+    agent_id: str | None = None  # the subagent that asks; None: the session itself
     blocked_path: str | None = None
     decision_reason: str | None = None
     title: str | None = None
@@ -85,7 +85,7 @@ class PermissionResultAllow:
 class PermissionResultDeny:
     behavior: Literal["deny"] = "deny"
     message: str = ""
-    interrupt: bool = False  # the turn ends, too
+    interrupt: bool = False  # ends the turn, too
 
 
 PermissionResult = PermissionResultAllow | PermissionResultDeny
@@ -93,7 +93,7 @@ CanUseTool = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[Pe
 
 
 async def call_can_use_tool(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
-    """The program's answer to a request of the session. What is none is an error, and with that a no."""
+    """The program's answer to a permission request. An invalid answer is an error, and denies the call."""
     names = ("tool_use_id", "agent_id", "blocked_path", "decision_reason", "title", "display_name", "description")
     context = ToolPermissionContext(
         suggestions=[PermissionUpdate.from_dict(one) for one in asked.get("permission_suggestions") or ()],
@@ -107,7 +107,7 @@ def permission_result_to_wire(said: object) -> dict[str, Any]:
     match said:
         case PermissionResultAllow():
             if said.updated_input is not None and as_object_or_none(said.updated_input) is None:
-                raise TypeError("'updated_input' is no dict: nothing may run that nobody has allowed")
+                raise TypeError("'updated_input' must be a dict: the call is denied")
             allowed: dict[str, Any] = {"behavior": "allow"}
             if said.updated_input is not None:
                 allowed["updatedInput"] = said.updated_input

@@ -1,7 +1,7 @@
-"""One connected session: an `AgentSession` in this program, its messages, and the requests that a client makes of it.
+"""One connected session: an `AgentSession` in this program, its messages, and the requests of a client.
 
-Messages wait until the program reads them, and the session waits with them (A-03). A task reads the updates, because
-programs expect a prompt to be worked on before they come to read.
+Messages wait until the program reads them, and the session waits with them (A-03). A task consumes the updates, because
+programs expect work on a prompt to begin before they read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ConnectedSession:
         self._requests: set[asyncio.Task[Any]] = set()
         self._started = asyncio.Event()
         self.started = self.over = False
-        self.error: Exception | None = None  # what ended it
+        self.error: Exception | None = None  # the error that ended it
 
     def _new_mirror(self, given: Options, options: SessionOptions) -> StoreMirror | None:
         home = options.sessions_home or home_folder(self._environment)
@@ -67,11 +67,12 @@ class ConnectedSession:
             return None
         return StoreMirror(given, f"{home}/projects", self.messages.push)
 
-    # --- life ---
+    # --- life cycle ---
 
     async def start(self) -> Frame:
-        """What the session says of itself. Empty if it could not be resumed: then its one message says why. Raises
-        what prevents the start."""
+        """The session's description of itself; empty if it could not be resumed: its only message says why. Raises the
+        error that prevents the start.
+        """
         try:
             opened = open_journal(self._config, self._mirror.add if self._mirror is not None else None)
         except ResumeError as error:
@@ -101,7 +102,7 @@ class ConnectedSession:
 
     async def _about(self, session: AgentSession) -> Frame:
         if (servers := session.world.mcp) is not None:
-            await servers.ready(kind="sdk")  # those of the program; others may take their time
+            await servers.ready(kind="sdk")  # only the program's servers; others may connect later
         return about_us(session.world, session.config, session.state)
 
     async def _serve(self, session: AgentSession) -> None:
@@ -134,12 +135,12 @@ class ConnectedSession:
         self._started.set()
 
     async def wait(self) -> None:
-        """Until it is over."""
+        """Wait until the session has ended."""
         if self._serving is not None:
             await asyncio.wait({self._serving})
 
     async def stop(self) -> None:
-        """Interrupt the run, drop what waits, end."""
+        """Interrupt the run, drop queued prompts, end."""
         if self._session is not None:
             self._session.abandon()
         self.messages.leave()
@@ -174,7 +175,7 @@ class ConnectedSession:
         return self._session
 
     async def request(self, work: Coroutine[Any, Any, T]) -> T:
-        """A method of the session, brought to its end also if its caller is cancelled. Raises `ClaudeSDKError`."""
+        """Call a method of the session; it completes even if the caller is cancelled. Raises `ClaudeSDKError`."""
         task = asyncio.ensure_future(self._in_use(work))
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
@@ -192,12 +193,12 @@ class ConnectedSession:
             return await work
 
     def interrupt(self) -> None:
-        """The run under way, or the one that is about to begin."""
+        """Interrupt the current run, or the one that is about to begin."""
         if (target := self.session.interrupt_target()) is not None:
             self.session.interrupt(target)
 
     def _interrupt_soon(self) -> None:
-        """When the denial has arrived."""
+        """Interrupt after the denial has arrived."""
         if self._session is not None:
             asyncio.get_running_loop().call_soon(self._session.interrupt)
 

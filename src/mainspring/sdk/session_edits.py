@@ -1,7 +1,7 @@
-"""Stored sessions, changed: named, tagged, deleted, forked. Names and parameters are those of `claude-agent-sdk`.
+"""Change stored sessions: rename, tag, delete, fork. Names and parameters are those of `claude-agent-sdk`.
 
-Nothing is rewritten: a name is one more line at the end, also while a session is under way, and the last one counts. A
-fork is there as a whole or not at all, and its source is only read. Ids are checked before they become part of a path.
+Nothing is rewritten: a title is one more line at the end, even while a session runs, and the last one counts. A fork is
+created as a whole or not at all, and its source is only read. Ids are checked before they become part of a path.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from mainspring.sessions.paths import (
     side_folder,
 )
 
-UNSEEN = frozenset(("Cf", "Co", "Cn"))  # classes of characters: format, private, none; they hide in a tag
+UNSEEN = frozenset(("Cf", "Co", "Cn"))  # Unicode categories format, private, unassigned: invisible in a tag
 LEFT_BEHIND = ("teamName", "agentName", "slug", "sourceToolAssistantUUID")  # of the session that a line is copied from
-MOST_ROUNDS = 10  # in which a tag must settle
+MOST_ROUNDS = 10  # rounds until a tag must be stable
 
 
 @dataclass
 class ForkSessionResult:
-    session_id: str  # the new one
+    session_id: str  # the new id
 
 
 def rename_session(session_id: str, title: str, directory: str | None = None) -> None:
-    """Raises `ValueError` for what is no id or no title, `FileNotFoundError` if there is no such session."""
+    """Raises `ValueError` for an invalid id or title, `FileNotFoundError` if there is no such session."""
     check_id(session_id)
     _append(session_id, title_entry(session_id, title), directory)
 
 
 def tag_session(session_id: str, tag: str | None, directory: str | None = None) -> None:
-    """None takes a tag away. Raises as `rename_session`."""
+    """None removes a tag. Raises as `rename_session`."""
     check_id(session_id)
     _append(session_id, tag_entry(session_id, tag), directory)
 
 
 def delete_session(session_id: str, directory: str | None = None) -> None:
-    """The session's file, and what is kept beside it: its sub-agents, large content, earlier versions of files.
+    """Delete the session's file and its data: subagents, large content, earlier versions of files.
 
-    The file goes last: should the rest resist, the session is still listed, and can be deleted again.
+    The file goes last: if deleting the rest fails, the session is still listed and can be deleted again.
     """
     file = _found(session_id, directory).file
     beside = Path(side_folder(file))
     if beside.is_symlink():
-        beside.unlink()  # what it leads to is not ours
+        beside.unlink()  # the target of a link is not ours
     elif beside.is_dir():
         shutil.rmtree(beside)
     file.unlink()
@@ -72,10 +72,10 @@ def delete_session(session_id: str, directory: str | None = None) -> None:
 def fork_session(
     session_id: str, directory: str | None = None, up_to_message_id: str | None = None, title: str | None = None
 ) -> ForkSessionResult:
-    """A copy of the conversation under a new id, up to a message and with it; the messages have new ids, too.
+    """Copy the conversation under a new id, up to and including a message; the messages get new ids, too.
 
-    Raises `ValueError` for ids that are none, for a message that is not there, and if there is nothing to copy;
-    `FileNotFoundError` if there is no such session.
+    Raises `ValueError` for invalid ids, for an unknown message, and if there is nothing to copy; `FileNotFoundError` if
+    there is no such session.
     """
     check_id(session_id)
     check_message_id(up_to_message_id)
@@ -95,17 +95,19 @@ def fork_session(
     return ForkSessionResult(new_id)
 
 
-# --- what is checked ----------------------------------------------------------------------------------------------
+# --- checks -------------------------------------------------------------------------------------------------------
 
 
 def check_id(session_id: str) -> None:
     if not is_id(session_id):
-        raise ValueError(f"Invalid session_id: '{session_id}' is no UUID; 'list_sessions()' names those that there are")
+        raise ValueError(f"Invalid session_id: '{session_id}' is not a UUID; 'list_sessions()' lists the sessions")
 
 
 def check_message_id(message_id: str | None) -> None:
     if message_id and not is_id(message_id):
-        raise ValueError(f"Invalid up_to_message_id: '{message_id}' is no UUID; 'get_session_messages()' has them")
+        raise ValueError(
+            f"Invalid up_to_message_id: '{message_id}' is not a UUID; 'get_session_messages()' has the ids"
+        )
 
 
 def _found(session_id: str, directory: str | None) -> SessionFile:
@@ -117,29 +119,27 @@ def _found(session_id: str, directory: str | None) -> SessionFile:
 
 
 def session_not_found(session_id: str, where: str) -> FileNotFoundError:
-    return FileNotFoundError(
-        f"Session '{session_id}' not found in {where}; 'list_sessions()' names those that there are"
-    )
+    return FileNotFoundError(f"Session '{session_id}' not found in {where}; 'list_sessions()' lists the sessions")
 
 
-# --- lines that are added -------------------------------------------------------------------------------------------
+# --- appended lines ---------------------------------------------------------------------------------------------------
 
 
 def title_entry(session_id: str, title: str) -> Entry:
     if not title.strip():
-        raise ValueError(f"title must be non-empty, and is '{title}'")
+        raise ValueError(f"title must be non-empty, not '{title}'")
     return {"type": "custom-title", "customTitle": title.strip(), "sessionId": session_id}
 
 
 def tag_entry(session_id: str, tag: str | None) -> Entry:
     shown = strip_invisible(tag).strip() if tag is not None else ""
     if tag is not None and not shown:
-        raise ValueError("tag must be non-empty: it has no character that can be seen (use None to clear)")
+        raise ValueError("tag must be non-empty: it has no visible character (use None to clear)")
     return {"type": "tag", "tag": shown, "sessionId": session_id}
 
 
 def strip_invisible(text: str) -> str:
-    """Without what cannot be seen. What is taken away may bring the next such character together, hence the rounds."""
+    """Remove invisible characters. A removal may join parts of another one, so this runs several rounds."""
     for _ in range(MOST_ROUNDS):
         before, plain = text, unicodedata.normalize("NFKC", text)
         text = "".join([character for character in plain if unicodedata.category(character) not in UNSEEN])
@@ -149,7 +149,7 @@ def strip_invisible(text: str) -> str:
 
 
 def _append(session_id: str, entry: Entry, directory: str | None) -> None:
-    """One write, at the end whoever else writes there. A line that a crash has torn is closed first (settled 7)."""
+    """One write, at the end, safe beside other writers. A line that a crash cut short is closed first (settled 7)."""
     file = _found(session_id, directory).file
     fd = open_file(os.fspath(file), os.O_RDWR | os.O_APPEND)
     try:
@@ -161,7 +161,7 @@ def _append(session_id: str, entry: Entry, directory: str | None) -> None:
 
 
 def line_of(entry: Entry) -> bytes:
-    """In ASCII: so half a character stays what it was, and no line end of another script splits the line."""
+    """In ASCII: lone surrogates survive, and no Unicode line separator splits the line."""
     return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
 
 
@@ -174,7 +174,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def fork_of(entries: list[Entry], session_id: str, up_to: str | None, title: str | None) -> tuple[str, list[Entry]]:
-    """The id of the copy, and its lines. For files and for stores alike."""
+    """The id of the copy, and its lines. For files and for stores."""
     said = _up_to([entry for entry in entries if is_said(entry) and not entry.get("isSidechain")], up_to, session_id)
     kept = [entry for entry in said if entry["type"] != "progress"]
     if not kept:
@@ -182,7 +182,7 @@ def fork_of(entries: list[Entry], session_id: str, up_to: str | None, title: str
     new_id, at = str(uuid4()), timestamp_now()
     copy = TranscriptCopy(said, session_id, new_id)
     lines = [copy.of(entry) | {"timestamp": entry.get("timestamp", at)} for entry in kept]
-    lines[-1]["timestamp"] = at  # so it is the newest, for whoever goes by the time
+    lines[-1]["timestamp"] = at  # so it is the newest for readers that sort by time
     if replaced := _replacements(entries, session_id):
         lines.append(stamp_entry({"type": "content-replacement", "sessionId": new_id, "replacements": replaced}, at))
     name = (title or "").strip() or f"{title_of(entries) or 'Forked session'} (fork)"
@@ -200,7 +200,7 @@ def _up_to(said: list[Entry], message_id: str | None, session_id: str) -> list[E
 
 
 class TranscriptCopy:
-    """Lines under new ids, with links that lead where they led."""
+    """Lines under new ids, with links to the same messages."""
 
     def __init__(self, said: list[Entry], session_id: str, new_id: str) -> None:
         self._by_id = {entry["uuid"]: entry for entry in said}
@@ -222,7 +222,7 @@ class TranscriptCopy:
         return {name: value for name, value in line.items() if name not in LEFT_BEHIND}
 
     def _parent(self, entry: Entry) -> str | None:
-        """The next one above that is copied: lines of progress are not."""
+        """The nearest ancestor that is copied: progress lines are not."""
         passed: set[str] = set()
         parent = parent_of(entry)
         while parent is not None and parent in self._by_id and parent not in passed:
@@ -233,8 +233,9 @@ class TranscriptCopy:
         return None
 
     def _kept_after(self, entry: Entry) -> str | None:
-        """Our own note at a compaction. If it names a user's message it would still be understood in this copy, and no
-        longer in a copy of that. The id of a reply stands in its lines and stays what it is."""
+        """Our own note at a compaction. If it names a user message, the old id would still be understood in this copy,
+        but not in a copy of the copy. The id of a reply is part of its lines and does not change.
+        """
         noted = (as_entry(entry.get("compactMetadata")) or {}).get("keptAfter")
         named = self._by_id.get(noted) if isinstance(noted, str) else None
         return self._new[named["uuid"]] if named is not None and not reply_id(named) else None
@@ -276,9 +277,9 @@ def _write_new(draft: str, lines: list[Entry]) -> None:
 
 
 def _share_payload(name: str, source: Path, file: Path) -> None:
-    """Content that is too large for a line is written once and never changed, so both may have the same file."""
+    """Content that is too large for a line is written once and never changed, so both sessions can share the file."""
     theirs, ours = payload_file(source, name), payload_file(file, name)
-    if not name.isalnum() or os.path.exists(ours):  # noqa: PTH110  # the places are strings
+    if not name.isalnum() or os.path.exists(ours):  # noqa: PTH110  # the paths are strings
         return
     with open_folder_of(ours) as (fd, own_name):
         try:
@@ -286,7 +287,7 @@ def _share_payload(name: str, source: Path, file: Path) -> None:
             return
         except OSError:  # another file system
             pass
-    with suppress(FileNotFoundError):  # then its beginning stands for it, there as here
+    with suppress(FileNotFoundError):  # then its beginning is used, as in the source
         data = Path(theirs).read_bytes()
         with os.fdopen(open_file(ours, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as copy:
             copy.write(data)

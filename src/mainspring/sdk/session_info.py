@@ -1,7 +1,7 @@
-"""What a list shows of a session: found in the text of the two ends of its file, without reading all of it.
+"""The list entry of a session, read from the two ends of its file.
 
-Facts are a dict with the keys that `fold_session_summary` keeps in a store: those of `claude-agent-sdk`, so that one
-may read what the other has kept.
+Facts are a dict with the keys that `fold_session_summary` keeps in a store: those of `claude-agent-sdk`, so that each
+can read what the other has stored.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mainspring.sessions.listing import TITLE, WINDOW
 
 @dataclass
 class SDKSessionInfo:
-    """What a list shows of a session. Times are milliseconds since 1970."""
+    """A session in a list. Times are milliseconds since 1970."""
 
     session_id: str
-    summary: str  # its title, else what was asked last, else what was asked first
+    summary: str  # its title, otherwise the last prompt, otherwise the first
     last_modified: int
-    file_size: int | None = None  # bytes; None: it is kept in a store
-    custom_title: str | None = None  # given by a person, else by a model
+    file_size: int | None = None  # bytes; None: it is in a store
+    custom_title: str | None = None  # given by the user, otherwise by a model
     first_prompt: str | None = None
     git_branch: str | None = None  # at its end
     cwd: str | None = None
@@ -37,7 +37,7 @@ class SDKSessionInfo:
 
 
 class FileEnds(NamedTuple):
-    """64 KiB of each, as text; of a small file, twice the same."""
+    """64 KiB from each end, as text; twice the same for a small file."""
 
     head: str
     tail: str
@@ -46,7 +46,7 @@ class FileEnds(NamedTuple):
 
 
 def window_of(file: Path) -> FileEnds | None:
-    """None for what cannot be read."""
+    """None if the file cannot be read."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -63,26 +63,26 @@ def window_of(file: Path) -> FileEnds | None:
 
 
 def modified_ms(about: os.stat_result) -> int:
-    return int(about.st_mtime * 1000)  # as the client rounds
+    return int(about.st_mtime * 1000)  # as claude-agent-sdk rounds
 
 
 def make_file_ends(head: bytes, tail: bytes, changed: int, size: int) -> FileEnds:
     return FileEnds(head.decode(errors="replace"), tail.decode(errors="replace"), changed, size)
 
 
-# --- what they say ------------------------------------------------------------------------------------------------
+# --- facts --------------------------------------------------------------------------------------------------------
 
 _VALUE = re.compile(r' ?"((?:[^"\\\n]|\\.)*+)"')
 _ASIDE = re.compile(r'"isSidechain": ?true')
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>")
-_NOT_TYPED = re.compile(  # what programs put in a user's place
+_NOT_TYPED = re.compile(  # text that programs insert as user messages
     r"<local-command-stdout>|<session-start-hook>|<tick>|<goal>|\[Request interrupted by user[^\]]*\]"
     r"|\s*<ide_(opened_file|selection)>[\s\S]*</ide_\1>\s*$"
 )
 
 
 def read_facts(window: FileEnds) -> dict[str, Any]:
-    """From the text: a line that is cut in half still says something."""
+    """From the text: even a line that is cut in half has some facts."""
     head, tail = window.head, window.tail
     known: dict[str, Any] = {
         "is_sidechain": _ASIDE.search(head.partition("\n")[0]) is not None,
@@ -120,7 +120,7 @@ def _last(text: str, field: str) -> str:
 
 
 def _plain(written: str) -> str:
-    """A string of JSON as it is meant."""
+    """A JSON string, decoded."""
     meant = value_of(f'"{written}"') if "\\" in written else written
     return meant if isinstance(meant, str) else written
 
@@ -133,7 +133,7 @@ def parse_moment(written: object) -> int | None:
 
 
 def note_prompt(known: dict[str, Any], entry: Entry) -> None:
-    """The first thing that a person typed. Commands count only if there is nothing else."""
+    """The first prompt that the user typed. Slash commands count only if there is nothing else."""
     hidden = entry.get("isMeta") is True or entry.get("isCompactSummary") is True
     if known.get("first_prompt_locked") or entry.get("type") != "user" or hidden or blocks_of(entry, "tool_result"):
         return
@@ -157,7 +157,7 @@ def texts_of(entry: Entry) -> list[str]:
 def info_of(
     session_id: str, known: dict[str, Any], changed: int, size: int | None = None, project: str | None = None
 ) -> SDKSessionInfo | None:
-    """None for a sub-agent's, and for one without a word in it."""
+    """None for a subagent, and for a session without messages."""
     first = known.get("first_prompt" if known.get("first_prompt_locked") else "command_fallback")
     title = known.get("custom_title") or known.get("ai_title")
     summary = title or known.get("last_prompt") or known.get("summary_hint") or first

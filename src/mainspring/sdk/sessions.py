@@ -1,9 +1,9 @@
-"""Stored sessions, read: which there are, what is known of one, its messages, and those of its sub-agents.
+"""Read stored sessions: list them, get one, its messages, and those of its subagents.
 
-Names, parameters and results are those of `claude-agent-sdk`; where results differ, `test_sessions_differences.py` says
-why. A list reads the beginning and the end of each session that it shows, 64 KiB each, and of the others nothing.
+Names, parameters and results are those of `claude-agent-sdk`; `test_sessions_differences.py` explains where results
+differ. A list reads 64 KiB from each end of the sessions that it shows, and nothing of the others.
 
-What changes a session is in `session_edits.py`, and sessions that are kept elsewhere in `store_sessions.py`.
+`session_edits.py` changes sessions, and `store_sessions.py` handles those in a session store.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from mainspring.sessions.subagents import meta_file
 from mainspring.settings.load import compatible_home
 
 SUFFIX = ".jsonl"
-GIT_PATIENCE = 5  # seconds; as the client waits
+GIT_PATIENCE = 5  # seconds; as claude-agent-sdk waits
 
 
 def list_sessions(
     directory: str | None = None, limit: int | None = None, offset: int = 0, include_worktrees: bool = True
 ) -> list[SDKSessionInfo]:
-    """The sessions of a folder and, in a git repository, of its other worktrees; without a folder, all of them.
+    """The sessions of a directory and, in a git repository, of its other worktrees; without a directory, all of them.
 
-    The newest come first. Those of sub-agents are left out, and those without a word in them.
+    The newest come first. Sessions of subagents, and sessions without messages, are left out.
     """
     first = max(offset, 0)
     end = first + limit if limit is not None and limit > 0 else None
@@ -57,7 +57,7 @@ def list_sessions(
 
 
 def get_session_info(session_id: str, directory: str | None = None) -> SDKSessionInfo | None:
-    """None if it is not there, a sub-agent's, or without a word in it."""
+    """None if it does not exist, belongs to a subagent, or has no messages."""
     for found in files_of(session_id, directory):
         window = window_of(found.file)
         if window is not None:
@@ -68,7 +68,7 @@ def get_session_info(session_id: str, directory: str | None = None) -> SDKSessio
 def get_session_messages(
     session_id: str, directory: str | None = None, limit: int | None = None, offset: int = 0
 ) -> list[SessionMessage]:
-    """The conversation as it stands now, without what is hidden from people. Nothing if the session is not there."""
+    """The current conversation, without hidden messages. Empty if the session does not exist."""
     for found in files_of(session_id, directory):
         said = said_in(found.file)
         if said is not None:
@@ -78,14 +78,14 @@ def get_session_messages(
 
 
 def list_subagents(session_id: str, directory: str | None = None) -> list[str]:
-    """The ids of the agents that have worked for a session."""
+    """The ids of the subagents of a session."""
     return [agent for agent, _ in agents_of(session_id, directory)]
 
 
 def get_subagent_messages(
     session_id: str, agent_id: str, directory: str | None = None, limit: int | None = None, offset: int = 0
 ) -> list[SessionMessage]:
-    """The conversation of an agent, and in each message the call that it works for."""
+    """The conversation of a subagent; each message names the call that started it."""
     agents = agents_of(session_id, directory) if agent_id else []
     file = next((file for agent, file in agents if agent == agent_id), None)
     said = said_in(file) if file is not None else None
@@ -96,12 +96,12 @@ def get_subagent_messages(
     return [message_of(load_whole_entry(entry, file), call, agent) for entry in slice_page(spoken, limit, offset)]
 
 
-# --- where they are ---------------------------------------------------------------------------------------------
+# --- locations --------------------------------------------------------------------------------------------------
 
 
 class SessionFile(NamedTuple):
     file: Path
-    project: str | None  # the working folder that was asked for; None: any
+    project: str | None  # the requested working directory; None: any
     changed: int = 0
 
 
@@ -114,19 +114,19 @@ def normalize_directory(directory: Place) -> str:
 
 
 def find_projects_folder() -> Path | None:
-    """Of the process: these functions have no options. None: there is no home."""
+    """By the environment of the process: these functions have no options. None: there is no home."""
     home = compatible_home(os.environ)
     return Path(home, "projects") if home is not None else None
 
 
 def files_of(session_id: str, directory: str | None) -> Iterator[SessionFile]:
-    """Where a session may be read, the likeliest first. Nothing for what is no id: it could be any path."""
+    """The possible files of a session, the likeliest first. Empty for an invalid id: it could be any path."""
     if not is_id(session_id):
         return
     folders = _folders(_with_worktrees(normalize_directory(directory))) if directory else _all_folders()
     found = (_looked_at(folder / f"{session_id}{SUFFIX}", project) for folder, project in folders)
     there = (each for each in found if each is not None)
-    yield from there if directory else sorted(there, key=_newest)  # of copies, the one that a list shows
+    yield from there if directory else sorted(there, key=_newest)  # of several copies, the one that a list shows
 
 
 def _newest(found: SessionFile) -> int:
@@ -134,7 +134,7 @@ def _newest(found: SessionFile) -> int:
 
 
 def _looked_at(file: Path, project: str | None) -> SessionFile | None:
-    """None for what is no file, or empty: nobody waits here for the other end of a pipe."""
+    """None if it is not a regular file, or empty: opening a pipe could block."""
     try:
         about = file.stat()
     except OSError:
@@ -149,7 +149,7 @@ def _all_folders() -> Iterator[tuple[Path, str | None]]:
 
 
 def _folders(paths: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
-    """Where the sessions of working folders are, as far as they have any; with the working folder."""
+    """The session directories of working directories, where they exist; with the working directory."""
     seen: set[Path] = set()
     for path in paths:
         folder = _folder_for(path)
@@ -159,24 +159,24 @@ def _folders(paths: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
 
 
 def _with_worktrees(path: str) -> Iterator[str]:
-    """Git is asked only if somebody looks further than at the first."""
+    """Git runs only if the caller reads past the first entry."""
     yield path
     yield from list_worktrees(path)
 
 
 def _listed_with(path: str) -> list[str]:
-    """A single worktree adds nothing: the sessions of a repository are not those of every folder in it."""
+    """A single worktree adds nothing: the sessions of a repository are not those of every directory in it."""
     others = list_worktrees(path)
     return [path, *others] if len(others) > 1 else [path]
 
 
 def list_worktrees(path: str) -> list[str]:
-    """Of the git repository that a folder is in; none if there is no git, or it does not answer."""
+    """Worktrees of the git repository of a directory; empty without git, or if git does not answer."""
     import subprocess
 
     try:
         done = subprocess.run(
-            ["git", "worktree", "list", "--porcelain"],  # noqa: S607  # the person's own
+            ["git", "worktree", "list", "--porcelain"],  # noqa: S607  # the user's own
             cwd=path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -190,7 +190,7 @@ def list_worktrees(path: str) -> list[str]:
 
 
 def _folder_for(path: str) -> Path | None:
-    """Where the sessions of a working folder are. Programs differ in how they end the name of a long one (14.1)."""
+    """Where the sessions of a working directory are. Programs differ in how they shorten a long name (14.1)."""
     above = find_projects_folder()
     if above is None:
         return None
@@ -212,7 +212,7 @@ def _listed(folder: Path | None) -> list[Path]:
 
 
 def _described(folders: Iterable[tuple[Path, str | None]]) -> Iterator[SDKSessionInfo]:
-    """The newest first, each once. Only whoever takes one from here has it read."""
+    """The newest first, each once. An entry is read only when the caller reaches it."""
     found = [each for folder, project in folders for each in _in_folder(folder, project)]
     shown: set[str] = set()
     for file, project, _ in sorted(found, key=_newest):
@@ -236,7 +236,7 @@ def _in_folder(folder: Path, project: str | None) -> Iterator[SessionFile]:
 
 
 def entries_in(file: Path) -> Iterator[Entry]:
-    """What can be read of the lines of a file, without those that are ours alone. Raises `OSError`."""
+    """The readable lines of a file, without those that are ours alone. Raises `OSError`."""
     with file.open("rb") as lines:
         for line in lines:
             entry = entry_of(line) if not line.startswith(OURS) else None
@@ -252,7 +252,7 @@ def said_in(file: Path) -> list[Entry] | None:
 
 
 def load_whole_entry(entry: Entry, file: Path) -> Entry:
-    """With all of its content, where that was too large for a line and only its beginning stands there."""
+    """With all of its content, if that was too large for the line, which then has only the beginning."""
     message, content = as_entry(entry.get("message")), None
     name = payload_of(entry)
     if name and message is not None:
@@ -262,7 +262,7 @@ def load_whole_entry(entry: Entry, file: Path) -> Entry:
 
 
 def payload_of(entry: Entry) -> str:
-    """The name under which the content is kept that was too large for the line."""
+    """The name of the file with the content that was too large for the line."""
     name = (as_entry(entry.get("mainspring")) or {}).get("payload")
     return name if isinstance(name, str) else ""
 
@@ -274,7 +274,7 @@ def agents_of(session_id: str, directory: str | None) -> list[tuple[str, Path]]:
 
 
 def transcripts_below(folder: Path) -> Iterator[Path]:
-    """In the order of names. A folder that links lead to is looked into once."""
+    """Sorted by name. A directory that several links point to is read once."""
     waiting, seen = [folder], set[tuple[int, int]]()
     while waiting:
         at = waiting.pop()
@@ -295,7 +295,7 @@ def _identity(folder: Path) -> tuple[int, int]:
 
 
 def about_agent(file: Path) -> Entry | None:
-    """What stands beside an agent's file; None if that is nothing that can be read."""
+    """The metadata beside a subagent's file; None if it cannot be read."""
     try:
         return entry_of(Path(meta_file(str(file))).read_bytes())
     except OSError:
@@ -303,6 +303,6 @@ def about_agent(file: Path) -> Entry | None:
 
 
 def find_sender(about: Entry | None) -> tuple[str | None, str | None]:
-    """The call that an agent works for, and the agent that made it."""
+    """The call that started a subagent, and the subagent that made the call."""
     call, agent = (about or {}).get("toolUseId"), (about or {}).get("parentAgentId")
     return call if isinstance(call, str) else None, agent if isinstance(agent, str) else None

@@ -1,4 +1,4 @@
-"""The functions on stored sessions, for those that are kept in a store: the same results for the same lines."""
+"""The functions on stored sessions, for session stores: the same lines give the same results."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ MOST_LOADS = 16  # at a time: a store may have few connections
 
 
 class StoreProject(NamedTuple):
-    """The part of a store in which the sessions of one working folder are."""
+    """The part of a store with the sessions of one working directory."""
 
     store: SessionStore
-    project: str  # the folder
+    project: str  # the directory
 
     def key(self, session_id: str, subpath: str = "") -> SessionKey:
         key: SessionKey = {"project_key": self.name, "session_id": session_id}
@@ -66,7 +66,7 @@ class StoreProject(NamedTuple):
         return [cast("Entry", line) for line in lines or ()]
 
     async def append(self, session_id: str, entries: list[Entry]) -> None:
-        """Copies: a store may keep what it is given, and the source of a fork is in one, too."""
+        """Copies: a store may keep the objects, and the source of a fork may be in memory, too."""
         copies = [entry_of(line_of(entry)) for entry in entries]
         lines = [cast("SessionStoreEntry", copy) for copy in copies if copy is not None]
         await self.store.append(self.key(session_id), lines)
@@ -80,7 +80,7 @@ def _shelf(store: SessionStore, directory: str | None) -> StoreProject:
 
 
 class StoreListing(NamedTuple):
-    """A session of a list. Without an `info` it has to be loaded for one."""
+    """A session of a list. Without an `info` it must be loaded."""
 
     session_id: str
     changed: int
@@ -90,9 +90,9 @@ class StoreListing(NamedTuple):
 async def list_sessions_from_store(
     session_store: SessionStore, directory: str | None = None, limit: int | None = None, offset: int = 0
 ) -> list[SDKSessionInfo]:
-    """The newest first. A store that keeps summaries is asked for those, and of the others only one page is loaded.
+    """The newest first. If the store keeps summaries, they are used; of the others only one page is loaded.
 
-    Raises `ValueError` for a store that can list nothing.
+    Raises `ValueError` if the store cannot list sessions.
     """
     first = max(offset, 0)
     end = first + limit if limit is not None and limit > 0 else None
@@ -102,14 +102,14 @@ async def list_sessions_from_store(
         rows = _newest_first(_rows(summaries, listed, shelf.project))[first:end]
         return [row.info for row in await _filled(shelf, rows) if row.info is not None]
     if listed is None:
-        raise ValueError("'session_store' has neither 'list_sessions()' nor 'list_session_summaries()': it needs one")
+        raise ValueError("'session_store' needs 'list_sessions()' or 'list_session_summaries()', and has neither")
     loaded = await _filled(shelf, [StoreListing(one["session_id"], one["mtime"]) for one in listed])
-    told = [row.info for row in _newest_first(loaded) if row.info is not None]  # what says nothing is not counted
+    told = [row.info for row in _newest_first(loaded) if row.info is not None]  # others are not counted
     return told[first:end]
 
 
 async def _summaries(shelf: StoreProject) -> list[SessionSummaryEntry] | None:
-    """None: the store keeps none."""
+    """None if the store keeps no summaries."""
     try:
         kept = store_supports(shelf.store, "list_session_summaries")
         return await shelf.store.list_session_summaries(shelf.name) if kept else None
@@ -124,7 +124,7 @@ async def _listed(shelf: StoreProject) -> list[SessionStoreListEntry] | None:
 def _rows(
     summaries: list[SessionSummaryEntry], listed: list[SessionStoreListEntry] | None, project: str
 ) -> list[StoreListing]:
-    """Summaries that are up to date, and a row without an `info` for each session that has none."""
+    """Summaries that are up to date, and a row without an `info` for each other session."""
     known = {one["session_id"]: one["mtime"] for one in listed} if listed is not None else None
     told: dict[str, StoreListing] = {}
     for summary in summaries:
@@ -140,7 +140,7 @@ def _newest_first(rows: list[StoreListing]) -> list[StoreListing]:
 
 
 async def _filled(shelf: StoreProject, rows: list[StoreListing]) -> list[StoreListing]:
-    """Those that have no `info` are loaded, a few at a time."""
+    """Load the sessions that have no `info`, a few at a time."""
     places = asyncio.Semaphore(MOST_LOADS)
 
     async def fill(row: StoreListing) -> StoreListing:
@@ -155,14 +155,14 @@ async def _filled(shelf: StoreProject, rows: list[StoreListing]) -> list[StoreLi
 async def _loaded(shelf: StoreProject, row: StoreListing) -> SDKSessionInfo | None:
     try:
         lines = await shelf.store.load(shelf.key(row.session_id))
-    except Exception:  # noqa: BLE001  # a store is the program's: one session that fails does not hide the others
+    except Exception:  # noqa: BLE001  # the store is the program's: one session that fails must not hide the others
         return SDKSessionInfo(row.session_id, "", row.changed)
     entries = [cast("Entry", line) for line in lines or ()]
     return info_in(row.session_id, _window(entries, row.changed), shelf.project) if entries else None
 
 
 def _window(entries: list[Entry], changed: int) -> FileEnds:
-    """As if they stood in a file. A store may turn fields around, and a tag is known by how its line begins."""
+    """As if the lines were in a file. A store may reorder fields, and a tag is recognized by how its line begins."""
     text = b"".join([line_of({name: entry[name] for name in ("type",) if name in entry} | entry) for entry in entries])
     return make_file_ends(text[:WINDOW], text[-WINDOW:], changed, len(text))
 
@@ -173,7 +173,7 @@ def _window(entries: list[Entry], changed: int) -> FileEnds:
 async def get_session_info_from_store(
     session_store: SessionStore, session_id: str, directory: str | None = None
 ) -> SDKSessionInfo | None:
-    """None if it is not there, an agent's, or without a word in it. It was changed when its last line was made."""
+    """None if it does not exist, belongs to a subagent, or has no messages. Its last line tells when it changed."""
     entries = await _shelf(session_store, directory).load(session_id)
     if not entries:
         return None
@@ -189,7 +189,7 @@ async def get_session_messages_from_store(
     limit: int | None = None,
     offset: int = 0,
 ) -> list[SessionMessage]:
-    """The conversation as it stands now, without what is hidden from people."""
+    """The current conversation, without hidden messages."""
     said = list(filter(is_said, await _shelf(session_store, directory).load(session_id)))
     return list(map(message_of, slice_page(list(filter(is_shown, select_conversation(said))), limit, offset)))
 
@@ -197,13 +197,13 @@ async def get_session_messages_from_store(
 async def list_subagents_from_store(
     session_store: SessionStore, session_id: str, directory: str | None = None
 ) -> list[str]:
-    """The ids of the agents that have worked for a session. Raises `ValueError` for a store that cannot list them."""
+    """The ids of the subagents of a session. Raises `ValueError` if the store cannot list them."""
     if is_id(session_id) and not store_supports(session_store, "list_subkeys"):
-        raise ValueError("'session_store' has no 'list_subkeys()': it cannot list sub-agents")
+        raise ValueError("'session_store' has no 'list_subkeys()': it cannot list subagents")
     return list(await _agents(_shelf(session_store, directory), session_id))
 
 
-async def get_subagent_messages_from_store(  # noqa: PLR0913, PLR0917  # the client's
+async def get_subagent_messages_from_store(  # noqa: PLR0913, PLR0917  # as in claude-agent-sdk
     session_store: SessionStore,
     session_id: str,
     agent_id: str,
@@ -211,7 +211,7 @@ async def get_subagent_messages_from_store(  # noqa: PLR0913, PLR0917  # the cli
     limit: int | None = None,
     offset: int = 0,
 ) -> list[SessionMessage]:
-    """The conversation of an agent, and in each message the call that it works for."""
+    """The conversation of a subagent; each message names the call that started it."""
     shelf, place = _shelf(session_store, directory), f"subagents/agent-{agent_id}"
     if store_supports(session_store, "list_subkeys"):
         place = (await _agents(shelf, session_id)).get(agent_id, "")
@@ -222,7 +222,7 @@ async def get_subagent_messages_from_store(  # noqa: PLR0913, PLR0917  # the cli
 
 
 async def _agents(shelf: StoreProject, session_id: str) -> dict[str, str]:
-    """Where each of a session's agents is kept; of two with one id, the first."""
+    """Where each subagent of a session is stored; of two with one id, the first."""
     if not is_id(session_id):
         return {}
     found: dict[str, str] = {}
@@ -239,7 +239,7 @@ async def _agents(shelf: StoreProject, session_id: str) -> dict[str, str]:
 async def rename_session_via_store(
     session_store: SessionStore, session_id: str, title: str, directory: str | None = None
 ) -> None:
-    """Raises `ValueError` for what is no id or no title."""
+    """Raises `ValueError` for an invalid id or title."""
     check_id(session_id)
     await _shelf(session_store, directory).append(
         session_id, [stamp_entry(title_entry(session_id, title), timestamp_now())]
@@ -249,7 +249,7 @@ async def rename_session_via_store(
 async def tag_session_via_store(
     session_store: SessionStore, session_id: str, tag: str | None, directory: str | None = None
 ) -> None:
-    """None takes a tag away. Raises as `rename_session_via_store`."""
+    """None removes a tag. Raises as `rename_session_via_store`."""
     check_id(session_id)
     await _shelf(session_store, directory).append(
         session_id, [stamp_entry(tag_entry(session_id, tag), timestamp_now())]
@@ -257,7 +257,7 @@ async def tag_session_via_store(
 
 
 async def delete_session_via_store(session_store: SessionStore, session_id: str, directory: str | None = None) -> None:
-    """Nothing happens in a store that deletes nothing. Raises `ValueError` for what is no id."""
+    """Does nothing if the store cannot delete. Raises `ValueError` for an invalid id."""
     check_id(session_id)
     if store_supports(session_store, "delete"):
         await session_store.delete(_shelf(session_store, directory).key(session_id))

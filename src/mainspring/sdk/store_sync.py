@@ -1,10 +1,11 @@
-"""A session out of a store: brought into a folder of its own for as long as it is taken up again.
+"""Mirror a session's lines to a session store (stream-json 14.5), and restore a session from one to resume it.
 
-The lines of a session, as they are written, into a store elsewhere (stream-json 14.5).
+The session's own file is written first and is the source of truth. Lines of one file reach the store in order, and all
+lines of a turn are there before its result is shown: so a slow store delays results, and the end of the session, for up
+to `PATIENCE` per file. If the store does not accept lines, a `mirror_error` message and the log name the file that has
+them.
 
-Its own file comes first and is the truth. Lines of one file reach the store in order, and all that a turn has written
-is there before its result is shown: so a slow store holds up results, and the end of the session, for up to `PATIENCE`
-a file. What it does not take is told (`mirror_error`, and in the log), with the file that has it.
+A restored session is in a directory of its own while it runs.
 """
 
 from __future__ import annotations
@@ -33,31 +34,33 @@ from mainspring.sdk.stores import SessionStore, store_supports
 from mainspring.sessions.paths import folder_of
 
 Frame = dict[str, Any]
-TRIES = (0.0, 0.2, 0.8)  # seconds before each
+TRIES = (0.0, 0.2, 0.8)  # seconds before each retry
 PATIENCE = 60.0  # seconds for one call
 MOST = 500  # lines that wait for the end of a turn
-TEMPORARY = ".goes-with-its-session"  # a file that marks a home for one session; a home without it is kept
+TEMPORARY = ".goes-with-its-session"  # marks a home for one session; a home without it is kept
 
 
 class StoreMirror:
     def __init__(self, options: Options, projects: str, show: Callable[[Frame], object]) -> None:
-        """`projects`: the folder below which the session's files are. `show` is told what a store did not take."""
+        """`projects`: the directory of the session's files. `show` receives an error if the store does not accept
+        lines.
+        """
         self._store: Any = options.session_store
         self._projects, self._show = projects, show
         self._most = 0 if options.session_store_flush == "eager" else MOST
-        self._waiting: dict[str, list[bytes]] = {}  # lines by file
+        self._waiting: dict[str, list[bytes]] = {}  # lines per file
         self._one = asyncio.Lock()
         self._now: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None  # has not begun: takes all that comes until then
+        self._next: asyncio.Task[None] | None = None  # not started yet: takes all lines that arrive until then
 
     def add(self, file: str, lines: bytes) -> None:
-        """As they were written. Cheap: it is called for every record."""
+        """Add lines as they are written. Cheap: it is called for every record."""
         self._waiting.setdefault(file, []).extend([line for line in lines.split(b"\n") if line])
         if sum(map(len, self._waiting.values())) > self._most:
             self._coming()
 
     async def flush(self) -> None:
-        """Until all that has come is in the store, or told of. Who is cancelled here only stops waiting."""
+        """Wait until all lines are in the store, or reported. A caller that is cancelled only stops waiting."""
         await asyncio.shield(self._coming())
 
     async def close(self) -> None:
@@ -75,7 +78,7 @@ class StoreMirror:
                 entries = tuple([msgspec.json.decode(line) for line in self._waiting[file]])
                 await self._append(file, entries)
                 rest = self._waiting.pop(file)[len(entries) :]
-                if rest:  # came meanwhile
+                if rest:  # arrived meanwhile
                     self._waiting[file] = rest
 
     async def _append(self, file: str, entries: tuple[Any, ...]) -> None:
@@ -89,11 +92,13 @@ class StoreMirror:
             if why is None:
                 return
             if isinstance(why, TooSlowError):
-                break  # its lines may still come: once more could be twice
+                break  # the lines may still arrive: a retry could store them twice
         self._lose(file, key, len(entries), why)
 
     async def _tried(self, key: dict[str, str], entries: tuple[Any, ...]) -> BaseException | None:
-        """In a task of its own: so a store that was cancelled is told from us, and one that never ends is left."""
+        """In a task of its own, to tell a cancellation in the store from ours, and to abandon a call that never
+        ends.
+        """
         task = asyncio.ensure_future(self._stored(key, list(entries)))
         try:
             done, _ = await asyncio.wait({task}, timeout=PATIENCE)
@@ -101,7 +106,7 @@ class StoreMirror:
             await end_all([task])
         if not done:
             return TooSlowError(f"it took more than {PATIENCE:g} s")
-        return asyncio.CancelledError("what it waited for was cancelled") if task.cancelled() else task.exception()
+        return asyncio.CancelledError("something it awaited was cancelled") if task.cancelled() else task.exception()
 
     async def _stored(self, key: dict[str, str], entries: list[Any]) -> None:
         await self._store.append(key, entries)
@@ -115,11 +120,11 @@ class StoreMirror:
 
 
 class TooSlowError(Exception):
-    """Ours: a store may have a `TimeoutError` of its own, and be tried again."""
+    """Our own class: a store may raise a `TimeoutError` of its own, which is retried."""
 
 
 def key_of(file: str, projects: str) -> dict[str, str] | None:
-    """Of a session's file, or of an agent's beside it; None for anything else."""
+    """The key of a session's file, or of a subagent's beside it; None for other files."""
     try:
         project, session, *below = PurePosixPath(file).relative_to(projects).parts
     except ValueError:
@@ -130,25 +135,26 @@ def key_of(file: str, projects: str) -> dict[str, str] | None:
 
 
 Entry = dict[str, Any]
-META = "agent_metadata"  # an entry that stands for the file beside an agent's
+META = "agent_metadata"  # an entry for the metadata file of a subagent
 
 
 class RestoredSession:
     def __init__(self, options: Options, folder: str) -> None:
-        self.options = options  # with the session's id
+        self.options = options  # including the session's id
         self.folder = folder  # a home for this session alone
         self._mark = Path(folder, TEMPORARY)
         self._mark.touch()
 
     def remove(self) -> None:
-        """Unless the store did not take all that was written since: then it is the only place that has it."""
+        """Remove the directory, unless the store did not accept all lines: then it is the only copy."""
         if self._mark.exists():
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 async def restore_from_store(options: Options) -> RestoredSession | None:
-    """None: there is nothing to take up, or the store does not have it. Raises `UsageError` for wishes that exclude
-    each other, and `ClaudeSDKError` if the store fails."""
+    """None: there is nothing to resume, or the store does not have it. Raises `UsageError` for options that cannot be
+    combined, and `ClaudeSDKError` if the store fails.
+    """
     check_store_options(options)
     if options.resume is None and not options.continue_conversation:
         return None
@@ -176,19 +182,19 @@ def project_of(options: Options) -> str:
 
 def check_store_options(options: Options) -> None:
     if options.enable_file_checkpointing:
-        raise UsageError("'session_store' and 'enable_file_checkpointing' exclude each other: a store keeps no files")
+        raise UsageError("'session_store' and 'enable_file_checkpointing' cannot be combined: a store keeps no files")
     if (
         options.continue_conversation
         and not options.resume
         and not store_supports(cast("SessionStore", options.session_store), "list_sessions")
     ):
         raise UsageError(
-            "'continue_conversation' needs a store with 'list_sessions()': or name the session by 'resume'"
+            "'continue_conversation' needs a store with 'list_sessions()': add it, or name the session with 'resume'"
         )
 
 
 async def find_candidate(options: Options, project: str) -> tuple[str, list[Entry]] | None:
-    """The session that is named, or the newest that is no agent's."""
+    """The session that `resume` names, or the newest one that is not a subagent's."""
     if options.resume is not None:
         names = [options.resume]
     else:
@@ -213,13 +219,13 @@ async def bring_agents(options: Options, key: dict[str, str], folder: str) -> No
         return
     subpaths = await call_store(options, "list_subkeys", key)
     if not all(isinstance(one, str) for one in subpaths):
-        raise odd_answer_error("list_subkeys", "texts")
+        raise odd_answer_error("list_subkeys", "strings")
     if len(set(subpaths)) < len(subpaths):
         twice = next(one for one in subpaths if subpaths.count(one) > 1)
-        raise ClaudeSDKError(f"the session store's list_subkeys() gives '{twice}' twice")
+        raise ClaudeSDKError(f"the session store's list_subkeys() returned '{twice}' twice")
     for subpath in subpaths:
         if not subpath or subpath.startswith("/") or ".." in subpath.split("/"):
-            continue  # out of the folder
+            continue  # outside of the directory
         entries = await load_lines(options, {**key, "subpath": subpath})
         said = [one for one in entries if one.get("type") != META]
         about = [one for one in entries if one.get("type") == META]
@@ -230,7 +236,7 @@ async def bring_agents(options: Options, key: dict[str, str], folder: str) -> No
             await write_in_thread(f"{folder}/{subpath}.meta.json", [kept])
 
 
-# --- what a store answers: it is the program's, and may be anything -------------------------------------------------
+# --- answers of a store: it is the program's code, so anything is possible --------------------------------------------
 
 
 async def load_lines(options: Options, key: dict[str, str]) -> list[Entry]:
@@ -241,7 +247,7 @@ async def load_lines(options: Options, key: dict[str, str]) -> list[Entry]:
 
 
 async def call_store(options: Options, method: str, about: object) -> list[Any]:
-    """None is an empty list."""
+    """None counts as an empty list."""
     limit = asyncio.timeout(options.load_timeout_ms / 1_000)
     try:
         async with limit:
@@ -266,19 +272,21 @@ def store_error(method: str, error: BaseException) -> ClaudeSDKError:
 
 
 def odd_answer_error(method: str, of: str = "") -> ClaudeSDKError:
-    """Without what it gave: that may be a whole conversation."""
-    return ClaudeSDKError(f"the session store's {method}() gives no list" + (f" of {of}" if of else ""))
+    """Without the value: that may be a whole conversation."""
+    return ClaudeSDKError(f"the session store's {method}() did not return a list" + (f" of {of}" if of else ""))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
 async def write_in_thread(path: str, entries: list[Entry]) -> None:
-    """In a thread: a session of 16 MB takes 0.2 s. The thread ends before us, as the folder may be removed then."""
+    """In a thread: a session of 16 MB takes 0.2 s. The thread ends before this returns, as the directory may be removed
+    then.
+    """
     try:
         await run_to_completion(asyncio.to_thread(write_entries, path, entries))
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise ClaudeSDKError(f"what the session store gives cannot be written to {path!r:.300}: {error}") from error
+        raise ClaudeSDKError(f"the session store's answer cannot be written to {path!r:.300}: {error}") from error
 
 
 def write_entries(path: str, entries: list[Entry]) -> None:

@@ -1,7 +1,7 @@
-"""Sessions that are kept elsewhere: what a store must be able to do, one in memory, and the way into one.
+"""Session stores: the protocol, a store in memory, and the import of a session into a store.
 
-A store holds the lines of session files as they are and knows nothing of them. Names and forms are those of
-`claude-agent-sdk`: a store that was written for it serves here, and the other way round.
+A store keeps the lines of session files as they are and does not look into them. Names and shapes are those of
+`claude-agent-sdk`: a store that was written for one works with the other.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from mainspring.sdk.transcripts import Entry, as_entry, entry_of
 from mainspring.sessions.paths import project_key, side_folder
 from mainspring.sessions.reader import LONGEST_LINE
 
-AGENT = "agent_metadata"  # the line that stands for the file beside an agent's
-MOST_LINES = 500  # in one call of `append`
+AGENT = "agent_metadata"  # the line for the metadata file of a subagent
+MOST_LINES = 500  # per call of `append`
 MOST_BYTES = 1 << 20
 
 
 class SessionKey(TypedDict):
-    """Names a session, or with `subpath` one of its agents: `subagents/agent-ID`."""
+    """Names a session, or with `subpath` one of its subagents: `subagents/agent-ID`."""
 
     project_key: str
     session_id: str
@@ -45,7 +45,7 @@ class SessionListSubkeysKey(TypedDict):
 
 
 class SessionStoreEntry(TypedDict, total=False):
-    """A line. It has more fields than these, all of which a store gives back as it got them."""
+    """A line. It has more fields than these; a store returns them unchanged."""
 
     type: Required[str]
     uuid: str
@@ -58,29 +58,31 @@ class SessionStoreListEntry(TypedDict):
 
 
 class SessionSummaryEntry(TypedDict):
-    """What a list shows of a session, kept by the store so that nobody has to read the session for it."""
+    """The list entry of a session, kept by the store so that a list does not have to read the session."""
 
     session_id: str
     mtime: int  # when it was stored, by the clock of `list_sessions`
-    data: dict[str, Any]  # ours: a store does not look into it
+    data: dict[str, Any]  # opaque to the store
 
 
-SessionStoreFlushMode = Literal["batched", "eager"]  # once a turn, or as lines are written
+SessionStoreFlushMode = Literal["batched", "eager"]  # once per turn, or as lines are written
 
 
 def left_out(method: str, wanted: object) -> NotImplementedError:
-    """In words of its own: what only raises the bare error is abstract to type checkers, and has to be written."""
-    return NotImplementedError(f"this session store has no '{method}()': asked for '{wanted}'")
+    """Raise with a text of our own: a method that only raises NotImplementedError is abstract to type checkers, and
+    would have to be implemented.
+    """
+    return NotImplementedError(f"this session store does not implement '{method}()', called for '{wanted}'")
 
 
 class SessionStore(Protocol):
-    """`append` and `load` are all that a store needs; what it leaves out, or inherits from here, it cannot do.
+    """A store needs only `append` and `load`; methods that it omits, or inherits from here, are unsupported.
 
-    Whoever implements one may hold it to `claude_agent_sdk.testing.run_session_store_conformance`.
+    Test your implementation with `claude_agent_sdk.testing.run_session_store_conformance`.
     """
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Keep lines behind those that are there. What comes again has the same `uuid`, and may be passed over."""
+        """Append lines. A line that is sent again has the same `uuid`, and may be skipped."""
         ...
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
@@ -91,20 +93,20 @@ class SessionStore(Protocol):
         raise left_out("list_sessions", project_key)
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """What `fold_session_summary` made of the lines of each session, agents' not among them."""
+        """The results of `fold_session_summary` for each session, without subagents."""
         raise left_out("list_session_summaries", project_key)
 
     async def delete(self, key: SessionKey) -> None:
-        """A session with all of its agents; or, with a `subpath`, one of them."""
+        """A session with all of its subagents; or, with a `subpath`, one of them."""
         raise left_out("delete", key)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        """The `subpath`s that a session has."""
+        """The `subpath`s of a session."""
         raise left_out("list_subkeys", key)
 
 
 def store_supports(store: SessionStore, method: str) -> bool:
-    """Whether a store can do it, and does not only inherit the words that it cannot: ours, or those of the client."""
+    """Whether a store implements the method, and does not only inherit the default of ours or of claude-agent-sdk."""
     given: object = getattr(type(store), method, None)
     inherited = getattr(given, "__module__", ""), getattr(given, "__qualname__", "")
     words = [(module, f"SessionStore.{method}") for module in (__name__, "claude_agent_sdk.types")]
@@ -112,13 +114,13 @@ def store_supports(store: SessionStore, method: str) -> bool:
 
 
 def project_key_for_directory(directory: str | Path | None = None) -> str:
-    """The name of a working folder in a store, as on disk; by default, of the current one."""
+    """The name of a working directory in a store, as on disk; by default, of the current one."""
     return project_key(normalize_directory(directory if directory is not None else "."))
 
 
 # --- summaries ----------------------------------------------------------------------------------------------------
 
-_LATEST = {  # fields of lines of which the last one counts, and our word for it
+_LATEST = {  # fields whose last line counts, and our names for them
     "customTitle": "custom_title",
     "aiTitle": "ai_title",
     "lastPrompt": "last_prompt",
@@ -130,9 +132,9 @@ _LATEST = {  # fields of lines of which the last one counts, and our word for it
 def fold_session_summary(
     prev: SessionSummaryEntry | None, key: SessionKey, entries: list[SessionStoreEntry]
 ) -> SessionSummaryEntry:
-    """What a store keeps of a session after these lines: called in `append`, but not for agents.
+    """The summary of a session after these lines: call it in `append`, but not for subagents.
 
-    `mtime` stays as it was, 0 at first: the store sets it when it has stored the summary.
+    `mtime` is unchanged, 0 at first: the store sets it when it has stored the summary.
     """
     known: dict[str, Any] = dict(prev["data"]) if prev is not None else {}
     for line in entries:
@@ -161,7 +163,7 @@ def update_summary(known: dict[str, Any], entry: Entry) -> None:
 
 # --- a store in memory ------------------------------------------------------------------------------------------------
 
-_Name = tuple[str, str, str]  # project, session, agent
+_Name = tuple[str, str, str]  # project, session, subagent
 
 
 def _name(key: SessionKey) -> _Name:
@@ -169,7 +171,7 @@ def _name(key: SessionKey) -> _Name:
 
 
 class InMemorySessionStore(SessionStore):
-    """For tests and trials: it ends with its process."""
+    """For tests and experiments: its contents end with the process."""
 
     def __init__(self) -> None:
         self._lines: dict[_Name, list[SessionStoreEntry]] = {}
@@ -182,7 +184,7 @@ class InMemorySessionStore(SessionStore):
             return
         name = _name(key)
         self._lines.setdefault(name, []).extend(entries)
-        self._changed[name] = self._last = max(int(time.time() * 1000), self._last + 1)  # no two at one time
+        self._changed[name] = self._last = max(int(time.time() * 1000), self._last + 1)  # always increasing
         if not name[2]:
             summary = fold_session_summary(self._summaries.get(name), key, entries)
             summary["mtime"] = self._last
@@ -216,7 +218,7 @@ class InMemorySessionStore(SessionStore):
 
     @property
     def size(self) -> int:
-        """How many sessions there are."""
+        """The number of sessions."""
         return sum(not name[2] for name in self._lines)
 
     def clear(self) -> None:
@@ -235,9 +237,9 @@ async def import_session_to_store(
     include_subagents: bool = True,
     batch_size: int = MOST_LINES,
 ) -> None:
-    """All lines of a session that can be read, its agents' with it. Its files stay as they are.
+    """Import all readable lines of a session and its subagents. Its files are not changed.
 
-    Raises `ValueError` for what is no id, `FileNotFoundError` if there is no such session.
+    Raises `ValueError` for an invalid id, `FileNotFoundError` if there is no such session.
     """
     check_id(session_id)
     found = next(files_of(session_id, directory), None)
@@ -267,17 +269,19 @@ async def _bring(file: Path, store: SessionStore, key: SessionKey, most: int) ->
 
 
 def _lines_of(file: Path) -> Iterator[tuple[Entry, int]]:
-    """Also our own lines: whoever takes the session out of the store goes on with them."""
+    """Including our own lines: a session that is resumed from the store needs them."""
     with file.open("rb") as lines:
         for line in lines:
             entry = entry_of(line)
             if entry is not None:
                 full = complete_entry(entry, file)
-                yield full, len(line) if full is entry else LONGEST_LINE  # a large one goes alone
+                yield full, len(line) if full is entry else LONGEST_LINE  # a large one is sent alone
 
 
 def complete_entry(entry: Entry, file: Path) -> Entry:
-    """With content that is kept beside the file, which no store gets; unless a line that long could not be read."""
+    """With the content that is stored beside the file, which no store gets; unless the line would be too long to
+    read.
+    """
     name = payload_of(entry)
     full = load_whole_entry(entry, file) if name else entry
     if full is entry or Path(side_folder(file), "payloads", name).stat().st_size > LONGEST_LINE // 2:

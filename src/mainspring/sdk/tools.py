@@ -1,4 +1,4 @@
-"""Tools of the program, gathered in a server of its own: `mcp__SERVER__TOOL` (stream-json 11).
+"""Tools of the program, offered by a server within it: `mcp__SERVER__TOOL` (stream-json 11).
 
     @tool("add", "Adds two numbers.", {"a": float, "b": float})
     async def add(given: dict[str, Any]) -> dict[str, Any]:
@@ -6,7 +6,7 @@
 
     options = Options(mcp_servers={"sums": create_sdk_mcp_server("sums", tools=[add])}, allowed_tools=["mcp__sums"])
 
-Plainer, and without a server: `mainspring.tool` on a typed function, and the function in `Options.tools`.
+Simpler, and without a server: `mainspring.tool` on a typed function, and the function in `Options.tools`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 
 @dataclass
 class ToolAnnotations:
-    """Hints for whoever decides about calls. They are the program's word."""
+    """Hints about a tool for permission decisions. They are the program's claims."""
 
     title: str | None = None
     readOnlyHint: bool | None = None  # noqa: N815
@@ -57,7 +57,7 @@ def tool(
     name: str, description: str, input_schema: type | dict[str, Any], annotations: Any = None
 ) -> Callable[[Handler], SdkMcpTool[Any]]:
     """`input_schema`: names and their types, a TypedDict, or JSON Schema."""
-    json_schema(name, input_schema)  # what is wrong with it is told here
+    json_schema(name, input_schema)  # raises if it is invalid
 
     def made(handler: Handler) -> SdkMcpTool[Any]:
         return SdkMcpTool(name, description, input_schema, handler, annotations)
@@ -77,7 +77,7 @@ def create_sdk_mcp_server(
 
 def check_tool(server: str, one: object) -> None:
     if not isinstance(one, SdkMcpTool):
-        raise UsageError(f"the server '{server}' has {one!r}: its tools are made by 'mainspring.sdk.tool'")
+        raise UsageError(f"the server '{server}' has {one!r}: make its tools with 'mainspring.sdk.tool'")
 
 
 def describe_sdk_tool(one: SdkMcpTool[Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def describe_sdk_tool(one: SdkMcpTool[Any]) -> dict[str, Any]:
 
 
 def hints_of(given: Any) -> dict[str, Any]:
-    """By the names of the protocol: ours, a dict, or what the `mcp` package has for it."""
+    """With the names of the protocol: from our class, a dict, or the class of the `mcp` package."""
     if given is None or given == {}:
         return {}
     of_others = getattr(given, "model_dump", None)
@@ -106,15 +106,17 @@ def hints_of(given: Any) -> dict[str, Any]:
 
 
 def json_schema(tool: str, given: Any) -> dict[str, Any]:
-    """A text among the types is refused: as an annotation it would be run as Python, wherever the schema came from."""
-    if hasattr(given, "model_json_schema"):  # a model of pydantic's
+    """A string among the types is refused: as an annotation it would be evaluated as Python, whatever the schema's
+    source.
+    """
+    if hasattr(given, "model_json_schema"):  # a pydantic model
         described: dict[str, Any] = given.model_json_schema()
         return described
     known = as_object_or_none(given)
     if known is not None and known.get("type") == "object":
         return known if "properties" in known else {**known, "properties": {}}
     if known is not None and any(isinstance(kind, str) for kind in known.values()):
-        raise UsageError(f"the input of the tool '{tool}' is no JSON Schema of an object, and has texts for types")
+        raise UsageError(f"the input of the tool '{tool}' is not a JSON Schema of an object, and has strings for types")
     fields: list[Any] = [*known.items()] if known is not None else [("value", given)]
     try:
         made = schema_of(msgspec.defstruct("Input", fields))
@@ -124,5 +126,5 @@ def json_schema(tool: str, given: Any) -> dict[str, Any]:
         return made
     inner: dict[str, Any] = made["properties"]["value"]
     if inner.get("type") != "object":
-        raise UsageError(f"the input of the tool '{tool}' is no object: give names and types, or a TypedDict")
+        raise UsageError(f"the input of the tool '{tool}' is not an object: use names and types, or a TypedDict")
     return inner

@@ -1,11 +1,11 @@
-"""From the lines of a session's file to the messages of its conversation, in the order in which `claude-agent-sdk`
-tells them: along `parentUuid` from the newest message to its root, and then what those links pass by.
+"""Convert the lines of a session file to the messages of its conversation, in the order of `claude-agent-sdk`: along
+`parentUuid` from the newest message to its root, and then the messages that these links skip.
 
-They pass by something wherever calls ran beside each other: each result hangs below its own call, and the next message
-below one of them only. The lines of a reply share an id, and results name their calls; by that the rest is found.
+The links skip messages wherever calls ran in parallel: each result is linked to its own call, and the next message only
+to one of them. The lines of a reply share an id, and results name their calls; that is how the others are found.
 
-Nothing here reads files. `mainspring.sessions.parent_links` does the like for going on with a session: there the
-outcome must be fit for a model, here it is shown as it was written.
+Nothing here reads files. `mainspring.sessions.parent_links` does the same to resume a session: there the messages must
+be valid for a model, here they are shown as written.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ import msgspec
 from mainspring.messages_api import Unreadable
 from mainspring.sessions.parent_links import KINDS
 
-Entry = dict[str, Any]  # a line, whoever wrote it
+Entry = dict[str, Any]  # a line, written by any program
 SPOKEN = ("user", "assistant")
 
 
 @dataclass
 class SessionMessage:
-    """A message of a stored session. `message` is what the API was sent, or sent."""
+    """A message of a stored session. `message` is in the format of the API."""
 
     type: Literal["user", "assistant"]
     uuid: str
     session_id: str
     message: Any
-    parent_tool_use_id: str | None = None  # of a sub-agent: the call that it works for,
-    parent_agent_id: str | None = None  # and the agent that made that call; None: the session itself
+    parent_tool_use_id: str | None = None  # of a subagent: the call that started it,
+    parent_agent_id: str | None = None  # and the subagent that made that call; None: the session itself
 
 
 # --- lines --------------------------------------------------------------------------------------------------
 
 
 def entry_of(line: bytes | str) -> Entry | None:
-    """None for what cannot be read, and for what is no object."""
+    """None if the line cannot be read, or is not an object."""
     return as_entry(value_of(line))
 
 
@@ -49,7 +49,7 @@ def as_entry(value: object) -> Entry | None:
 
 
 def value_of(text: bytes | str) -> Any:
-    """None for what cannot be read. Half a character, or a number out of bounds, is no reason to lose a message."""
+    """None if it cannot be read. A lone surrogate, or a number out of range, must not lose a message."""
     try:
         return msgspec.json.decode(text)
     except Unreadable:
@@ -61,7 +61,7 @@ def value_of(text: bytes | str) -> Any:
 
 
 def is_said(entry: Entry) -> bool:
-    """Whether it has a place in the conversation; titles, tags and our own records have none."""
+    """Whether the line belongs to the conversation; titles, tags and our own records do not."""
     return entry.get("type") in KINDS and isinstance(entry.get("uuid"), str)
 
 
@@ -89,11 +89,11 @@ def slice_page(found: list[Entry], limit: int | None, offset: int) -> list[Entry
     return found[offset:] if offset > 0 else found
 
 
-# --- the way --------------------------------------------------------------------------------------------------
+# --- links ------------------------------------------------------------------------------------------------------
 
 
 def select_conversation(entries: list[Entry]) -> list[Entry]:
-    """From the root to the newest message; turns with parallel calls are whole."""
+    """From the root to the newest message; turns with parallel calls are complete."""
     by_id = {entry["uuid"]: entry for entry in entries}
     leaf = _leaf(entries, by_id)
     if leaf is None:
@@ -103,7 +103,7 @@ def select_conversation(entries: list[Entry]) -> list[Entry]:
 
 
 def agent_conversation(entries: list[Entry]) -> list[Entry]:
-    """A sub-agent has one branch, and its last message is the newest."""
+    """A subagent has one branch, and its last message is the newest."""
     leaf = next((entry for entry in reversed(entries) if entry["type"] in SPOKEN), None)
     by_id = {entry["uuid"]: entry for entry in entries}
     return list(_up(leaf, by_id))[::-1] if leaf is not None else []
@@ -112,7 +112,7 @@ def agent_conversation(entries: list[Entry]) -> list[Entry]:
 def _up(entry: Entry, by_id: Mapping[str, Entry]) -> Iterator[Entry]:
     seen: set[str] = set()
     at: Entry | None = entry
-    while at is not None and at["uuid"] not in seen:  # links may go round in a circle
+    while at is not None and at["uuid"] not in seen:  # links may form a cycle
         seen.add(at["uuid"])
         yield at
         at = _above(at, by_id)
@@ -124,9 +124,9 @@ def _above(entry: Entry, by_id: Mapping[str, Entry]) -> Entry | None:
 
 
 def _leaf(entries: list[Entry], by_id: Mapping[str, Entry]) -> Entry | None:
-    """The newest message that nothing follows; one of the session's own, if there is any."""
+    """The newest message without a successor; one of the main conversation, if there is any."""
     parents = {parent_of(entry) for entry in entries}
-    passed: set[str] = set()  # by any of the walks: where two meet, they end at the same message
+    passed: set[str] = set()  # by any of the walks: two that meet end at the same message
     ends: list[Entry] = []
     for entry in entries:
         at = entry if entry["uuid"] not in parents else None
@@ -141,11 +141,11 @@ def _leaf(entries: list[Entry], by_id: Mapping[str, Entry]) -> Entry | None:
     return max(own or ends, key=lambda end: places[end["uuid"]], default=None)
 
 
-# --- what the way passes by ---------------------------------------------------------------------------------------
+# --- messages that the links skip -----------------------------------------------------------------------------------
 
 
 def _with_siblings(way: list[Entry], by_id: Mapping[str, Entry]) -> list[Entry]:
-    """The missing lines and results of a reply stand behind the last line of it that is on the way."""
+    """Insert the missing lines and results of a reply after its last line that the links reach."""
     last = {name: entry["uuid"] for entry in way if (name := reply_id(entry))}
     if not last:
         return way
@@ -159,13 +159,13 @@ def _with_siblings(way: list[Entry], by_id: Mapping[str, Entry]) -> list[Entry]:
 
 
 class TranscriptReplies:
-    """What belongs to each reply of a session, wherever it hangs."""
+    """The lines and results of each reply of a session, wherever they are linked."""
 
     def __init__(self, by_id: Mapping[str, Entry]) -> None:
         self._places = {uuid: place for place, uuid in enumerate(by_id)}
-        self._lines: dict[str, list[Entry]] = {}  # of each reply
+        self._lines: dict[str, list[Entry]] = {}  # per reply
         self._callers: dict[str, Entry | None] = {}  # the line that made a call; None: two replies say so
-        self._results: dict[str, list[Entry]] = {}  # what may belong to a line
+        self._results: dict[str, list[Entry]] = {}  # candidates for a line
         results: list[Entry] = []
         for entry in by_id.values():
             if name := reply_id(entry):
@@ -191,7 +191,7 @@ class TranscriptReplies:
                 yield line["uuid"]
 
     def missing(self, name: str, seen: set[str], answered: set[str]) -> list[Entry]:
-        """Of a reply: its lines first, then its results, each in the order of time."""
+        """Of a reply: its lines first, then its results, each sorted by time."""
         lines = self._lines[name]
         members = {line["uuid"] for line in lines}
         found = {
@@ -207,7 +207,7 @@ class TranscriptReplies:
         return sorted(siblings, key=_time) + sorted(results, key=_time)
 
     def _wanted(self, strays: list[Entry], members: set[str], answered: set[str]) -> Iterator[Entry]:
-        """Those that hang elsewhere, as far as they answer a call that nothing else does."""
+        """Results linked elsewhere, if they answer a call that has no other result."""
         for result in sorted(strays, key=lambda stray: self._places[stray["uuid"]]):
             calls = answers_of(result)
             callers = [self._callers.get(call) for call in calls if call not in answered]
@@ -217,7 +217,7 @@ class TranscriptReplies:
 
 
 def reply_id(entry: Entry) -> str:
-    """What the lines of a reply share; "" for what is no reply."""
+    """The id that the lines of a reply share; "" for other lines."""
     name = (as_entry(entry.get("message")) or {}).get("id") if entry.get("type") == "assistant" else None
     return name if isinstance(name, str) else ""
 

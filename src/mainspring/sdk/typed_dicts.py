@@ -1,4 +1,4 @@
-"""The shapes of dicts that go in and out, for type checkers: settings, servers, answers of hooks, what is told.
+"""The shapes of dicts, for type checkers: settings, servers, hook output, status.
 
 Names are those of `claude-agent-sdk`. Nothing here is checked at run time.
 """
@@ -16,7 +16,7 @@ class SystemPromptPreset(TypedDict):
     type: Literal["preset"]
     preset: Literal["claude_code"]
     append: NotRequired[str]
-    exclude_dynamic_sections: NotRequired[bool]  # what differs from folder to folder goes with the first prompt
+    exclude_dynamic_sections: NotRequired[bool]  # text that depends on the directory goes with the first prompt
 
 
 class SystemPromptCustom(TypedDict):
@@ -133,7 +133,7 @@ class McpStatusResponse(TypedDict):
     mcpServers: list[McpServerStatus]
 
 
-# --- what is told -----------------------------------------------------------------------------------
+# --- status -----------------------------------------------------------------------------------------
 
 
 class ContextUsageCategory(TypedDict):
@@ -168,7 +168,7 @@ class ModelUsage(TypedDict):
     maxOutputTokens: int
 
 
-# --- what hooks answer, in `hookSpecificOutput` -----------------------------------------------------
+# --- hook output, in `hookSpecificOutput` -----------------------------------------------------------
 
 
 class PreToolUseHookSpecificOutput(TypedDict):

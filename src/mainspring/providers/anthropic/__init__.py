@@ -1,1 +1,1 @@
-"""The Messages API."""
+"""Anthropic's Messages API."""

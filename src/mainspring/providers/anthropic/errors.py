@@ -1,8 +1,8 @@
-"""What Anthropic's API says when it refuses a request: which trouble it is, when to come back, when a limit lifts.
+"""Errors of Anthropic's API: the kind of failure, when to retry, when a limit resets; and repairs for servers that
+imitate it.
 
-What servers that imitate Anthropic's API send in forms that it does not document: nulls, other errors, no stream.
-
-Looked at only where the usual way has failed (`stream.py`).
+Such servers send forms that Anthropic does not document: nulls, other error objects, a reply without a stream. The
+repairs run only after the normal decoder has failed (`stream.py`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mainspring.providers.errors import ErrorResponse
 
 
-THINKING = "thinking"  # the cure: the same request without the thinking blocks may pass
-BLOCKS = "blocks"  # the cure: without blocks of a kind that we do not know, though a server sent them
+THINKING = "thinking"  # cure: the same request without thinking blocks may pass
+BLOCKS = "blocks"  # cure: without blocks of unknown types that another server sent
 
 
 class _ErrorBody(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class _Body(msgspec.Struct):
 async def read_refusal(
     response: ErrorResponse, now: float, ways_out: UserRemedies = GIVEN, *, keyed: bool = True
 ) -> RequestRefusedError:
-    """`now` is in seconds since 1970, to turn "in so many seconds" into a time."""
+    """`now` is in seconds since 1970, to turn a relative delay into a time."""
     status, headers = response.status, response.headers
     kind, words = read_error_body(await response.read())
     trouble = classify_failure(status, kind, words)
@@ -101,11 +101,11 @@ def parse_rfc3339(text: str) -> int | None:
 
 T = TypeVar("T")
 
-NO_ANSWER = Failure(Trouble.SERVER, "the server sent an answer that is none")
+NO_ANSWER = Failure(Trouble.SERVER, "the server sent an invalid answer")
 
 
 def odd_event(data: bytes, form: type[T]) -> T | None:
-    """None if it cannot be helped; raises if it is an error that is told in another way."""
+    """None if it cannot be repaired; raises if it is an error in another form."""
     try:
         event = decode_loosely(data)
         complain_of(event)
@@ -117,7 +117,7 @@ def odd_event(data: bytes, form: type[T]) -> T | None:
 
 
 def complain_of(event: Any) -> None:
-    """llama.cpp's errors in mid-stream have their words where a message would be; others send nothing but words."""
+    """llama.cpp's errors in mid-stream have their text where a message would be; other servers send only text."""
     if not isinstance(event, dict):
         return
     fields = cast("dict[str, Any]", event)
@@ -128,7 +128,7 @@ def complain_of(event: Any) -> None:
 
 
 def put_in_text(delta: dict[str, Any]) -> None:
-    """The input of a call, as an object where pieces of its text should be."""
+    """The input of a call, sent as an object instead of pieces of text."""
     if isinstance(delta.get("partial_json"), dict):
         delta["partial_json"] = msgspec.json.encode(delta["partial_json"]).decode()
 
@@ -137,7 +137,7 @@ def put_in_text(delta: dict[str, Any]) -> None:
 
 
 def message_to_events(body: bytes) -> Iterator[bytes]:
-    """A whole message, as if it had been streamed."""
+    """A whole message, as the events of a stream."""
     try:
         message = decode_loosely(body)
     except UNREADABLE:

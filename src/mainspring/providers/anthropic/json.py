@@ -1,4 +1,4 @@
-"""The parts of a conversation as JSON of Anthropic's Messages API."""
+"""Encode the parts of a conversation as JSON for Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NO_WORDS = "(no output)"
 
 
 def encode_part(placed: PlacedPart, before: str | None) -> bytes:
-    """A part, with what must stand between it and the one before. `END` closes the last one."""
+    """A part, with the separator from the part before. `END` closes the last one."""
     if placed.role == before:
         return BETWEEN + part_json(placed.part)
     opened = BEGIN[placed.role] + part_json(placed.part)
@@ -49,7 +49,7 @@ def encode_part(placed: PlacedPart, before: str | None) -> bytes:
 
 
 def mark_cache_end(chunk: bytes) -> bytes:
-    """The same part as the end of a span worth caching."""
+    """The same part with a cache breakpoint."""
     return chunk[:-1] + MARK
 
 
@@ -58,7 +58,7 @@ def can_be_marked(chunk: bytes) -> bool:
 
 
 def encode_json_safely(value: object) -> bytes:
-    """JSON, whatever the strings hold: half a character, which no UTF-8 can express, becomes a question mark."""
+    """JSON for any string: a lone surrogate, which UTF-8 cannot express, becomes a question mark."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -77,7 +77,9 @@ def replace_surrogates(value: Any) -> Any:
 
 
 def accepts_block(block: Block) -> bool:
-    """Of what was thought, only what this protocol signed. The others' signatures have a blank, or name a field."""
+    """Of thinking, accept only blocks that this protocol signed. Other protocols' signatures contain a blank, or name a
+    field.
+    """
     return not isinstance(block, Thinking) or (" " not in block.signature and block.signature not in REASONING)
 
 
@@ -117,7 +119,7 @@ def media_object(part: Content) -> dict[str, object]:
 
 
 def answer_object(answer: PlacedToolResult) -> dict[str, object]:
-    """The API takes no empty text, and nothing but text, at least some, in a result that is an error (F-22)."""
+    """The API rejects empty text, and accepts only non-empty text in a result that is an error (F-22)."""
     content = [media_object(replace_oversized_media(part)) for part in answer.content if not is_empty(part)]
     if answer.is_error:
         content = [block for block in content if block["type"] == "text"] or [{"type": "text", "text": NO_WORDS}]

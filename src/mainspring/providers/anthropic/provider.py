@@ -1,7 +1,7 @@
-"""Anthropic's Messages API, streaming. One object can serve many sessions.
+"""Anthropic's Messages API, streaming. One provider can serve many sessions.
 
-The request is made here from the conversation (`providers/projection.py`, `json.py`), the reply is read by
-`stream.py`; how a server is asked at all is in `providers/http_provider.py`.
+This module builds the request from the conversation (with `providers/projection.py` and `json.py`); `stream.py` reads
+the reply, and `providers/http_provider.py` sends requests and retries them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mainspring.version import __version__
 if TYPE_CHECKING:
     from mainspring.providers.anthropic.stream import AnthropicStreamReader
 
-Key = http_provider.ApiKey  # where its users look for it
+Key = http_provider.ApiKey  # re-exported for its users
 
 HOME = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -53,18 +53,18 @@ WAYS_OUT = UserRemedies(
     unknown="check the model's name and ANTHROPIC_BASE_URL",
     unreached="Check the connection, and ANTHROPIC_BASE_URL if it is set",
 )
-LARGEST = 32 * 1024 * 1024  # bytes of a request, as documented on 2026-11-15; other clouds take less, and say so
+LARGEST = 32 * 1024 * 1024  # bytes of a request, as documented on 2026-11-15; other clouds accept less, and say so
 MOST_MARKS = 4  # the API's limit
-MOST_FOUND = 16  # places of marks that are remembered; three or four are in use
-ASIDE = frozenset({"compact", "collapse", "search"})  # sources of questions beside the conversation
+MOST_FOUND = 16  # remembered positions of cache breakpoints; three or four are in use
+ASIDE = frozenset({"compact", "collapse", "search"})  # sources of side calls
 
 
 class ServerSideClearing(Bundle):
-    """When the service itself clears old tool results (D-14). Each time it does, what follows them is cached anew."""
+    """When the service itself clears old tool results (D-14). Each time, everything after them is cached again."""
 
-    trigger: int = 100_000  # tokens of a prompt; the API's own default
-    keep: int = 8  # calls, the newest ones, that keep their results: as many as our own layer leaves alone
-    at_least: int = 20_000  # tokens: for less, the cache is worth more than the room
+    trigger: int = 100_000  # prompt tokens; the API's own default
+    keep: int = 8  # newest calls that keep their results: as many as our own layer keeps
+    at_least: int = 20_000  # tokens: for less, keeping the cache is worth more
 
     @property
     def edit(self) -> dict[str, object]:
@@ -95,17 +95,17 @@ class Anthropic(HttpProvider):
         ways_out: UserRemedies = WAYS_OUT,
         driver: str = "",
     ) -> None:
-        """`driver`: who drives us, for the server to know."""
+        """`driver`: the program that runs mainspring, for the server's statistics."""
         key = Key(key) if isinstance(key, str) else key
         super().__init__(key, base_url, transport=transport, patience=patience, now=now, ways_out=ways_out)
-        self._prefix = prefix  # what stands before a model's name in settings, and is not sent
+        self._prefix = prefix  # the prefix of a model's name in settings, which is not sent
         self._betas = betas
         self._display = thinking_display
         self._clearing = clearing
         self._agent = f"mainspring/{__version__}{f' ({driver})' if driver else ''}"
 
     async def count_tokens(self, request: Request, conversation: Conversation) -> int:
-        """What the server says the prompt of this request would be."""
+        """The prompt tokens of this request, as the server counts them."""
         target = self._target(request, frozenset())
         projected = self._projection().project(conversation.history, conversation.edits, target)
         settings: dict[str, object] = {"model": self._model(request)}
@@ -119,7 +119,7 @@ class Anthropic(HttpProvider):
                 raise await self._refusal(response)
             return msgspec.json.decode(await response.read(), type=_Count).input_tokens
 
-    # --- what `providers/http_provider.py` wants to know ---
+    # --- implementation of `HttpProvider` ---
 
     def _projection(self) -> RequestProjection:
         return RequestProjection(encode_part)
@@ -145,7 +145,7 @@ class Anthropic(HttpProvider):
         for name in ("anthropic.stream", "http.sse"):
             import_module(f"mainspring.providers.{name}")
 
-    def _reading(self, prepared: PreparedRequest) -> AnthropicStreamReader:  # noqa: ARG002  # a reply says all by itself
+    def _reading(self, prepared: PreparedRequest) -> AnthropicStreamReader:  # noqa: ARG002  # not needed
         from mainspring.providers.anthropic.stream import AnthropicStreamReader
 
         return AnthropicStreamReader()
@@ -155,12 +155,13 @@ class Anthropic(HttpProvider):
 
         return await read_refusal(response, self._now(), self._ways_out, keyed=self._keyed)
 
-    def _cure(self, cure: str, line: RequestChain, conversation: Conversation) -> None:  # noqa: ARG002  # one does for both
-        """What a change of ours can cure: signatures that this server does not know, as after a resume with another
-        account, and blocks of a kind that it does not know, as after one with another server."""
+    def _cure(self, cure: str, line: RequestChain, conversation: Conversation) -> None:  # noqa: ARG002  # not needed
+        """Cure a refusal by changing the request: drop signatures that this server does not know, as after a resume
+        with another account, or blocks of unknown types, as after one with another server.
+        """
         line.distrust(conversation)
 
-    # --- making the request ---
+    # --- building the request ---
 
     def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:
         settings: dict[str, object] = {"model": self._model(request), "max_tokens": request.max_output, "stream": True}
@@ -177,7 +178,7 @@ class Anthropic(HttpProvider):
         return settings | self._managing(request)
 
     def _managing(self, request: Request) -> dict[str, object]:
-        """What is sent stays whole, so the prefix is not broken by it: the service leaves out what the model reads."""
+        """The request keeps all messages, so the prefix does not break: the service decides what the model reads."""
         if self._clearing is None or request.source in ASIDE:
             return {}
         return {"context_management": {"edits": [self._clearing.edit]}}
@@ -199,10 +200,10 @@ class Anthropic(HttpProvider):
         return setting
 
     def _binds(self, request: Request) -> bool:
-        """Some models tie thinking to all that stood before it, and refuse a request where that was edited.
+        """Some models bind thinking to everything before it, and refuse a request in which that was edited.
 
-        Told so, they drop such a block instead. Servers other than Anthropic's own may not know the setting; what they
-        refuse is asked again without the thinking.
+        With this setting they drop such a block instead. Other servers may not know the setting; if they refuse it, the
+        request is sent again without thinking.
         """
         return self._url == HOME and model_named(request.model).binds_thinking
 
@@ -235,7 +236,7 @@ EFFORTS = tuple(Effort)
 
 
 def effort_for(request: Request) -> Effort | None:
-    """As much as was asked for and the model takes; more than `high` contradicts thinking that is off."""
+    """The requested effort, as far as the model supports it; more than `high` is impossible with thinking off."""
     most = model_named(request.model).most_effort
     if request.effort is None or not most:
         return None
@@ -244,8 +245,9 @@ def effort_for(request: Request) -> Effort | None:
 
 
 def fixed_part(conversation: Conversation) -> FixedPart:
-    """In the order of the cache: tools, then system. A mark at the end of the system text that other sessions share
-    covers both; what is this session's alone is covered by the marks of its messages."""
+    """In the order of the cache: tools, then system. A breakpoint at the end of the system text that sessions share
+    covers both; breakpoints in the messages cover the text of this session.
+    """
     tools = [tool_json(tool) for tool in conversation.tools]
     blank = next((at for at, text in enumerate(conversation.system) if not text), len(conversation.system))
     shared = [system_json(text) for text in conversation.system[:blank] if text.strip()]
@@ -267,13 +269,17 @@ def body_of(
 
 
 def put_marks(pieces: RequestBody, projected: ProjectedParts, marks: tuple[str, ...], most: int) -> None:
-    """Each mark stands on the last part of its message that can carry one; of too many, the first ones are left out."""
+    """Put each breakpoint on the last part of its message that can carry one; if there are too many, drop the first
+    ones.
+    """
     places = sorted([at for mark in dict.fromkeys(marks) if (at := place_of(mark, projected)) is not None])
     pieces.put({at: mark_cache_end(projected.chunks[at]) for at in places[-most:]})
 
 
 def place_of(mark: str, projected: ProjectedParts) -> int | None:
-    """A mark may stand at the front for a whole session, so a place among the settled parts is looked for once."""
+    """A breakpoint may stay at the front for a whole session, so its position among the settled parts is searched
+    once.
+    """
     chunks, owners, found = projected.chunks, projected.owners, projected.found
     if not mark:
         return None
@@ -283,7 +289,7 @@ def place_of(mark: str, projected: ProjectedParts) -> int | None:
     if at < 0:
         settled = range(projected.settled - 1, -1, -1)
         at = known if known is not None else next((at for at in settled if owners[at] == mark), -1)
-        found[mark] = at  # behind those that were asked for before it
+        found[mark] = at  # after those that were requested before it
         if len(found) > MOST_FOUND:
             del found[next(iter(found))]
     while at >= 0 and owners[at] == mark:

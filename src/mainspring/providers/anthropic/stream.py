@@ -1,8 +1,7 @@
-"""A reply as Anthropic streams it: server-sent events in, items out. Sans I/O.
+"""Read a reply as Anthropic streams it: server-sent events in, items out. Sans I/O.
 
-Unknown events, unknown fields and unknown kinds of block are no error: the first two are ignored, a block of a
-kind that we do not know is handed back as it came. What contradicts itself is an error, so that half an answer is never
-taken for a whole one.
+Unknown events and fields are ignored; a block of an unknown type is kept and sent back unchanged. Contradictory events
+are an error, so that half a reply never counts as a whole one.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class _Writes(Struct, frozen=True, gc=False):
 
 
 class _AnthropicUsage(Struct, frozen=True, gc=False):
-    """None where the server does not say: the events of one reply complete each other."""
+    """None where the server does not say: the events of one reply complement each other."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -65,7 +64,7 @@ class _AnthropicDelta(Struct, frozen=True, gc=False):
     partial_json: str = ""
     thinking: str = ""
     signature: str = ""
-    citation: Raw = Raw()  # empty: there is none
+    citation: Raw = Raw()  # empty: no error
     stop_reason: str | None = None
 
 
@@ -75,13 +74,13 @@ class _Applied(Struct, frozen=True, gc=False):
 
 
 class _Managed(Struct, frozen=True, gc=False):
-    """What the service did to the context before the model saw it."""
+    """Changes that the service made to the context before the model saw it."""
 
     applied_edits: tuple[_Applied, ...] | None = None
 
 
 class _AnthropicEvent(Struct, frozen=True, gc=False):
-    """All events in one: they share no field with different meanings, and one decoder is the fastest."""
+    """All events in one struct: no field has two meanings, and one decoder is the fastest."""
 
     type: str = ""
     index: int = 0
@@ -94,7 +93,7 @@ class _AnthropicEvent(Struct, frozen=True, gc=False):
 
 
 class _Begun(Struct, frozen=True, gc=False):
-    """How a block begins; most of it comes later."""
+    """The start of a block; most of its content follows."""
 
     type: str = ""
     id: str = ""
@@ -114,7 +113,7 @@ KINDS = {"text": BlockKind.TEXT, "thinking": BlockKind.THINKING, "tool_use": Blo
 
 
 class _Open:
-    """A block that is being written."""
+    """A block that is still streaming."""
 
     def __init__(self, index: int, begun: _Begun, raw: bytes) -> None:
         self.index = index
@@ -141,19 +140,19 @@ class _Open:
                 return ServerBlock(begun.type, self._as_it_came(written))
 
     def _as_it_came(self, written: str) -> str:
-        """A server's own call is written like any other: its input comes in pieces."""
+        """A server-side tool call streams like any other: its input comes in pieces."""
         if not written:
             return self.raw.decode()
         block: dict[str, Any] = msgspec.json.decode(self.raw)
         try:
             block["input"] = msgspec.json.decode(written)
         except msgspec.DecodeError:
-            _fail(f"the input of the server's own call '{self.begun.name}' is not JSON")
+            _fail(f"the input of the server-side call '{self.begun.name}' is not JSON")
         return msgspec.json.encode(block).decode()
 
 
 class AnthropicStreamReader:
-    """Feed it what one read brought; it returns the items that come of it."""
+    """Feed it the bytes of each read; it returns the items that they complete."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -162,7 +161,7 @@ class AnthropicStreamReader:
         self._stop: str | None = None
         self._managed = _Managed()
         self._open: dict[int, _Open] = {}  # by index, in the order in which they began; the first one is shown
-        self._raws: dict[int, bytes] = {}  # how each began
+        self._raws: dict[int, bytes] = {}  # the start of each
         self._calls = False
         self._size = 0
 
@@ -188,7 +187,7 @@ class AnthropicStreamReader:
     def _take(self, event: _AnthropicEvent, items: list[Item]) -> None:
         kind = event.type
         if self.ended:
-            return  # nothing that follows the end belongs to the answer
+            return  # nothing after the end belongs to the reply
         if kind == "content_block_delta":
             if event.delta is not None:
                 self._delta(event.index, event.delta, items)
@@ -210,7 +209,7 @@ class AnthropicStreamReader:
             raise ProviderError(Failure(classify_failure(None, error.type, error.message), error.message or error.type))
 
     def _start(self, event: _AnthropicEvent, items: list[Item]) -> None:
-        if not self._begun:  # a second one tells nothing new
+        if not self._begun:  # a second one adds nothing
             self._begun = True
             self._usage = _merged(self._usage, event.message.usage if event.message else None)
             items.append(StreamStarted(_as_usage(self._usage)))
@@ -218,9 +217,9 @@ class AnthropicStreamReader:
     def _block_start(self, event: _AnthropicEvent, items: list[Item]) -> None:
         raw = bytes(event.content_block)
         if raw in (b"", b"null") or self._raws.get(event.index) == raw:
-            return  # nothing, or a duplicate
+            return  # empty, or a duplicate
         if event.index in self._raws:
-            _fail(f"the server began block {event.index} a second time, as another one")
+            _fail(f"the server began block {event.index} a second time, with another type")
         self._raws[event.index] = raw
         try:
             begun = _decode_begun(raw)
@@ -259,8 +258,9 @@ class AnthropicStreamReader:
         self._finish(items)
 
     def _finish(self, items: list[Item]) -> None:
-        """Blocks are handed on in the order in which they began. Should a server write several at once, one is shown at
-        a time, and the others wait until it is complete."""
+        """Blocks are passed on in the order in which they began. If a server streams several at once, one is shown at a
+        time, and the others wait until it is complete.
+        """
         for index, opened in tuple(self._open.items()):
             if not opened.shown:
                 _show(opened, items)
@@ -319,7 +319,7 @@ def _call(begun: _Begun, written: str) -> ToolCall:
     try:
         return ToolCall(begun.id, begun.name, msgspec.json.decode(written, type=dict[str, Any]))
     except msgspec.ValidationError:
-        return ToolCall(begun.id, begun.name, {}, Defect.MALFORMED)  # JSON, but no object
+        return ToolCall(begun.id, begun.name, {}, Defect.MALFORMED)  # JSON, but not an object
     except msgspec.DecodeError as error:
         cut = "truncated" in str(error)
         return ToolCall(begun.id, begun.name, {}, Defect.CUT if cut else Defect.MALFORMED)
@@ -332,7 +332,7 @@ def _joined(citations: list[bytes]) -> str:
 
 
 def _merged(known: _AnthropicUsage, said: _AnthropicUsage | None) -> _AnthropicUsage:
-    """A later event counts on from an earlier one, and may leave out what did not change (E-14)."""
+    """A later event adds to an earlier one, and may omit what did not change (E-14)."""
     if said is None:
         return known
     fields = {
@@ -343,7 +343,7 @@ def _merged(known: _AnthropicUsage, said: _AnthropicUsage | None) -> _AnthropicU
 
 
 def _as_usage(said: _AnthropicUsage) -> Usage:
-    """In disjoint classes: the server's figure for cache writes holds both lifetimes."""
+    """In disjoint classes: the server's figure for cache writes includes both lifetimes."""
     written, hour = parse_token_count(said.cache_creation_input_tokens), 0
     if said.cache_creation is not None:
         hour = parse_token_count(said.cache_creation.ephemeral_1h_input_tokens)
@@ -354,7 +354,7 @@ def _as_usage(said: _AnthropicUsage) -> Usage:
         cache_write_1h=hour,
         cache_read=parse_token_count(said.cache_read_input_tokens),
         output=parse_token_count(said.output_tokens),
-        estimated=said.input_tokens is None and said.output_tokens is None,  # it told nothing: nought is our guess
+        estimated=said.input_tokens is None and said.output_tokens is None,  # no figures: zero is an estimate
     )
 
 

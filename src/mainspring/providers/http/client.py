@@ -1,15 +1,16 @@
-"""HTTP/1.1 for model calls: a request goes out, and its answer comes back as the bytes arrive.
+"""An HTTP/1.1 client for model calls: it sends a request and yields the response as the bytes arrive.
 
     async with transport.post(url, headers, body) as response:
         async for chunk in response:
             ...
 
-Leaving the block closes the socket at once, unless the answer was read to its end: then the connection is kept for the
-next request. Every failure is a `ProviderError`; what the caller got wrong is a `UsageError`, raised by `post` itself.
+Leaving the block closes the socket at once, unless the response was read to its end: then the connection is kept for
+the next request. Every failure is a `ProviderError`; mistakes of the caller are a `UsageError`, raised by `post`
+itself.
 
-Not in here: redirects (never followed), cookies, compression, HTTP/2, trying again (providers/retry.py). Connections
-are made in connect.py, answers parsed in connection.py, addresses and proxies read in proxy.py, certificates in
-connect.py. docs/decisions/0008 says why all this is our own.
+Not supported: redirects (never followed), cookies, compression, HTTP/2. Retries are in providers/retry.py. connect.py
+makes connections and loads certificates, connection.py parses responses, proxy.py parses addresses and proxy settings.
+docs/decisions/0008 explains why this is our own code.
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from mainspring.providers.http.proxy import ProxySettings, is_local, read_proxy_
 
 
 class Deadlines(Bundle):
-    """Seconds."""
+    """Time limits in seconds."""
 
     connect: float  # name, TCP, the proxy and TLS together
-    headers: float  # from the request being sent to the end of the answer's headers
+    headers: float  # from the request being sent to the end of the response's headers
     idle: float  # between two events of a stream, or two reads of any other body
-    barren: float = 1_800  # of a stream whose events, such as pings, bring nothing of a reply
+    barren: float = 1_800  # of a stream whose events, such as pings, add nothing to a reply
 
 
-# A hosted server sends headers as soon as it takes a request, and events while it works. A local server has no pings,
-# and reads a long prompt for minutes before it speaks (docs/decisions/0046).
+# A hosted server sends headers as soon as it accepts a request, and events while it works. A local server sends no
+# pings, and processes a long prompt for minutes before its first byte (docs/decisions/0046).
 REMOTE = Deadlines(connect=15, headers=120, idle=90)
 LOCAL = Deadlines(connect=5, headers=600, idle=600, barren=3_600)
-PER_IDLE = 20  # the last limit, in those of `idle`, where somebody sets that one
+PER_IDLE = 20  # `barren` as a multiple of `idle`, where `idle` is set
 
-MOST_IDLE = 100  # connections kept, as the official clients have it
-IDLE_SECONDS = 55.0  # just below the 60 after which usual load balancers hang up
-LAST_BYTES = 0.05  # seconds for the end of a transfer whose content has ended: it comes at once or is not worth it
-RACE = 2.0  # seconds in which a close after sending is taken for a keep-alive race: some round trips
+MOST_IDLE = 100  # connections kept, as in the official clients
+IDLE_SECONDS = 55.0  # just below the 60 seconds after which common load balancers close
+LAST_BYTES = 0.05  # seconds to wait for the end of a transfer whose content has ended
+RACE = 2.0  # seconds within which a close after sending counts as a keep-alive race: some round trips
 
 
 def deadlines_for(url: str) -> Deadlines:
@@ -60,11 +61,11 @@ class Transport:
     def __init__(  # noqa: PLR0913  # settings, by name
         self,
         *,
-        deadlines: Deadlines | None = None,  # None: by the address
+        deadlines: Deadlines | None = None,  # None: depends on the address
         limits: ResponseLimits = LIMITS,
         ca_file: str | None = None,
         proxies: ProxySettings | None = None,  # None: from the environment,
-        environ: Mapping[str, str] | None = None,  # which is that of the process, if none is given
+        environ: Mapping[str, str] | None = None,  # that of the process, if none is given
         most_idle: int = MOST_IDLE,
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
@@ -79,7 +80,7 @@ class Transport:
         self._idle: dict[ClientConnection, Route] = {}  # the oldest first
         self._closed = False
 
-    def post(  # what a request is made of
+    def post(  # parts of a request body
         self,
         url: str,
         headers: Mapping[str, str],
@@ -87,8 +88,9 @@ class Transport:
         size: int | None = None,
         sent: Callable[[], object] | None = None,
     ) -> HttpExchange:
-        """`size`: bytes of the body, for those who know. `sent` is called when the request is out, and the server has
-        its turn: for what will be needed then."""
+        """`size`: bytes of the body, if known. `sent` is called when the request has been sent, to prepare for the
+        response while the server works.
+        """
         origin, path = split_url(url)
         route = Route(origin, self._proxies.on_the_way_to(origin))
         pieces = (body,) if isinstance(body, bytes) else body
@@ -105,12 +107,12 @@ class Transport:
         return HttpExchange(self, route, (request,), len(request), deadlines=deadlines)
 
     async def close(self) -> None:
-        """Ends what is under way, too."""
+        """Close all connections, also active ones."""
         self._closed = True
         gone = [connection.gone for connection in self._open]
         for connection in self._open:
             if connection.answer is not None:
-                connection.answer.fail(Trouble.NETWORK, "is not listened to any more: the transport was closed")
+                connection.answer.fail(Trouble.NETWORK, "was disconnected: the transport was closed")
             connection.abort()
         if gone:
             await asyncio.wait(gone)
@@ -127,7 +129,7 @@ class Transport:
     # --- the pool
 
     def take(self, route: Route) -> ClientConnection | None:
-        """The connection used last: the most likely one to live."""
+        """The connection that was used last: it is the most likely to be alive."""
         for connection in [each for each in reversed(self._idle) if self._idle[each] == route]:
             del self._idle[connection]
             if connection.rouse():
@@ -153,19 +155,19 @@ class Transport:
         connection = await self._dialer.dial(route, seconds)
         if self._closed:
             connection.abort()
-            raise network_error(f"'{connection.place}' is not called any more: the transport was closed")
+            raise network_error(f"'{connection.place}' was not contacted: the transport was closed")
         self._open.add(connection)
         connection.gone.add_done_callback(lambda _: self._forget(connection))
         return connection
 
 
 class HttpExchange:
-    """One request and its answer. `status` and `headers` (in small letters) are there once the block is entered."""
+    """One request and its response. `status` and `headers` (in lower case) are set once the block is entered."""
 
     status: int
     headers: Mapping[str, str]
 
-    def __init__(  # noqa: PLR0913  # what an exchange is made of
+    def __init__(  # noqa: PLR0913  # the parts of an exchange
         self,
         owner: Transport,
         route: Route,
@@ -178,20 +180,20 @@ class HttpExchange:
         self._owner = owner
         self._route = route
         self._request = request  # in pieces,
-        self._size = size  # of so many bytes
+        self._size = size  # with this many bytes in total
         self._sent = sent
         self._deadlines = deadlines
         self._connection: ClientConnection | None = None
-        self._by_event = False  # whoever reads says what counts as a sign of life
+        self._by_event = False  # the reader decides what counts as a sign of life
         self._silent = 0.0  # seconds of waiting since the last one
-        self._barren = 0.0  # the same, since something of a reply came
+        self._barren = 0.0  # the same, since a part of a reply arrived
 
     async def __aenter__(self) -> Self:
-        # A connection that was kept may have been closed by the server just as our request left. Only trying tells, so
-        # such a request is sent once more, on a new connection. Could it have been worked on, and be paid for twice? A
-        # server that closes an idle connection does not read on. One that took the request and then died looks the
-        # same if it dies within `RACE` seconds and before its first byte: that is the risk that providers/retry.py
-        # takes with every reset, and here it is taken once.
+        # The server may have closed a kept connection just as our request left. Only sending tells, so such a request
+        # is sent once more, on a new connection. Could the server have processed it, so that it is paid for twice? A
+        # server that closes an idle connection does not read on. One that took the request and then died looks the same
+        # if it dies within `RACE` seconds and before its first byte: providers/retry.py takes that risk with every
+        # reset, and here it is taken once.
         kept = self._owner.take(self._route)
         if kept is not None:
             try:
@@ -217,7 +219,7 @@ class HttpExchange:
         return self
 
     def _refuse(self) -> None:
-        """Answers that we do not take."""
+        """Raise for responses that we do not accept."""
         place = self._route.origin.place
         if 300 <= self.status < 400:
             detail = (
@@ -230,20 +232,20 @@ class HttpExchange:
         for name, taken in (("content-encoding", "identity"), ("transfer-encoding", "chunked")):
             coded = self.headers.get(name, taken)
             if coded.lower() != taken:
-                detail = f"'{place}' sent its answer with {name} {coded[:40]!r}, though we asked for it as it is"
+                detail = f"'{place}' sent its answer with {name} {coded[:40]!r}, which we did not accept"
                 raise ProviderError(Failure(Trouble.SERVER, detail, self.status))
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
-        """What one read of the socket brought, or several if we are behind."""
+        """The bytes of one read of the socket, or of several if the reader is slow."""
         connection = self._connection
         assert connection is not None, "the block was left"
         answer = connection.answer
         assert answer is not None
         while not answer.body:
-            if answer.failure is not None:  # also if it has ended: too large is too large
+            if answer.failure is not None:  # also if it has ended: the limit still applies
                 raise ProviderError(answer.failure)
             if answer.ended:
                 raise StopAsyncIteration
@@ -259,17 +261,17 @@ class HttpExchange:
         return connection.take()
 
     def heard(self) -> None:
-        """For a stream of events: from the first call on only this ends a silence. Bytes alone are no sign of life: a
-        gateway may send comments for ever to keep the connection open."""
+        """For a stream of events: after the first call, only this resets the idle timeout. Bytes alone are no sign of
+        life: a gateway may send comments without end to keep the connection open.
+        """
         self._by_event, self._silent = True, 0.0
 
     def note_progress(self) -> None:
-        """Something of a reply came. A server that lives, and pings, but never answers is not waited for without
-        end."""
+        """A part of a reply arrived. This limits the wait for a server that only sends pings."""
         self._barren = 0.0
 
     async def read(self, limit: int | None = None) -> bytes:
-        """The body, or its beginning: for errors, whose words are short."""
+        """The body, or its beginning: for errors, which are short."""
         limit = self._owner.limits.error if limit is None else limit
         body = b""
         async for chunk in self:
@@ -279,8 +281,9 @@ class HttpExchange:
         return body[:limit]
 
     async def finish(self) -> None:
-        """For a reply that is whole by its own account: waits a moment for the end of the transfer, so that the
-        connection can be kept. Never fails."""
+        """For a reply that is complete by its own account: wait a moment for the end of the transfer, so that the
+        connection can be kept. Never fails.
+        """
         with suppress(ProviderError, TimeoutError):
             async with asyncio.timeout(LAST_BYTES):
                 async for _ in self:
@@ -300,9 +303,9 @@ OURS = frozenset(
 
 
 def encode_request_head(route: Route, path: str, headers: Mapping[str, str], length: int | None = None) -> bytes:
-    """Of a request with a body of this length, or of one without."""
+    """The head of a request with a body of this length, or without a body."""
     origin, proxy = route.origin, route.proxy
-    through = proxy is not None and origin.scheme == "http"  # else the proxy sees nothing but the tunnel
+    through = proxy is not None and origin.scheme == "http"  # otherwise the proxy sees only the tunnel
     verb, counted = ("GET", []) if length is None else ("POST", [f"content-length: {length}"])
     lines = [f"{verb} {origin if through else ''}{path} HTTP/1.1", f"host: {origin.authority}"]
     lines += [*counted, "accept-encoding: identity"]
@@ -312,13 +315,15 @@ def encode_request_head(route: Route, path: str, headers: Mapping[str, str], len
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum() or name.lower() in OURS:
             raise UsageError(f"{name!r} cannot be set as a header")
         if not value.isascii() or not value.isprintable():  # the value is never shown: it may be the key
-            raise UsageError(f"the header '{name}' holds a line break or another character that no header can hold")
+            raise UsageError(
+                f"the header '{name}' has a line break or another character that is not allowed in headers"
+            )
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "", ""]).encode()
 
 
 def origin_in(location: str) -> str:
-    """Where a redirect leads, without its path: that may hold anything."""
+    """The target of a redirect, without its path, which may contain anything."""
     if not location.strip():
         return "nowhere (its 'location' header is missing or empty)"
     if location.startswith("/") and not location.startswith("//"):
@@ -326,4 +331,4 @@ def origin_in(location: str) -> str:
     try:
         return f"'{split_url(location)[0]}'"
     except UsageError:
-        return "a place that cannot be read"
+        return "an invalid address"

@@ -1,11 +1,10 @@
-"""From a route to a connection that is ready for a request: the name, TCP, the proxy, TLS, under one deadline.
+"""Open a connection for a route: look up the name, connect over TCP and through a proxy, start TLS, under one deadline.
 
-Whatever fails on the way is told as the step that failed and why.
+An error names the step that failed, and why.
 
-Whom we trust: the certificates that a server's own must be signed by.
-
-What is named wins: the setting, then `SSL_CERT_FILE` and `SSL_CERT_DIR`, else the system's store. To any of them
-`NODE_EXTRA_CA_CERTS` is added, because people who come from Claude Code have their company's authority there.
+Trusted certificates: the setting wins, then `SSL_CERT_FILE` and `SSL_CERT_DIR`, otherwise the system's store.
+`NODE_EXTRA_CA_CERTS` is added to any of them, because users who come from Claude Code have their company's authority
+there.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from mainspring.providers.http.connection import ClientConnection, ResponseLimit
 from mainspring.providers.http.proxy import HttpOrigin, HttpProxy, is_local, parse_numeric_host
 from mainspring.providers.retry import RequestRefusedError
 
-# Directories of certificates by hash: OpenSSL looks up the one it needs, 0.1 ms. Reading a whole bundle takes 20.
-# Debian, Alpine, SUSE and Arch; Fedora and its kin.
+# Directories of certificates by hash: OpenSSL looks up the one it needs in 0.1 ms. Reading a whole bundle takes 20 ms.
+# Debian, Alpine, SUSE and Arch; Fedora and its relatives.
 HASHED = ("/etc/ssl/certs", "/etc/pki/ca-trust/extracted/pem/directory-hash")
 
 
 class TrustedCertificates(Bundle):
-    """Files and directories, each with the name of the setting that it comes from."""
+    """Files and directories, each with the name of its setting."""
 
     files: tuple[tuple[str, str], ...] = ()
     directories: tuple[tuple[str, str], ...] = ()
@@ -52,13 +51,13 @@ def read_trusted_certificates(env: Mapping[str, str], ca_file: str | None) -> Tr
 async def get_ssl_context(trusted: TrustedCertificates) -> ssl.SSLContext:
     hashed = None if trusted.files or trusted.directories else hashed_directory(trusted.system)
     if trusted.files or trusted.extra or not (hashed or trusted.directories):
-        return await asyncio.to_thread(build_ssl_context, trusted, hashed)  # bundles to read: not on the loop's time
+        return await asyncio.to_thread(build_ssl_context, trusted, hashed)  # reading bundles would block the event loop
     return build_ssl_context(trusted, hashed)
 
 
 def build_ssl_context(trusted: TrustedCertificates, hashed: str | None) -> ssl.SSLContext:
     if trusted.files or trusted.directories or hashed:
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the certificate and the host's name
+        made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks the certificate and the host name
     else:
         made = ssl.create_default_context()
     made.minimum_version = max(made.minimum_version, ssl.TLSVersion.TLSv1_2)  # Debian's Python leaves it to the system
@@ -66,7 +65,7 @@ def build_ssl_context(trusted: TrustedCertificates, hashed: str | None) -> ssl.S
         try:
             made.load_verify_locations(cafile=file)
         except OSError as error:  # an ssl.SSLError is one
-            reason = "it holds no certificates" if isinstance(error, ssl.SSLError) else error.strerror
+            reason = "it contains no certificates" if isinstance(error, ssl.SSLError) else error.strerror
             raise UsageError(f"'{setting}' names '{file}', which cannot be read: {reason}") from None
     for setting, directory in trusted.directories:
         if not any(os.path.isdir(part) for part in directory.split(os.pathsep)):  # noqa: PTH112  # pathlib costs more
@@ -79,7 +78,7 @@ def build_ssl_context(trusted: TrustedCertificates, hashed: str | None) -> ssl.S
 
 
 def hashed_directory(places: tuple[str, ...]) -> str | None:
-    """The first with certificates by their hash, such as `002c0b4f.0`. OpenSSL finds no others in a directory."""
+    """The first directory with certificates by hash, such as `002c0b4f.0`. OpenSSL finds no others in a directory."""
     for place in places:
         try:
             with os.scandir(place) as entries:
@@ -92,16 +91,16 @@ def hashed_directory(places: tuple[str, ...]) -> str | None:
 
 def explain_ssl_error(error: ssl.SSLError, host: str) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        way_out = "If your company's own authority signs for it, name that authority's file in SSL_CERT_FILE"
+        way_out = "If your company's own authority signs it, set SSL_CERT_FILE to that authority's file"
         if "mismatch" in error.verify_message:
-            way_out = "Is the address right?"
+            way_out = "Check the address"
         return f"the certificate of '{host}' is not accepted: {error.verify_message.rstrip('.')}. {way_out}"
     if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
-        return f"'{host}' does not speak TLS there: is it 'http://' instead of 'https://'?"
+        return f"'{host}' does not use TLS at this port: try 'http://' instead of 'https://'"
     return f"no TLS with '{host}': {(error.reason or str(error)).lower().replace('_', ' ')}"
 
 
-HEAD_START = 0.25  # seconds before the next address of a name is tried beside the first (RFC 8305)
+HEAD_START = 0.25  # seconds before the next address is tried in parallel (RFC 8305)
 
 
 class Route(Bundle):
@@ -112,7 +111,7 @@ class Route(Bundle):
 
 
 class ConnectProgress:
-    """How far one connection has got, for the message if it gets no further."""
+    """The current step of a connection, for the error message."""
 
     what = ""
     host = ""
@@ -122,7 +121,7 @@ class ConnectProgress:
 
 
 class Dialer:
-    """What new connections share: lookups under way, and the certificates."""
+    """State that new connections share: running lookups, and the certificates."""
 
     def __init__(self, limits: ResponseLimits, trusted: TrustedCertificates) -> None:
         self._limits = limits
@@ -144,7 +143,7 @@ class Dialer:
             refused = Failure(Trouble.NETWORK, f"{step.what}: {explain_os_error(error)}")
             raise RequestRefusedError(refused, near=is_local(step.host)) from None
         except OSError as error:
-            late = clock.expired()  # else a TimeoutError is the kernel's own
+            late = clock.expired()  # otherwise a TimeoutError is the kernel's own
             raise network_error(
                 f"{step.what}: {f'timed out after {seconds:g} seconds' if late else explain_os_error(error)}"
             ) from None
@@ -178,17 +177,17 @@ class Dialer:
         async with self._context_lock:
             if self._context is None:
                 self._context = await get_ssl_context(self._trusted)
-        name = origin.host.rstrip(".")  # certificates are written without the dot
+        name = origin.host.rstrip(".")  # certificates have no trailing dot
         secured = await asyncio.get_running_loop().start_tls(
             connection.transport, connection, self._context, server_hostname=name
         )
-        if secured is None:  # asyncio's way to say that the server closed just after
+        if secured is None:  # asyncio's error if the server closed just after
             raise ConnectionResetError
         connection.transport = secured
         connection.place = origin.place
 
     async def _look_up(self, origin: HttpOrigin) -> Sequence[Address]:
-        """One lookup at a time for each origin, however many sessions begin at once."""
+        """One lookup at a time per origin, for any number of sessions."""
         if parse_numeric_host(origin.host) is not None:
             return look_up_addresses(origin)
         if origin not in self._lookups:
@@ -201,14 +200,14 @@ class Dialer:
 
 
 def lasting_error(detail: str) -> RequestRefusedError:
-    """What will be the same at the next try: somebody must change a setting first."""
+    """An error that a retry cannot fix: the user must change a setting first."""
     return RequestRefusedError(Failure(Trouble.NETWORK, detail), final=True)
 
 
 def explain_os_error(error: OSError) -> str:
     match error:
         case socket.gaierror():
-            return f"the name is not known ({error.strerror}). Is the network up, and the name right?"
+            return f"the name is not known ({error.strerror}). Check the network and the name"
         case ConnectionRefusedError():
             return "refused. Is a server running there?"
         case ConnectionResetError() | BrokenPipeError():
@@ -219,19 +218,20 @@ def explain_os_error(error: OSError) -> str:
 
 # --- names and addresses ----------------------------------------------------------------------------
 
-Address = tuple[int, tuple[object, ...]]  # family, and what the kernel wants to know
+Address = tuple[int, tuple[object, ...]]  # family, and the address for the kernel
 Found = Sequence[Address] | OSError
 
 
 def look_up_addresses(origin: HttpOrigin) -> Sequence[Address]:
-    # As bytes: for a `str` Python loads its tables of international names, which takes 10 ms. A host here is ASCII.
+    # As bytes: for a `str` Python loads its IDNA tables, which takes 10 ms. A host here is ASCII.
     found = socket.getaddrinfo(origin.host.encode(), origin.port, type=socket.SOCK_STREAM)
     return [(family, address) for family, _, _, _, address in found]
 
 
 def look_up(origin: HttpOrigin) -> asyncio.Future[Found]:
-    """In a thread of its own that nobody waits for. The loop's threads are joined when the loop ends, so a name server
-    that does not answer would hold up the end of the process."""
+    """In a thread of its own that is never joined. The loop joins its threads when it ends, so a name server that does
+    not answer would delay the end of the process.
+    """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Found] = loop.create_future()
 
@@ -244,7 +244,7 @@ def look_up(origin: HttpOrigin) -> asyncio.Future[Found]:
             found: Found = look_up_addresses(origin)
         except OSError as error:
             found = error
-        with suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+        with suppress(RuntimeError):  # the loop is closed: the result is not needed any more
             loop.call_soon_threadsafe(settle, found)
 
     Thread(target=work, name=f"look up {origin.host}", daemon=True).start()
@@ -252,8 +252,9 @@ def look_up(origin: HttpOrigin) -> asyncio.Future[Found]:
 
 
 async def first_to_answer(found: Sequence[Address]) -> socket.socket:
-    """A connected socket. Addresses are tried in order, the next one beside the others after a head start, so that one
-    that swallows packets (broken IPv6, mostly) costs a quarter of a second."""
+    """A connected socket. Addresses are tried in order, the next one in parallel after a head start, so that an address
+    that drops packets (mostly broken IPv6) costs a quarter of a second.
+    """
     left = list(found)
     running: set[asyncio.Task[socket.socket]] = set()
     done: set[asyncio.Task[socket.socket]] = set()
@@ -284,7 +285,7 @@ def close_late_socket(late: asyncio.Task[socket.socket]) -> None:
 
 async def connect_socket(address: Address) -> socket.socket:
     family, where = address
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY if told it is TCP
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only for TCP
     try:
         made.setblocking(False)
         await asyncio.get_running_loop().sock_connect(made, where)
@@ -308,13 +309,13 @@ async def open_tunnel(connection: ClientConnection, target: HttpOrigin, proxy: H
         raise lasting_error(wants_a_password(proxy))
     if not 200 <= answer.status < 300:
         raise network_error(
-            f"the proxy '{connection.place}' refuses to connect to '{target.place}': it says {answer.status}"
+            f"the proxy '{connection.place}' refuses to connect to '{target.place}': it answered {answer.status}"
         )
     if answer.body:
-        raise network_error(f"the proxy '{connection.place}' speaks where the server should")
+        raise network_error(f"the proxy '{connection.place}' sent data of its own after connecting")
     connection.answer = None
 
 
 def wants_a_password(proxy: HttpProxy) -> str:
-    given = "does not accept its user and password" if proxy.credentials else "wants a user and a password"
+    given = "does not accept its user and password" if proxy.credentials else "requires a user and a password"
     return f"the proxy '{proxy.origin.place}' {given} (407): set them in 'http://user:password@host:port'"

@@ -1,7 +1,7 @@
-"""One socket and one answer at a time: bytes out, and what httptools makes of the bytes that come in.
+"""One socket and one response at a time: it sends bytes, and httptools parses the bytes that come in.
 
-`HttpResponse` does no I/O. `ClientConnection` is the asyncio protocol that feeds it, keeps the clock, and holds the
-server back when nobody reads.
+`HttpResponse` does no I/O. `ClientConnection` is the asyncio protocol that feeds it, applies the time limits, and
+pauses the server when the reader is slow.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from mainspring.core.value import Bundle
 
 
 class ResponseLimits(Bundle):
-    """Bytes. A server that sends more has lost its way, or means us harm."""
+    """Limits in bytes. A server that sends more is broken or malicious."""
 
-    line: int = 16 * 1024  # of one header: what Node takes for all of them
+    line: int = 16 * 1024  # of one header: Node's limit for all of them
     head: int = 64 * 1024  # of all headers; and of anything else that is not body, in a row
-    error: int = 1024 * 1024  # of an error's body that is looked at: words for a person
+    error: int = 1024 * 1024  # of an error's body that is read
     message: int = 256 * 1024 * 1024  # of a body; 128,000 tokens, each in an event of 150 bytes, are 20 MB
 
 
 LIMITS = ResponseLimits()
-UNREAD = 1024 * 1024  # bytes that may wait for the reader; beyond, the server must (settled 16 keeps it far below)
+UNREAD = 1024 * 1024  # bytes that may wait for the reader; then the server is paused (settled 16 keeps it far below)
 
 
 def network_error(detail: str) -> ProviderError:
@@ -38,18 +38,18 @@ def network_error(detail: str) -> ProviderError:
 
 
 class HttpResponse:
-    """Bytes in; status, headers and body out. `wake` is called when there is something new to look at."""
+    """Bytes in; status, headers and body out. `wake` is called when there is something new."""
 
     def __init__(self, place: str, limits: ResponseLimits, wake: Callable[[], None]) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.body: list[bytes] = []  # what is here and not yet taken,
-        self.unread = 0  # and how much that is
-        self.begun = False  # a byte of the status line is here
-        self.interims = 0  # answers with a 1xx status, which precede it
-        self.headed = False  # status and headers are
-        self.ended = False  # all of it is
-        self.clean = False  # and the connection can carry another one
+        self.body: list[bytes] = []  # received and not read yet,
+        self.unread = 0  # and its size in bytes
+        self.begun = False  # the first byte of the status line has arrived
+        self.interims = 0  # responses with a 1xx status, which precede it
+        self.headed = False  # status and headers have arrived
+        self.ended = False  # the whole response has arrived
+        self.clean = False  # and the connection can be used again
         self.failure: Failure | None = None
         self._place = place
         self._limits = limits
@@ -57,7 +57,7 @@ class HttpResponse:
         self._parser = HttpResponseParser(self)
         self._head = 0
         self._size = 0
-        self._aside = 0  # bytes since the last one of a body: headers, trailers, chunk extensions, 1xx answers
+        self._aside = 0  # bytes since the last body byte: headers, trailers, chunk extensions, 1xx responses
 
     def feed(self, data: bytes) -> None:
         self._aside += len(data)
@@ -68,7 +68,7 @@ class HttpResponse:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
             self.clean = False
-            self.fail(Trouble.NETWORK, "sent what is not an answer in HTTP/1.1")
+            self.fail(Trouble.NETWORK, "sent an invalid HTTP/1.1 response")
         if self._aside > self._limits.head:
             self._too_much("in headers", self._limits.head)
 
@@ -79,8 +79,9 @@ class HttpResponse:
         return taken
 
     def end(self) -> None:
-        """The server closed. Only an answer that gives no length ends that way; anything else is cut short. (Over TLS
-        asyncio does not tell an orderly close from a cut: there it is the stream's own end that counts.)"""
+        """The server closed the connection. Only a response without a length ends that way; any other is cut short.
+        (Over TLS asyncio does not tell an orderly close from a cut: there the stream's own end counts.)
+        """
         if self.headed and not self.headers.keys() & {"content-length", "transfer-encoding"}:
             self.ended = True
             self._wake()
@@ -97,11 +98,11 @@ class HttpResponse:
     def _too_much(self, where: str, limit: int) -> None:
         self.fail(Trouble.SERVER, f"sent more than {limit:,} bytes {where}")
 
-    # --- called by the parser; what they raise stops it
+    # --- called by the parser; an exception stops it
 
     def on_message_begin(self) -> None:
         if self.ended:
-            raise ValueError  # a second answer to one request
+            raise ValueError  # a second response to one request
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.headed:
@@ -134,31 +135,31 @@ class HttpResponse:
         if self.status >= 200:
             self.ended = True
             self.clean = self._parser.should_keep_alive()
-        else:  # 1xx: the answer itself is still to come, and has all its time
+        else:  # 1xx: the response itself follows, with its full time limit
             self.headers.clear()
             self.begun = False
             self.interims += 1
         self._wake()
 
 
-# Bytes that are copied for one write: as few as start asyncio waiting for the kernel, where we write the rest past it;
-# else enough to be worth the way. Joined as a whole, a request would stand in memory twice, and the heap keep the room.
+# Bytes that are copied for one write: as few as make asyncio wait for the kernel, if we write the rest past it;
+# otherwise enough to be efficient. Joining a whole request would need its memory twice, and the heap would keep it.
 FEW, BATCH = 16 * 1024, 256 * 1024
-MOST_PIECES = 1024  # that the kernel takes at once (IOV_MAX)
+MOST_PIECES = 1024  # buffers per system call (IOV_MAX)
 CAN_GATHER = hasattr(os, "writev")
 
 
 class UnsentRequest:
-    """What is still to be sent of a request."""
+    """The part of a request that is not sent yet."""
 
     def __init__(self, pieces: Sequence[bytes] = (), size: int = 0) -> None:
         self.left = size  # bytes
         self._pieces: Sequence[bytes] = pieces
-        self._at = 0  # the first piece that is not wholly sent,
-        self._gone = 0  # and how many bytes of it are
+        self._at = 0  # the first piece that is not completely sent,
+        self._gone = 0  # and how many of its bytes are
 
     def write(self, fd: int) -> None:
-        """What the kernel takes, from where it lies: nothing is copied."""
+        """Write as much as the kernel accepts, without copying."""
         while self.left:
             some: Sequence[bytes | memoryview] = self._pieces[self._at : self._at + MOST_PIECES]
             if self._gone:
@@ -166,10 +167,10 @@ class UnsentRequest:
             end = self._at + len(some)
             self._sent(os.writev(fd, some))
             if self._at < end:
-                return  # it is full: to try once more would only raise
+                return  # it is full: another try would only raise
 
     def batch(self, most: int) -> bytes:
-        """The next bytes, in one piece."""
+        """The next bytes, joined."""
         some: list[memoryview] = []
         size, at, begin = 0, self._at, self._gone
         while size < min(most, self.left):
@@ -182,7 +183,7 @@ class UnsentRequest:
     def _sent(self, size: int) -> None:
         self.left -= size
         if not self.left:
-            self._pieces = ()  # lets go of the request
+            self._pieces = ()  # releases the request
             return
         size += self._gone
         while size >= (length := len(self._pieces[self._at])):
@@ -192,15 +193,15 @@ class UnsentRequest:
 
 
 class ClientConnection(asyncio.Protocol):
-    """A socket. `answer` is the one that is awaited; without it, whatever the server sends is unasked for."""
+    """A socket. `answer` is the awaited response; without it, anything the server sends is unexpected."""
 
-    raw: asyncio.Transport  # the socket's own; it closes everything that is built upon it
+    raw: asyncio.Transport  # the socket's own; closing it closes everything above it
     transport: asyncio.Transport  # where to write: the same, or TLS above it
 
     def __init__(self, place: str, limits: ResponseLimits) -> None:
         self.place = place
         self.answer: HttpResponse | None = None
-        self.lost = False  # the other side ended it
+        self.lost = False  # the other side closed it
         self.sent_at = 0.0
         self._limits = limits
         self._loop = asyncio.get_running_loop()
@@ -209,16 +210,18 @@ class ClientConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._patience = 0.0
-        self._asked_at = 0.0  # since when the server owes us headers
-        self._request = UnsentRequest()  # what neither the kernel nor asyncio has been given yet
-        self._full = False  # asyncio wants no more for now
-        self._unsent = 0  # bytes of the request that were not yet with the kernel when we last looked
+        self._asked_at = 0.0  # when the wait for headers began
+        self._request = UnsentRequest()  # not yet passed to the kernel or asyncio
+        self._full = False  # asyncio's buffer is full
+        self._unsent = 0  # bytes of the request that the kernel did not have at the last check
         self._paused = False
 
     # --- for the reader
 
     def send(self, request: Sequence[bytes], size: int) -> None:
-        """`size`: bytes of all pieces. What the kernel does not take at once follows while the answer is awaited."""
+        """`size`: bytes of all pieces. What the kernel does not accept at once is sent while waiting for the
+        response.
+        """
         self.answer = HttpResponse(self.place, self._limits, self._wake)
         self._request = UnsentRequest(request, size)
         self._send_on()
@@ -226,24 +229,27 @@ class ClientConnection(asyncio.Protocol):
         self._unsent = self._left()
 
     def _send_on(self) -> None:
-        """To the kernel itself, if nothing stands between: so the request is copied nowhere. What it does not take is
-        asyncio's, a little at a time: it says when there is room again."""
+        """Write directly to the kernel, if there is no TLS: so the request is not copied. The rest goes through
+        asyncio, a little at a time: it says when there is room again.
+        """
         request, raw = self._request, self.raw
         direct = CAN_GATHER and self.transport is raw
         while request.left and not self._full and not raw.is_closing():
             if direct and not raw.get_write_buffer_size():
-                with suppress(OSError):  # mostly, it is full; what else it may be, asyncio will meet at its own write
+                with suppress(OSError):  # mostly it is full; asyncio's own write reports any other error
                     request.write(raw.get_extra_info("socket").fileno())
                 if not request.left:
                     return
-                raw.set_write_buffer_limits(0)  # there is room again when asyncio's own buffer is empty
+                raw.set_write_buffer_limits(0)  # there is room again when asyncio's buffer is empty
             self.transport.write(request.batch(FEW if direct else BATCH))
 
     def _left(self) -> int:
         return self._request.left + self.raw.get_write_buffer_size()
 
     async def head(self, seconds: float) -> HttpResponse:
-        """The answer, once its status and headers are here: all of them within this time, however they drip in."""
+        """The response, once its status and headers have arrived: all of them within this time, however slowly they
+        come.
+        """
         answer = self.answer
         assert answer is not None
         interims = 0
@@ -256,8 +262,9 @@ class ClientConnection(asyncio.Protocol):
         return answer
 
     def news(self, seconds: float, waited: float = 0.0) -> asyncio.Future[None]:
-        """Done when something happened; the answer fails if that takes longer. The clock runs from here, so time in
-        which nobody asks does not count, unless it is `waited`. One timer serves many waits."""
+        """Done when something happened; the response fails if that takes longer. The clock starts here, so time without
+        a waiting reader does not count, unless it is `waited`. One timer serves many waits.
+        """
         self._waiter = waiter = self._loop.create_future()
         self._patience = seconds
         left = max(0.0, seconds - waited)
@@ -280,19 +287,20 @@ class ClientConnection(asyncio.Protocol):
     # --- for the pool
 
     def rest(self, seconds: float) -> bool:
-        """Whether the connection can wait for another request; it will, but not longer than this."""
+        """Whether the connection can wait for another request; if so, it waits up to this limit."""
         answer, self.answer = self.answer, None
         self._stop_timer()
         if answer is None or answer.body or not answer.clean:
             return False
-        if self.raw.is_closing() or self._left():  # closed since; answered before it was all sent
+        if self.raw.is_closing() or self._left():  # closed since; or answered before the request was completely sent
             return False
         self._timer = self._loop.call_later(seconds, self.abort)
         return True
 
     def rouse(self) -> bool:
-        """Whether the server still listens, as far as one can know: a close, or a byte nobody asked for, makes the
-        socket readable, also if the loop has not seen it yet."""
+        """Whether the server is still connected, as far as can be known: a close, or an unexpected byte, makes the
+        socket readable, even if the loop has not seen it yet.
+        """
         self._stop_timer()
         if self.raw.is_closing():
             return False
@@ -309,10 +317,10 @@ class ClientConnection(asyncio.Protocol):
     def _look(self) -> None:
         self._timer = None
         if self._waiter is None or self._waiter.done() or self.answer is None:
-            return  # nobody waits; the next who does sets the timer again
+            return  # no reader waits; the next one sets the timer again
         now, unsent = self._loop.time(), self._left()
         if unsent < self._unsent:
-            # A long request on a thin line: the server's time begins when it is sent.
+            # A long request on a slow line: the server's time starts when it is sent.
             self._due, self._asked_at = now + self._patience, now
         self._unsent = unsent
         if self._due > now:

@@ -1,7 +1,7 @@
-"""Where a request goes: the server that its address names, and the proxy on the way.
+"""Parse addresses and proxy settings: which server a request goes to, and through which proxy.
 
-An address that two programs could read in two ways is refused, not repaired. urllib.parse does neither, and it costs
-3 ms to import.
+An address that two programs could read in two ways is refused, not repaired. urllib.parse does neither, and importing
+it takes 3 ms.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ NAME = frozenset(ascii_lowercase + digits + "-._")  # of a host
 
 class HttpOrigin(Bundle):
     scheme: str
-    host: str  # lower case; a number of version 6 without its brackets
+    host: str  # lower case; an IPv6 number without its brackets
     port: int
 
     @property
     def place(self) -> str:
-        """`host:port`, as CONNECT wants it and as messages say it."""
+        """`host:port`, for CONNECT and for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def authority(self) -> str:
-        """The same without the usual port: the Host header."""
+        """Without the default port: the Host header."""
         return self.place.removesuffix(f":{PORTS[self.scheme]}")
 
     def __str__(self) -> str:
@@ -39,10 +39,10 @@ class HttpOrigin(Bundle):
 
 class HttpProxy(Bundle):
     origin: HttpOrigin
-    credentials: str = ""  # the value of Proxy-Authorization; for this proxy and nobody else
+    credentials: str = ""  # the value of Proxy-Authorization; for this proxy only
 
     def __repr__(self) -> str:
-        return f"Proxy({self.origin})"  # a traceback or a log shows this
+        return f"Proxy({self.origin})"  # tracebacks and logs show this
 
 
 def split_url(url: str) -> tuple[HttpOrigin, str]:
@@ -50,10 +50,10 @@ def split_url(url: str) -> tuple[HttpOrigin, str]:
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     if "@" in authority:
-        raise UsageError("an address must not hold a user or a password: keys go into headers")
+        raise UsageError("an address must not contain a user or a password: put keys into headers")
     origin = origin_of(scheme, authority)
     if origin is None or not path.isascii() or not path.isprintable() or set(path) & set(' #"<>\\'):
-        said = url.partition("?")[0]  # a query may hold a key
+        said = url.partition("?")[0]  # a query may contain a key
         raise UsageError(f"{said[:200]!r} is not an address: write 'https://host/path' or 'http://host:port/path'")
     return origin, slash + path or "/"
 
@@ -75,7 +75,7 @@ def origin_of(scheme: str, authority: str) -> HttpOrigin | None:
 
 # --- hosts ------------------------------------------------------------------------------------------
 
-# Loopback, private, link-local, carrier-grade (Tailscale gives those out), and the same of version 6.
+# Loopback, private, link-local, carrier-grade (used by Tailscale), and the same for IPv6.
 LOCAL_NETWORKS = (
     *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "0.0.0.0/32"),
     *("::1/128", "fc00::/7", "fe80::/10"),
@@ -84,14 +84,14 @@ LOCAL_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
 def is_local(host: str) -> bool:
-    """On this machine or near it. A name without a dot is never on the internet."""
+    """On this machine or in its network. A name without a dot is never on the internet."""
     if parse_numeric_host(host) is not None:
         return any(is_in_network(host, network) for network in LOCAL_NETWORKS)
     return "." not in host.rstrip(".") or host.rstrip(".").endswith(LOCAL_NAMES)
 
 
 def parse_numeric_host(host: str) -> tuple[int, int] | None:
-    """A numeric host as its width in bits and its value (ipaddress would do, for 2 ms)."""
+    """A numeric host as its width in bits and its value (ipaddress would work, but takes 2 ms to import)."""
     for family, bits in ((socket.AF_INET, 32), (socket.AF_INET6, 128)):
         try:
             return bits, int.from_bytes(socket.inet_pton(family, host))
@@ -101,7 +101,7 @@ def parse_numeric_host(host: str) -> tuple[int, int] | None:
 
 
 def is_in_network(host: str, network: str) -> bool:
-    """Whether a numeric host is in a network such as `10.0.0.0/8`, or is the one number that is named."""
+    """Whether a numeric host is in a network such as `10.0.0.0/8`, or equals the single number."""
     base, slash, prefix = network.partition("/")
     ours, theirs = parse_numeric_host(host), parse_numeric_host(base)
     if ours is None or theirs is None or ours[0] != theirs[0] or (slash and not prefix.isdecimal()):
@@ -114,14 +114,15 @@ def is_in_network(host: str, network: str) -> bool:
 
 
 class ProxySettings(Bundle):
-    """What the environment says, understood when it is needed: an ALL_PROXY of a kind that we do not speak must not
-    stop a run that goes another way."""
+    """Proxy variables of the environment, parsed when needed: an ALL_PROXY with an unsupported scheme must not stop a
+    run that does not use it.
+    """
 
-    named: Mapping[str, tuple[str, str]]  # by scheme of the target: the variable, and what it says
+    named: Mapping[str, tuple[str, str]]  # by scheme of the target: the variable and its value
     excepted: tuple[str, ...] = ()
 
     def on_the_way_to(self, target: HttpOrigin) -> HttpProxy | None:
-        """As curl has it: loopback goes through the proxy like any other host, unless NO_PROXY names it."""
+        """As in curl: loopback goes through the proxy like any other host, unless NO_PROXY names it."""
         found = self.named.get(target.scheme)
         if found is None or any(no_proxy_covers(entry, target) for entry in self.excepted):
             return None
@@ -129,7 +130,7 @@ class ProxySettings(Bundle):
 
 
 def read_proxy_settings(env: Mapping[str, str]) -> ProxySettings:
-    """Small letters win, as with curl; an empty value is none."""
+    """Lower case wins, as in curl; an empty value is ignored."""
     named: dict[str, tuple[str, str]] = {}
     for scheme in PORTS:
         names = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
@@ -140,12 +141,12 @@ def read_proxy_settings(env: Mapping[str, str]) -> ProxySettings:
 
 
 def read_proxy(variable: str, value: str) -> HttpProxy:
-    """`[http[s]://][user:password@]host[:port]`. The value is never in a message: it may hold a password."""
+    """`[http[s]://][user:password@]host[:port]`. Messages never contain the value: it may contain a password."""
     scheme, found, rest = value.strip().rpartition("://")
     user, at, authority = rest.rstrip("/").rpartition("@")
     origin = origin_of(scheme if found else "http", authority)
     if origin is None:
-        raise UsageError(f"'{variable}' is not the address of a proxy that we can use: write 'http://host:port'")
+        raise UsageError(f"'{variable}' is not a supported proxy address: write 'http://host:port'")
     return HttpProxy(origin, basic_authorization(user) if at else "")
 
 
@@ -158,7 +159,7 @@ def basic_authorization(user: str) -> str:
 
 
 def no_proxy_covers(entry: str, target: HttpOrigin) -> bool:
-    """Whether an entry of NO_PROXY means this host. `example.com` and `.example.com` cover it and all below it."""
+    """Whether an entry of NO_PROXY covers this host. `example.com` and `.example.com` cover it and its subdomains."""
     if entry == "*":
         return True
     if parse_numeric_host(entry.partition("/")[0]) is None:

@@ -1,7 +1,7 @@
-"""Server-sent events, sans I/O: bytes in, events out, however the bytes are cut.
+"""Server-sent events, sans I/O: bytes in, events out, however the bytes are split.
 
-What the standard says about lines, fields, comments and dispatch is here; what the data means is the provider's
-business. `id` and `retry` are ignored: we never reconnect to a stream in its middle.
+This module implements the standard's lines, fields, comments and dispatch; the provider interprets the data. `id` and
+`retry` are ignored: we never reconnect to a stream in its middle.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
 
-MAX_STRAY = 2_000  # bytes of what is no event, kept for whoever asks why there was none
-MAX_EVENT = 16 * 1024 * 1024  # bytes; a server that sends more in one event has lost its way
+MAX_STRAY = 2_000  # bytes outside of events, kept to explain why there was no event
+MAX_EVENT = 16 * 1024 * 1024  # bytes; a server that sends more in one event is broken
 
 BOM = b"\xef\xbb\xbf"
 
 
 PASSED_OVER = (b"", b"id", b"retry")  # the first is a comment
-ServerEvent = tuple[str, bytes]  # its name, "message" where the server gives none, and its data
+ServerEvent = tuple[str, bytes]  # its name ("message" by default) and its data
 
 
 class SseParser:
-    """Feed it what a read brought; it returns the events that are complete."""
+    """Feed it the bytes of a read; it returns the events that are complete."""
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max_event = max_event
-        self._rest: bytes = b""  # the line that is not complete yet
-        self._after_cr = False  # the last byte was a CR: an LF that follows belongs to it
+        self._rest: bytes = b""  # the incomplete last line
+        self._after_cr = False  # the last byte was a CR: a following LF belongs to it
         self._begun = False
         self._name: bytes = b""
         self._data: list[bytes] = []
@@ -39,7 +39,7 @@ class SseParser:
 
     @property
     def stray(self) -> bytes:
-        """What came that is no event: a server may answer with something else altogether."""
+        """Data that is not an event: a server may answer with something else."""
         return (self._stray + self._rest).strip()[:MAX_STRAY]
 
     @property
@@ -47,7 +47,7 @@ class SseParser:
         return self._begun and not (self._rest or self._data or self._name or self._after_cr)
 
     def _whole_events(self, chunk: bytes) -> list[ServerEvent]:
-        """What servers send almost always: events that are complete, each of one name and one line of data."""
+        """The usual case: complete events, each with one name and one line of data."""
         events: list[ServerEvent] = []
         for record in chunk[:-2].split(b"\n\n"):
             name, found, data = record.partition(b"\ndata: ")

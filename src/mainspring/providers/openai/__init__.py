@@ -1,1 +1,1 @@
-"""The two protocols of OpenAI, and of servers that speak them."""
+"""OpenAI's two protocols, for all servers that speak them."""

@@ -1,7 +1,7 @@
-"""What reading a reply has in common in OpenAI's two protocols: events in, blocks as they are written. Sans I/O.
+"""Shared by the readers of OpenAI's two protocols: events in, blocks as they are written. Sans I/O.
 
-One block is open at a time. Text goes through `providers/text_tool_calls.py` where the server may have left calls or
-thoughts in it. Blanks between blocks, which many models write before a call, are nobody's words and are left out.
+One block is open at a time. If the server may have left calls or thinking in the text, it goes through
+`providers/text_tool_calls.py`. Blanks between blocks, which many models write before a call, are dropped.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from mainspring.providers.openai.quirks import ReasoningDetails
 from mainspring.providers.text_tool_calls import UNNAMED, TextToolCallReader
 
 MAX_REPLY = 64 * 1024 * 1024  # bytes of a stream; about a hundred times the longest reply that any model can give
-CHARS_PER_TOKEN = 3  # rather fewer than there are, so that an estimate errs high
-TEXT = BlockKind.TEXT  # looked up once: it is asked for with every piece
-PROMISED = ToolCall("", UNNAMED, {}, Defect.MALFORMED)  # the server said that there are calls, and gave none
+CHARS_PER_TOKEN = 3  # rather low, so that an estimate errs high
+TEXT = BlockKind.TEXT  # cached: it is used for every piece
+PROMISED = ToolCall("", UNNAMED, {}, Defect.MALFORMED)  # the server announced calls, and sent none
 
 
 class ExpectedReply(Bundle):
-    """What a reader knows of the request."""
+    """What a reader knows about the request."""
 
     tokens: int = 0  # of the prompt, estimated
     names: Mapping[str, str] = {}  # tools' own names by those on the wire, where they differ
-    most: int = 0  # tokens that the reply may have; 0: nobody knows
-    written: TextToolCallReader | None = None  # looks through the text; None: the server is trusted to have done so
+    most: int = 0  # maximum tokens of the reply; 0: unknown
+    written: TextToolCallReader | None = None  # searches the text; None: the server is trusted to have done so
 
 
 NOTHING_EXPECTED = ExpectedReply()
 
 
 class BlockReader:
-    """Feed it what one read brought; it returns the items that come of it.
+    """Feed it the bytes of each read; it returns the items that they complete.
 
-    What came before an error in the same read is handed on first: then `error` is set, and is to be raised.
+    Items before an error in the same read are returned first: then `error` is set, and must be raised.
     """
 
     def __init__(self, expected: ExpectedReply = NOTHING_EXPECTED) -> None:
@@ -56,7 +56,7 @@ class BlockReader:
 
     @property
     def whole(self) -> bool:
-        """The model has said all; what may follow is the usage and the end of the stream."""
+        """The model has finished; only the usage and the end of the stream may follow."""
         return self.ended
 
     def take(self, events: list[ServerEvent]) -> Batch:
@@ -66,17 +66,17 @@ class BlockReader:
                 raise_stream_error(f"the server sent a reply of more than {MAX_REPLY:,} bytes")
             for _, data in events:
                 if self.ended:
-                    break  # nothing that follows the end belongs to the answer
+                    break  # nothing after the end belongs to the reply
                 self._take(data)
         except ProviderError as error:
             self.error = error
             items = self.blocks.handed_on()
-            # If the reply had only just begun, there is nothing to lose, and the request can still be tried again.
+            # If the reply had only just begun, nothing is lost, and the request can still be retried.
             return () if len(items) == 1 and isinstance(items[0], StreamStarted) else items
         return self.blocks.handed_on()
 
     def close(self) -> Batch:
-        """The stream is over."""
+        """The stream has ended."""
         return ()
 
     def _begin(self) -> None:
@@ -85,7 +85,7 @@ class BlockReader:
 
     @abstractmethod
     def not_streamed(self, body: bytes) -> Batch:
-        """All of it at once, from a server that does not stream."""
+        """The whole reply at once, from a server that does not stream."""
 
     @abstractmethod
     def _take(self, data: bytes) -> None: ...
@@ -102,7 +102,7 @@ class BlockBuilder:
         self._signature = ""
         self._blank = ""
         self._details: ReasoningDetails | None = None
-        self._size = 0  # characters of the blocks that are complete
+        self._size = 0  # characters of the complete blocks
 
     def handed_on(self) -> tuple[Item, ...]:
         items, self.items = tuple(self.items), []
@@ -112,7 +112,7 @@ class BlockBuilder:
         if self._written is not None and not self._written.passes(text):
             for said in self._written.feed(text):
                 self._take(said)
-        elif self._kind is TEXT:  # most of what is ever said
+        elif self._kind is TEXT:  # the most frequent case
             self._pieces.append(text)
             self.items.append(BlockDelta(TEXT, text))
         else:
@@ -122,19 +122,20 @@ class BlockBuilder:
         self._put(BlockKind.THINKING, text, signature)
 
     def sign(self, signature: str) -> None:
-        """What the open thoughts are signed with; some come without words."""
+        """The signature of the open thinking block; some have no text."""
         if self._kind is not BlockKind.THINKING:
             self._open(BlockKind.THINKING)
         self._signature = signature
 
     def know(self, details: list[Any]) -> str:
-        """What is told of the thoughts, beside their text; returns the text in it. It is signed with that when they are
-        complete."""
+        """Details of the thinking beside its text; returns the text in them. They become the signature when the block
+        is complete.
+        """
         self._details = self._details or ReasoningDetails()
         return self._details.add(details)
 
     def end_knowing(self) -> None:
-        """What is known of thoughts that have no words, or had none yet, is a block of its own."""
+        """Details of thinking without text, or before its text, are a block of their own."""
         if self._details is not None and self._details.signature:
             if self._kind is not BlockKind.THINKING:
                 self.end_text()
@@ -149,7 +150,7 @@ class BlockBuilder:
         self.close()
 
     def close(self) -> None:
-        """The open block of text or thoughts is complete."""
+        """The open text or thinking block is complete."""
         kind, self._kind, self._blank = self._kind, None, ""
         if kind is None:
             return
@@ -185,14 +186,14 @@ class BlockBuilder:
     # --- the end ---
 
     def stop(self, said: Stop) -> Stop:
-        """A server may end a reply with calls like any other, and promise calls that never come."""
+        """A server may end a reply with calls in any way, and announce calls that never come."""
         if said is Stop.TOOL_USE and not self.called:
             self.whole_call(PROMISED)
         return Stop.TOOL_USE if self.called and said is Stop.END_TURN else said
 
     @property
     def estimate(self) -> Usage:
-        """What the reply cost, where the server does not say."""
+        """The cost of the reply, if the server does not report it."""
         return Usage(input=self._expected.tokens, output=self._size // CHARS_PER_TOKEN + 1, estimated=True)
 
     # --- steps ---
@@ -213,7 +214,7 @@ class BlockBuilder:
         self.items.append(BlockDelta(kind, text))
 
     def _open(self, kind: BlockKind, signature: str = "") -> str:
-        """Returns the blanks that stand before a text: its first line may be indented."""
+        """Returns the blanks before a text: its first line may be indented."""
         blank = self._blank if kind is BlockKind.TEXT else ""
         self.close()
         self._kind, self._signature = kind, signature

@@ -1,8 +1,8 @@
-"""A reply as chat completions stream it: chunks in, items out. Sans I/O.
+"""Read a reply as chat completions stream it: chunks in, items out. Sans I/O.
 
-The protocol has no blocks: text, thoughts and pieces of calls come in fields of one object, and what follows ends what
-was before. Several calls may be written at once; one is shown at a time, and the others wait until it is complete.
-A chunk in a form that OpenAI does not document is mended (`quirks.py`) before it is an error.
+The protocol has no blocks: text, thinking and pieces of calls come in fields of one object, and the next kind ends the
+one before. Several calls may be written at once; one is shown at a time, and the others wait until it is complete. A
+chunk in a form that OpenAI does not document is repaired (`quirks.py`) before it counts as an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mainspring.providers.openai.quirks import repair_chunk
 from mainspring.providers.text_tool_calls import JsonBalance, call_of, is_whole
 
 DONE = b"[DONE]"
-NO_ERROR = Raw()  # told apart by identity: it is looked for in every chunk
+NO_ERROR = Raw()  # compared by identity: it is checked for every chunk
 
 
 class _Function(Struct, frozen=True, gc=False):
@@ -46,12 +46,12 @@ class _ChatDelta(Struct, frozen=True, gc=False):
     refusal: str | None = None
     reasoning_details: list[Any] | None = None
     tool_calls: list[_CallPiece] | None = None
-    function_call: _Function | None = None  # as it was called before there could be several
+    function_call: _Function | None = None  # the old name, from when there was only one call
 
 
 class _Choice(Struct, frozen=True, gc=False):
     delta: _ChatDelta | None = None
-    message: _ChatDelta | None = None  # of a server that does not stream
+    message: _ChatDelta | None = None  # from a server that does not stream
     finish_reason: str | None = None
 
 
@@ -97,7 +97,7 @@ STOPS: dict[str, Stop] = {
 
 
 class _Call:
-    """A call that is being written."""
+    """A call that is still streaming."""
 
     def __init__(self, index: int | None) -> None:
         self.index = index
@@ -112,7 +112,9 @@ class _Call:
 
     @property
     def is_whole(self) -> bool:
-        """Asked with every piece by servers that repeat the name: so all of it is read only if it may be complete."""
+        """Called for every piece if the server repeats the name: so the whole text is parsed only if it may be
+        complete.
+        """
         for piece in self.pieces[self._weighed :]:
             self._balance.feed(piece)
         self._weighed = len(self.pieces)
@@ -132,7 +134,7 @@ class ChatStreamReader(BlockReader):
         return self._finish is not None
 
     def close(self) -> Batch:
-        """Some servers do not say that the stream is over, but each says why the model stopped."""
+        """Some servers do not send the end of the stream, but all send a finish reason."""
         if self.whole and not self.ended:
             self._end()
         return self.blocks.handed_on()
@@ -204,7 +206,7 @@ class ChatStreamReader(BlockReader):
         call = self._call_for(piece, function)
         if call is None:
             if not (piece.id or function.name or function.arguments):
-                return  # it says nothing, and begins nothing
+                return  # it is empty, and begins nothing
             self._next_call_may_begin()
             call = _Call(piece.index)
             self._calls.append(call)
@@ -224,7 +226,7 @@ class ChatStreamReader(BlockReader):
             self._show_next()
 
     def _call_for(self, piece: _CallPiece, function: _Function) -> _Call | None:
-        """The call that a piece belongs to; None if it begins one. Some servers give no index, or always the same."""
+        """The call that a piece belongs to; None if it begins one. Some servers send no index, or always the same."""
         if piece.index is not None:
             same = [call for call in self._calls if call.index == piece.index]
         elif piece.id:
@@ -234,7 +236,7 @@ class ChatStreamReader(BlockReader):
         return same[-1] if same and not begins_another(piece, function, same[-1]) else None
 
     def _next_call_may_begin(self) -> None:
-        """A call whose arguments are one whole value can be run now; another one may still be written to."""
+        """A call whose arguments are one whole value can run now; the next one may still be streaming."""
         if not self._calls:
             self.blocks.end_text()
         for call in self._calls:
@@ -243,7 +245,7 @@ class ChatStreamReader(BlockReader):
             self._end_call(call)
 
     def _show_next(self) -> None:
-        """The first call that is not complete is the one to be seen, once it has a name."""
+        """Show the first incomplete call, once it has a name."""
         call = next(call for call in self._calls if not call.done)
         if call.name and not call.shown:
             call.shown = True
@@ -252,9 +254,9 @@ class ChatStreamReader(BlockReader):
                 self.blocks.call_piece(written)
 
     def _open(self, call: _Call) -> None:
-        """Behind its signature, if it has one: that comes with the first piece of a call."""
+        """After its signature, if it has one: that comes with the first piece of a call."""
         if call.signature:
-            self.blocks.close()  # thoughts have a signature of their own
+            self.blocks.close()  # thinking has a signature of its own
             self.blocks.sign(f"{GOOGLE}{call.signature}")
         self.blocks.open_call(call.id, call.name)
 
@@ -268,7 +270,7 @@ class ChatStreamReader(BlockReader):
         self.blocks.close_call(call_of(call.id, call.name, call.written))
 
     def _end_calls(self, behind: str = "x") -> None:
-        """They are complete when something else is said; blanks are nothing."""
+        """Calls are complete when something else follows; blanks do not count."""
         if behind.strip():
             for call in self._calls:
                 self._end_call(call)
@@ -277,7 +279,7 @@ class ChatStreamReader(BlockReader):
 
     def _stopped(self, reason: str) -> None:
         if reason == "error":
-            raise_stream_error("the server ended the reply with an error, and did not say which")
+            raise_stream_error("the server ended the reply with an error, without details")
         self._finish = reason
         self._complete()
 
@@ -290,8 +292,8 @@ class ChatStreamReader(BlockReader):
         if not self._begun:
             raise_stream_error("the server ended the reply before it began")
         if self._finish is None:
-            self._stopped("stop")  # it said that this is the end, and not why
-        self._complete()  # some go on behind the reason
+            self._stopped("stop")  # it marked the end without a reason
+        self._complete()  # some continue after the finish reason
         self.ended = True
         stop = Stop.REFUSAL if self._refused else STOPS.get(self._finish or "", Stop.END_TURN)
         self.blocks.items.append(StreamEnded(self.blocks.stop(stop), self._spent()))
@@ -309,7 +311,7 @@ def raise_chat_error(error: bytes) -> None:
 
 
 def signature_in(extra: bytes) -> str:
-    """What Gemini wants back with the call; empty if there is none."""
+    """The signature that Gemini requires with the call; empty if there is none."""
     try:
         return _decode_extra(extra).google.thought_signature
     except msgspec.DecodeError:
@@ -326,11 +328,11 @@ def begins_another(piece: _CallPiece, function: _Function, call: _Call) -> bool:
 
 
 def parse_chat_usage(said: _ChatUsage) -> Usage:
-    """In disjoint classes: the server's figure for the prompt holds what was cached, too."""
+    """In disjoint classes: the server's prompt figure includes cached tokens, too."""
     details = said.prompt_tokens_details or _ChatTokenDetails()
     prompt = parse_token_count(said.prompt_tokens)
     read = min(prompt, parse_token_count(details.cached_tokens or said.prompt_cache_hit_tokens))
     written = min(prompt - read, parse_token_count(details.cache_write_tokens))
-    # What was thought is in the output's figure, or, with some servers, only in the total.
+    # Thinking tokens are in the output figure or, with some servers, only in the total.
     output = max(parse_token_count(said.completion_tokens), parse_token_count(said.total_tokens) - prompt)
     return Usage(input=prompt - read - written, cache_write=written, cache_read=read, output=output)

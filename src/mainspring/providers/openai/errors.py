@@ -1,7 +1,7 @@
-"""What servers of OpenAI's protocols say when they refuse: which trouble, when to come back, what we could change.
+"""Errors of servers that speak OpenAI's protocols: the kind of failure, when to retry, and cures.
 
-OpenAI itself wraps its errors in one way. Those who speak its protocols use half a dozen, so an error is looked for
-where any of them puts it, and what cannot be read is repeated in its own words.
+OpenAI wraps its errors in one way. Other servers use half a dozen, so this module searches for an error in all known
+places, and repeats an unknown one as it is.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from mainspring.providers.retry import BY_STATUS, RequestRefusedError
 if TYPE_CHECKING:
     from mainspring.providers.errors import ErrorResponse
 
-THINKING = "thinking"  # the cure: without the reasoning of earlier replies
-CARRY = "reasoning_content"  # the cure: with it
-SIGN = "thought_signature"  # the cure: calls that have none, or a bad one, get what is accepted in its place
-DETAILS = "reasoning_details"  # OpenRouter's; another server does not know it
-VALUE = ":value"  # behind a setting's name, the cure: a value that more servers know
+THINKING = "thinking"  # cure: without the reasoning of earlier replies
+CARRY = "reasoning_content"  # cure: with it
+SIGN = "thought_signature"  # cure: calls with a missing or bad signature get an accepted replacement
+DETAILS = "reasoning_details"  # OpenRouter's; other servers do not know it
+VALUE = ":value"  # appended to a setting's name, cure: a value that more servers know
 
 
 class OpenAIError(Bundle):
-    """An error, as far as it says something."""
+    """An error, with the fields that the server sent."""
 
     words: str
     type: str = ""
     code: str = ""
     param: str = ""
-    status: int | None = None  # some say it only here, in mid-stream
+    status: int | None = None  # some send it only here, in mid-stream
 
 
-# --- which trouble it is ----------------------------------------------------------------------------
+# --- classification ---------------------------------------------------------------------------------
 
-BY_NAME: dict[str, Trouble] = {  # codes and types alike
+BY_NAME: dict[str, Trouble] = {  # codes and types
     "context_length_exceeded": Trouble.PROMPT_TOO_LONG,
     "exceed_context_size_error": Trouble.PROMPT_TOO_LONG,  # llama.cpp
     "request_too_large": Trouble.TOO_LARGE,
-    "insufficient_quota": Trouble.AUTH,  # a 429 that no wait cures
+    "insufficient_quota": Trouble.AUTH,  # a 429 that no wait fixes
     "credit_balance_exhausted": Trouble.AUTH,
     "billing_hard_limit_reached": Trouble.AUTH,
     "billing_not_active": Trouble.AUTH,
@@ -80,9 +80,9 @@ BY_NAME: dict[str, Trouble] = {  # codes and types alike
     "slow_down": Trouble.OVERLOADED,
     "server_error": Trouble.SERVER,
     "internal_server_error": Trouble.SERVER,
-    "unavailable_error": Trouble.SERVER,  # llama.cpp, while it loads the model: it passes
+    "unavailable_error": Trouble.SERVER,  # llama.cpp, while it loads the model: temporary
 }
-# The status that an error in mid-stream stands for, by its code or type: these do not pass.
+# The HTTP status for an error in mid-stream, by its code or type: these are permanent.
 IN_MID_STREAM = {
     "invalid_request_error": 400,
     "invalid_prompt": 400,
@@ -105,13 +105,13 @@ TOO_LONG = (
     "input is too long",
     "reduce the length",
     "input token count",
-    "request too large",  # a 429: larger than what a minute allows, so no wait cures it
+    "request too large",  # a 429: larger than the limit per minute, so no wait fixes it
 )
 BAD_MEDIA = ("image", "pdf", "input_file", "file_data", "multimodal", "mmproj", "vision")
 
 
 def classify_openai_error(status: int | None, complaint: OpenAIError) -> Trouble:
-    """One closed set from the status, the error's code and type, and its words."""
+    """The failure for a status, the error's code and type, and its text."""
     said, status = complaint.words.lower(), status or complaint.status
     status = status or IN_MID_STREAM.get(complaint.code) or IN_MID_STREAM.get(complaint.type)
     if status in (None, 400, 413, 422, 429, 500) and any(words in said for words in TOO_LONG):
@@ -119,7 +119,7 @@ def classify_openai_error(status: int | None, complaint: OpenAIError) -> Trouble
     for name in (complaint.code, complaint.type):
         if name in BY_NAME:
             return BY_NAME[name]
-    # A local server that cannot see says so with a 500 that it would repeat for ever.
+    # A local server without vision answers with a 500, and would do so every time.
     if status in (400, 415, 422, 500) and any(words in said for words in BAD_MEDIA):
         return Trouble.MEDIA
     if status == 503 or (status is None and "overloaded" in said):
@@ -129,7 +129,7 @@ def classify_openai_error(status: int | None, complaint: OpenAIError) -> Trouble
     return Trouble.SERVER if status is None or status >= 500 else Trouble.INVALID_REQUEST
 
 
-# --- reading it ---------------------------------------------------------------------------------------
+# --- parsing ------------------------------------------------------------------------------------------
 
 
 def read_complaint(body: bytes) -> OpenAIError:
@@ -178,7 +178,7 @@ async def read_openai_refusal(
     *,
     keyed: bool = True,
 ) -> RequestRefusedError:
-    """`settings` are the ones that the request would also be sent without; `now` is in seconds since 1970."""
+    """`settings`: those that the request can be sent without; `now` is in seconds since 1970."""
     status, headers = response.status, response.headers
     complaint = read_complaint(await response.read())
     trouble = classify_openai_error(status, complaint)
@@ -194,7 +194,7 @@ async def read_openai_refusal(
     return RequestRefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
 
 
-# --- what we could change -----------------------------------------------------------------------------
+# --- cures --------------------------------------------------------------------------------------------
 
 UNKNOWN = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra input|extra field|invalid"
@@ -207,9 +207,9 @@ BAD_REASONING = re.compile(
 
 
 def cure_for(complaint: OpenAIError, settings: tuple[str, ...]) -> str:
-    """A setting to leave out, or what to do about reasoning; empty if there is nothing."""
+    """A setting to leave out, or a cure for reasoning; empty if there is none."""
     said = complaint.words.lower()
-    # One that the server names, before one that it only mentions: "use 'max_completion_tokens' instead".
+    # A setting that the server quotes wins over one that it only mentions: "use 'max_completion_tokens' instead".
     named = [name for name in settings if name == complaint.param or name.endswith(f".{complaint.param}")]
     named += sorted([name for name in settings if place_of(name, said) >= 0], key=lambda name: place_of(name, said))
     if named and UNKNOWN.search(said):
@@ -226,7 +226,7 @@ def cure_for(complaint: OpenAIError, settings: tuple[str, ...]) -> str:
 
 
 def place_of(name: str, said: str) -> int:
-    """Where words name a setting; -1: they do not. What is an English word too must be quoted."""
+    """Where a text names a setting; -1 if it does not. A setting that is also an English word must be quoted."""
     word = leaf_name(name)
     if "_" in word:
         return said.find(word)
@@ -238,7 +238,7 @@ def leaf_name(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-# --- when to come back --------------------------------------------------------------------------------
+# --- retry delays -------------------------------------------------------------------------------------
 
 UNITS = {"ms": 1, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND, "d": 86_400 * SECOND}
 LENGTH = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -246,7 +246,7 @@ TRY_AGAIN = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+)")
 
 
 def said_wait(headers: Mapping[str, str], words: str) -> int | None:
-    """Until the limits that are used up are lifted; else what the words ask for."""
+    """The time until the exhausted limits reset; otherwise the delay in the text."""
     if waits := list(find_exhausted_limits(headers)):
         return max(waits)
     found = TRY_AGAIN.search(words.lower())

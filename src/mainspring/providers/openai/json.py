@@ -1,25 +1,22 @@
-"""What OpenAI's two protocols write alike: names, ids, arguments, pictures, words for what they have no place for.
+"""Encode the parts of a conversation as JSON for OpenAI's two protocols.
 
-The parts of a conversation as JSON of OpenAI's chat completions.
+Both share the rules for names, ids, arguments and images, and the texts for parts that they cannot express.
 
-A message of the model is one object with three fields: what it thought (where a server wants that back), its text, and
-its calls, in this order. A result is a message of its own; parts of users share one. So what must be closed before a
-part, and opened for it, follows from the forms of the two:
+Chat completions: an assistant message is one object with three fields: thinking (if the server wants it back), text,
+and calls, in this order. A result is a message of its own; user parts share one. So the bytes between two parts follow
+from the forms of both:
 
     user     in the list of a user's message            `{"role":"user","content":[..`
-    thought  in the string of what the model thought    `{"role":"assistant","reasoning_content":"..`
-    details  in the list of what is known of that       `{"role":"assistant","reasoning_details":[..`
-    text     in the string of its text                  `{"role":"assistant","content":"..`
-    call     in the list of its calls                   `{"role":"assistant","content":null,"tool_calls":[..`
+    thought  in the string of the thinking              `{"role":"assistant","reasoning_content":"..`
+    details  in the list of thinking details            `{"role":"assistant","reasoning_details":[..`
+    text     in the string of the text                  `{"role":"assistant","content":"..`
+    call     in the list of calls                       `{"role":"assistant","content":null,"tool_calls":[..`
     signed   in a call that has begun with a signature  `{"role":"assistant","content":null,"tool_calls":[{..,`
     answer   between messages: a result is complete     `{"role":"tool",..}`
 
-The parts of a conversation as JSON of OpenAI's Responses: a list of items.
-
-A text of the model, what it thought, a call and a result are items of their own. Parts of users share one, so before a
-part it matters only whether such an item is still open: the forms are `user` and `item`.
-
-What the model thought is sent back as it came, encrypted. Its id and its content together are the signature.
+Responses: a list of items. A text, thinking, a call and a result are items of their own. User parts share one, so
+before a part it matters only whether such an item is still open: the forms are `user` and `item`. Thinking is sent back
+as it came, encrypted. Its id and its content together are the signature.
 """
 
 from __future__ import annotations
@@ -35,8 +32,8 @@ from mainspring.providers.openai.quirks import FIELD, encode_details, has_detail
 from mainspring.providers.projection import Encode, replace_oversized_media
 
 NAME_LENGTH = 64  # of a function, by OpenAI's own rule; an MCP tool's full name may be longer
-ID_LENGTH = 40  # of a call, in chat completions; responses take 64
-FAILED = "[The call failed.]"  # no field says so
+ID_LENGTH = 40  # of a call, in chat completions; responses accept 64
+FAILED = "[The call failed.]"  # no field for errors
 NO_FILES = Text("[A document stood here. This server takes no documents.]")
 FILE_NAME = "document.pdf"
 
@@ -50,7 +47,7 @@ def wire_id(call_id: str) -> str:
 
 
 def shorten_name(name: str, most: int) -> str:
-    """Not longer than that, and still another one than every other."""
+    """A unique name that is not longer than the limit."""
     if len(name) <= most:
         return name
     return f"{name[: most - 9]}_{zlib.crc32(name.encode()):08x}"
@@ -61,7 +58,7 @@ def encode_arguments(call: ToolCall) -> str:
 
 
 def content_or_text(part: Content, *, files: bool) -> Content:
-    """What stands for a part: itself, or words."""
+    """The part itself, or a text in its place."""
     if isinstance(part, Document) and not files:
         return NO_FILES
     return replace_oversized_media(part)
@@ -72,7 +69,7 @@ def data_url(part: Image | Document) -> str:
 
 
 def words_of(answer: PlacedToolResult) -> str:
-    """A result as text. That it is an error must be said in words."""
+    """A result as text. An error must be marked in the text."""
     text = "\n".join([part.text for part in answer.content if isinstance(part, Text) and not is_empty(part)])
     return f"{FAILED}\n{text or NO_WORDS}" if answer.is_error else text or NO_WORDS
 
@@ -82,9 +79,9 @@ def escape_json_string(text: str) -> bytes:
     return encode_json_safely(text)[1:-1]
 
 
-# Gemini signs the first call of each reply, and refuses one that comes back without it. What its documentation names
-# for calls that it did not make itself is accepted in place of a signature.
-GOOGLE = "google "  # before such a signature, in ours
+# Gemini signs the first call of each reply, and refuses one that comes back without its signature. For calls that it
+# did not make, it accepts the placeholder from its documentation.
+GOOGLE = "google "  # marks such a signature in our records
 UNSIGNED = "skip_thought_signature_validator"
 PARAGRAPH = escape_json_string("\n\n")  # between two texts of one message
 
@@ -109,12 +106,12 @@ def chat_accepts_block(block: Block) -> bool:
 
 
 def takes_reasoning(block: Block) -> bool:
-    """Also what the model thought, if it came in a field of its own: the signature is that field's name."""
+    """Also thinking that came in a field of its own: the signature is that field's name."""
     return chat_accepts_block(block) or (isinstance(block, Thinking) and block.signature in REASONING)
 
 
 def signs_call(block: Block) -> bool:
-    """Whether it is nothing but the signature of the call behind it."""
+    """Whether the block is only the signature of the next call."""
     return isinstance(block, Thinking) and block.signature.startswith(GOOGLE)
 
 
@@ -123,7 +120,7 @@ def make_chat_encoder(*, files: bool, signed: bool = False) -> Encode:
 
 
 def encode_chat_part(placed: PlacedPart, before: str | None, *, files: bool, signed: bool = False) -> bytes:
-    """`signed`: a reply's first call has a signature, if need be one that is none."""
+    """`signed`: a reply's first call needs a signature, if necessary a placeholder."""
     part, form = placed.part, form_of(placed)
     if isinstance(part, PlacedToolResult):
         return close_message(before) + answer_json(part)
@@ -154,7 +151,7 @@ def encode_chat_part(placed: PlacedPart, before: str | None, *, files: bool, sig
 
 
 def close_message(before: str | None) -> bytes:
-    """The end of the message before."""
+    """The end of the previous message."""
     return CLOSE[before] + b"," if before is not None else b""
 
 
@@ -220,7 +217,9 @@ def responses_form_of(placed: PlacedPart) -> str:
 
 
 def responses_accepts_block(block: Block) -> bool:
-    """Of what was thought, only what came as an item: the server can read no other protocol's field or signature."""
+    """Of thinking, accept only blocks that came as an item: the server cannot read other protocols' fields or
+    signatures.
+    """
     if isinstance(block, Thinking):
         return " " in block.signature and not signs_call(block) and not has_details(block)
     return isinstance(block, Text | ToolCall)
@@ -265,7 +264,7 @@ def call_object(call: ToolCall) -> dict[str, object]:
 
 
 def answer_object(answer: PlacedToolResult, *, files: bool) -> dict[str, object]:
-    """As plain text where there is nothing else: more servers take that."""
+    """As plain text if there is nothing else: more servers accept that."""
     output: object = words_of(answer)
     media = [part for part in answer.content if not isinstance(part, Text)]
     if media:
@@ -274,8 +273,9 @@ def answer_object(answer: PlacedToolResult, *, files: bool) -> dict[str, object]
 
 
 def make_signature(item_id: str, encrypted: str) -> str:
-    """Encrypted content is base64, so the blank can only be ours. It is there without an id, too: by it we know later
-    that this was an item."""
+    """Encrypted content is base64, so the blank can only be ours. It is present without an id, too: it marks an
+    item.
+    """
     return f"{item_id} {encrypted}" if encrypted else ""
 
 
@@ -287,6 +287,6 @@ def reasoning_object(thinking: Thinking) -> dict[str, object]:
 
 
 def responses_tool_json(tool: ToolSpec) -> bytes:
-    """Not strict: that allows no optional fields, and it is what the protocol takes for granted."""
+    """Not strict: strict mode allows no optional fields, and the protocol's default is strict."""
     function = {"name": wire_name(tool.name), "description": tool.description, "parameters": tool.schema}
     return encode_json_safely({"type": "function", **function, "strict": False})

@@ -1,21 +1,14 @@
-"""What the providers of OpenAI's two protocols share: the address, the key, and what a server can and cannot do.
+"""Providers for OpenAI's two protocols, streaming: `OpenAIChat` (chat completions) and `OpenAIResponses`.
 
-Any server that speaks one of them can be asked, hosted or local. Those that know less than OpenAI's own are met half
-way: what a server is known or likely not to take is left out from the beginning (`manners_for`), and what it refuses by
-name is left out from then on.
+`OpenAI`, their base class, has the address, the key, and the features of a server. Any server that speaks one of the
+protocols works, hosted or local. Settings that a server is known or likely to reject are left out from the beginning
+(`manners_for`), and settings that it refuses by name are left out from then on.
 
-OpenAI's chat completions, streaming: the protocol that nearly every server speaks.
+Chat completions is the protocol that nearly every server speaks. With Responses, the server stores nothing: each
+request contains the whole conversation, and thinking is sent back encrypted.
 
-The request is made here from the conversation (`providers/projection.py`, `json.py`), the reply is read by
-`chat_stream.py`; how a server is asked at all is in `providers/http_provider.py`, and what servers differ in, in
-`provider.py`.
-
-OpenAI's Responses, streaming. Nothing is kept on the server: each request holds the whole conversation, and what the
-model thought travels encrypted.
-
-The request is made here from the conversation (`providers/projection.py`, `json.py`), the reply is
-read by `responses_stream.py`; how a server is asked at all is in `providers/http_provider.py`, what servers differ in,
-in `provider.py`.
+This module builds the requests from the conversation (with `providers/projection.py` and `json.py`); `chat_stream.py`
+and `responses_stream.py` read the replies, and `providers/http_provider.py` sends requests and retries them.
 """
 
 from __future__ import annotations
@@ -79,20 +72,20 @@ from mainspring.providers.text_tool_calls import TextToolCallReader
 from mainspring.version import __version__
 
 HOME = "https://api.openai.com/v1"
-LAST_WORDS = 5.0  # seconds for the usage and the end of the stream, once the model has said all
-BYTES_PER_MEDIA_TOKEN = 500  # of base64: a picture of a megabyte is some 1,500 tokens
+LAST_WORDS = 5.0  # seconds for the usage and the end of the stream, once the model has finished
+BYTES_PER_MEDIA_TOKEN = 500  # bytes of base64: an image of a megabyte is about 1,500 tokens
 
 
 class ServerFeatures(Bundle):
-    """What a server takes and does, beyond the least."""
+    """The optional features of a server."""
 
-    output_cap: str = "max_tokens"  # by which name; OpenAI's own models refuse this one
+    output_cap: str = "max_tokens"  # the parameter's name; OpenAI's own models refuse this one
     files: bool = False  # PDF documents
-    cache_key: bool = False  # a word by which requests of one conversation find the same cache
-    summaries: bool = False  # of what was thought, on request
-    written_calls: bool = True  # calls and thoughts may stand in the text
-    reasoning_back: bool = False  # wants what the model thought, in the field it came in
-    signed_calls: bool = False  # refuses a call that comes back without the signature it was made with
+    cache_key: bool = False  # a key with which requests of one conversation find the same cache
+    summaries: bool = False  # of thinking, on request
+    written_calls: bool = True  # calls and thinking may be in the text
+    reasoning_back: bool = False  # expects thinking back, in the field it came in
+    signed_calls: bool = False  # refuses a call that comes back without its signature
 
 
 OPENAI = ServerFeatures("max_completion_tokens", files=True, cache_key=True, summaries=True, written_calls=False)
@@ -109,19 +102,19 @@ def manners_for(url: str) -> ServerFeatures:
 
 
 def azure_base_url(base_url: str) -> str:
-    """The address of a resource, with the path under which all is there."""
+    """The address of a resource, with the path of its API."""
     url = base_url.rstrip("/")
     return url if "/" in url.partition("://")[2] else f"{url}/openai"
 
 
 def add_version_path(base_url: str) -> str:
-    """An address without a path means what all of these servers have in common."""
+    """An address without a path gets the path that these servers have in common."""
     url = base_url.rstrip("/")
     return url if "/" in url.partition("://")[2] else f"{url}/v1"
 
 
 class OpenAI(HttpProvider):
-    """Not a provider yet: `provider.py` and `provider.py` are."""
+    """The base class; `OpenAIChat` and `OpenAIResponses` are the providers."""
 
     deployed = False  # whether Azure has the deployment's name in the path
 
@@ -139,8 +132,9 @@ class OpenAI(HttpProvider):
         patience: RetryLimits = PATIENCE[RetryProfile.FOREGROUND],
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`prefix` is what stands before a model's name in settings, as in `ollama/qwen3`, and is not sent; `manners`
-        None: what the address suggests; `api_version` is for Azure: a model's name is that of a deployment then."""
+        """`prefix` is the prefix of a model's name in settings, as in `ollama/qwen3`, and is not sent; `manners` None:
+        by the address; `api_version` is for Azure: a model's name is then that of a deployment.
+        """
         url = azure_base_url(base_url) if api_version else add_version_path(base_url)
         key = ApiKey(key, "authorization") if isinstance(key, str) else key
         super().__init__(key, url, transport=transport, patience=patience, now=now, ways_out=ways_out)
@@ -148,9 +142,9 @@ class OpenAI(HttpProvider):
         self._own_headers = dict(headers or {})
         self._api_version = api_version
         self.manners = manners or (AZURE if api_version else manners_for(url))
-        self._refused: set[str] = set()  # settings that the server does not know
+        self._refused: set[str] = set()  # settings that the server rejects
 
-    # --- what `providers/http_provider.py` wants to know ---
+    # --- implementation of `HttpProvider` ---
 
     def _headers(self, request: Request) -> dict[str, str]:  # noqa: ARG002  # the same for all
         own = {"content-type": "application/json", "accept": "text/event-stream"}
@@ -171,7 +165,7 @@ class OpenAI(HttpProvider):
         if cure == THINKING:
             line.distrust(conversation)
         elif cure == SIGN:
-            line.distrust(conversation)  # if they were signed, then for another server
+            line.distrust(conversation)  # signatures, if any, were made for another server
             self.manners = replace(self.manners, signed_calls=True)
             line.projection = self._projection()
         elif cure == CARRY:
@@ -183,7 +177,7 @@ class OpenAI(HttpProvider):
 
     @abstractmethod
     def _optional(self) -> tuple[str, ...]:
-        """Settings that a request can be sent without, if they were not left out already."""
+        """Settings that a request can be sent without, if not already left out."""
 
     def _weigh(self, line: RequestChain, projected: ProjectedParts) -> int:
         fixed = len(line.fixed.body) if line.fixed else 0
@@ -215,7 +209,7 @@ class OpenAI(HttpProvider):
         if not reply.ended:
             raise reply.error or no_end(parser.stray if not heard else b"")
 
-    # --- for both ---
+    # --- for both protocols ---
 
     def _model(self, request: Request) -> str:
         return request.model.removeprefix(self._prefix)
@@ -226,7 +220,9 @@ class OpenAI(HttpProvider):
         return ExpectedReply(prepared.tokens, long_names(tools), prepared.most, written)
 
     def _effort(self, request: Request, name: str) -> str | None:
-        """As much as was asked for, in the words of these servers; once refused, no more than all of them know."""
+        """The requested effort, in the terms of these servers; after a refusal, at most a value that all of them
+        know.
+        """
         most = model_named(request.model).most_effort
         if request.effort is None or not most or name in self._refused:
             return None
@@ -258,7 +254,7 @@ def system_of(conversation: Conversation) -> str:
 
 
 async def last_words(response: HttpExchange, parser: SseParser, reply: BlockReader) -> Batch:
-    """What follows when the model has said all: with some servers nothing, not even the end of the stream."""
+    """Events after the model has finished: some servers send nothing, not even the end of the stream."""
     items: list[Item] = []
     if not reply.ended:
         with suppress(ProviderError, TimeoutError):
@@ -267,12 +263,12 @@ async def last_words(response: HttpExchange, parser: SseParser, reply: BlockRead
                     items += reply.take(parser.feed(chunk))
                     if reply.ended or reply.error is not None:
                         break
-    await response.finish()  # so that the connection can be used again
+    await response.finish()  # so that the connection can be reused
     return (*items, *reply.close())
 
 
 COMPLETION = "max_completion_tokens"
-NEWER = ("gpt-5", "o1", "o3", "o4")  # models of OpenAI's that know no other name for the cap
+NEWER = ("gpt-5", "o1", "o3", "o4")  # OpenAI's models that accept only this name for the cap
 
 
 class OpenAIChat(OpenAI):
@@ -309,7 +305,7 @@ class OpenAIChat(OpenAI):
         return settings
 
     def _cap(self) -> str:
-        """By the name that the server has not refused; if it knows neither, there is none."""
+        """With the name that the server has not refused; if it rejects both, there is none."""
         first = self.manners.output_cap
         other = "max_tokens" if first == COMPLETION else COMPLETION
         return other if first in self._refused else first
@@ -332,7 +328,7 @@ class OpenAIChat(OpenAI):
         settings: dict[str, object],
         fixed: FixedPart,
         projected: ProjectedParts,
-        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
+        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no breakpoints
     ) -> RequestBody:
         end = CLOSE[projected.form] if projected.form else b""
         return RequestBody([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])
@@ -390,7 +386,7 @@ class OpenAIResponses(OpenAI):
         settings: dict[str, object],
         fixed: FixedPart,
         projected: ProjectedParts,
-        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no marks
+        conversation: Conversation,  # noqa: ARG002  # these servers cache by themselves: there are no breakpoints
     ) -> RequestBody:
         end = RESPONSES_CLOSE[projected.form] if projected.form else b""
         return RequestBody([msgspec.json.encode(settings)[:-1], fixed.body], projected, [end, b"]}"])

@@ -1,15 +1,14 @@
-"""Chunks of chat completions in forms that OpenAI does not document, made into the one that it does.
+"""Convert undocumented forms of chat completion chunks to the documented one.
 
-arguments as an object              {"function": {"name": "Read", "arguments": {"file_path": "a.py"}}}
-text in parts                       {"content": [{"type": "text", "text": "Hello"}]}
-thoughts among them                 {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]}
-numbers as text, text as numbers    {"index": "0", "id": 7}
+    arguments as an object              {"function": {"name": "Read", "arguments": {"file_path": "a.py"}}}
+    text in parts                       {"content": [{"type": "text", "text": "Hello"}]}
+    thinking in parts                   {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": ""}]}]}
+    numbers as text, text as numbers    {"index": "0", "id": 7}
 
-What OpenRouter tells of a model's thoughts, beside their text: who signed them, and what is encrypted.
-
-It comes in pieces, a list of objects with each; those with the same type and index are one. It goes back as it came, in
-the same field of the message, to the model that thought it: some of those behind OpenRouter go on thinking only then,
-and some refuse a call without it.
+OpenRouter also sends `reasoning_details`: signatures and encrypted parts of the thinking. They come in pieces, a list
+of objects each; those with the same type and index belong together. They are sent back unchanged, in the same field of
+the message, to the model that produced them: some models behind OpenRouter continue their thinking only then, and some
+refuse a call without it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 
 def repair_chunk(data: bytes, form: type[T]) -> T | None:
-    """None if it cannot be helped."""
+    """None if it cannot be repaired."""
     try:
         found = decode_loosely(data)
         if not isinstance(found, dict):
@@ -33,7 +32,7 @@ def repair_chunk(data: bytes, form: type[T]) -> T | None:
         chunk = cast("dict[str, Any]", found)
         keep_raw(chunk, "error")
         if isinstance(chunk.get("choices"), list):
-            chunk["choices"] = only_objects(chunk["choices"])  # without what is null
+            chunk["choices"] = only_objects(chunk["choices"])  # without nulls
         for choice in only_objects(chunk.get("choices")):
             for name in ("delta", "message"):
                 if isinstance(delta := choice.get(name), dict):
@@ -74,7 +73,7 @@ def mend_delta(delta: dict[str, Any]) -> None:
 
 
 def keep_raw(found: dict[str, Any], name: str) -> None:
-    """What others will read: as it came."""
+    """Fields for other readers, unchanged."""
     if name in found:
         found[name] = msgspec.Raw(msgspec.json.encode(found[name]))
 
@@ -90,7 +89,7 @@ def only_objects(value: Any) -> list[dict[str, Any]]:
 
 
 def text_in(part: dict[str, Any]) -> str:
-    """Wherever it is."""
+    """The text, wherever it is."""
     for name in ("text", "thinking", "content", "summary"):
         found = part.get(name)
         if isinstance(found, str):
@@ -105,8 +104,8 @@ def text_of_content(value: Any) -> str | None:
 
 
 FIELD = "reasoning_details"
-SIGNED = f"{FIELD} "  # before the list, in a signature of ours
-WRITTEN = ("text", "summary", "data")  # what comes in pieces
+SIGNED = f"{FIELD} "  # precedes the list, in a signature of ours
+WRITTEN = ("text", "summary", "data")  # fields that come in pieces
 
 
 class ReasoningDetails:
@@ -114,7 +113,9 @@ class ReasoningDetails:
         self._parts: dict[tuple[str, str], dict[str, Any]] = {}
 
     def add(self, given: list[Any]) -> str:
-        """The text in it, for servers that send it only here. What is no object is nothing."""
+        """Returns the text in the details, for servers that send it only here. Values that are not objects are
+        ignored.
+        """
         return "".join([self._add(piece) for piece in only_objects(given)])
 
     def _add(self, piece: dict[str, Any]) -> str:
@@ -130,7 +131,7 @@ class ReasoningDetails:
 
     @property
     def signature(self) -> str:
-        """All of it, for the block of the thoughts; empty if there is nothing."""
+        """All details, for the thinking block; empty if there are none."""
         return SIGNED + msgspec.json.encode(list(self._parts.values())).decode() if self._parts else ""
 
 

@@ -1,8 +1,8 @@
-"""A reply as OpenAI's Responses stream it: events in, items out. Sans I/O.
+"""Read a reply as OpenAI's Responses API streams it: events in, items out. Sans I/O.
 
-The server's items become our blocks, in the order in which they begin. One is shown at a time; should another be
-written meanwhile, it waits. What an item holds is known from its deltas; a server that leaves them out says it when the
-item is done, or when the whole response is. Unknown events and kinds of item are passed over.
+The server's items become our blocks, in the order in which they begin. One is shown at a time; if another one streams
+meanwhile, it waits. The content of an item comes in deltas; a server that omits them sends it when the item, or the
+whole response, is done. Unknown events and item types are ignored.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ NONE = (b"", b"null")
 
 
 class _ResponsesEvent(Struct, frozen=True, gc=False):
-    """All events in one."""
+    """All events in one struct."""
 
     type: str = ""
     output_index: int | None = None
     item_id: str | None = None
     delta: str = ""
-    text: str = ""  # these two are said again when they are complete; by some only then
+    text: str = ""  # these two are repeated when complete; some servers send them only then
     arguments: Raw = Raw()
     item: Raw = Raw()
     response: Raw = Raw()
@@ -44,7 +44,7 @@ class _Part(Struct, frozen=True, gc=False):
 
 
 class _ResponsesItem(Struct, frozen=True, gc=False):
-    """An item, as it begins or as it is when done."""
+    """An item, at its start or when done."""
 
     type: str = ""
     id: str | None = None
@@ -85,7 +85,7 @@ _decode = msgspec.json.Decoder(_ResponsesEvent).decode
 _decode_given = msgspec.json.Decoder(_ResponsesItem).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
 
-# Which kind of item an event writes to.
+# The item type that an event writes to.
 DELTAS = {
     "response.output_text.delta": "message",
     "response.refusal.delta": "message",
@@ -101,7 +101,7 @@ STOPS = {"max_output_tokens": Stop.MAX_TOKENS, "content_filter": Stop.REFUSAL}
 
 
 class _Item:
-    """One that is being written."""
+    """An item that is still streaming."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -116,11 +116,11 @@ class ResponsesStreamReader(BlockReader):
         super().__init__(expected)
         self._refused = False
         self._most = expected.most
-        self._items: dict[int | str, _Item] = {}  # by place, in the order in which they began
+        self._items: dict[int | str, _Item] = {}  # by index, in the order in which they began
 
     def not_streamed(self, body: bytes) -> Batch:
         if b'"output"' not in body and b'"error"' not in body:
-            raise_stream_error("the server sent an answer that is none")
+            raise_stream_error("the server sent an invalid answer")
         return self.take([("", b'{"type":"response.done","response":' + body + b"}")])
 
     def _take(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ class ResponsesStreamReader(BlockReader):
             event = _decode(data)
         except UNREAD as error:
             event = decode_odd_event(data, _ResponsesEvent, "an event", error)
-        if event.type == "response.output_text.delta":  # most of what is ever said
+        if event.type == "response.output_text.delta":  # the most frequent case
             item = self._items.get(event.output_index or 0)
             if item is not None and item.shown and not item.done and item.kind == "message":
                 item.pieces.append(event.delta)
@@ -197,7 +197,7 @@ class ResponsesStreamReader(BlockReader):
         if given.type in KINDS:
             place = event.output_index if event.output_index is not None else given.id or event.item_id or 0
             item = self._items.get(place)
-            if item is not None and item.done:  # another one at its place
+            if item is not None and item.done:  # another item with its index
                 self._items[f"{place} {len(self._items)}"] = self._items.pop(place)
                 item = None
             if item is None:
@@ -230,7 +230,7 @@ class ResponsesStreamReader(BlockReader):
         self._show_next()
 
     def _show_next(self) -> None:
-        """Items that wait, as far as the ones before them are complete."""
+        """Show waiting items, once those before them are complete."""
         for item in self._items.values():
             if not item.shown:
                 self._show(item)
@@ -257,7 +257,7 @@ class ResponsesStreamReader(BlockReader):
             self.blocks.end_text(cut=cut)
 
     def _take_rest(self, output: list[_ResponsesItem]) -> None:
-        """What the server says only at the end: all of it, or calls that it did not tell of before."""
+        """Content that the server sends only at the end: everything, or calls that it did not send before."""
         known = {item.id for item in self._items.values() if item.kind == "function_call"}
         first = not self._items
         for place, given in enumerate(output):
@@ -268,7 +268,7 @@ class ResponsesStreamReader(BlockReader):
     # --- the end ---
 
     def _is_full(self, usage: _ResponsesUsage | None) -> bool:
-        """Some servers (llama.cpp's) call a reply complete that has reached its limit."""
+        """Some servers (llama.cpp's) mark a reply as complete although it has reached its limit."""
         return usage is not None and 0 < self._most <= parse_token_count(usage.output_tokens)
 
     def _end(self, event: _ResponsesEvent) -> None:
@@ -311,7 +311,7 @@ def decode_odd_event(data: bytes, form: type[T], what: str, error: Exception) ->
 
 
 def text_of(given: _ResponsesItem) -> str:
-    """What an item holds, for servers that send no deltas."""
+    """The content of an item, for servers that send no deltas."""
     if given.type == "function_call":
         return written_in(given.arguments)
     if isinstance(given.content, str):
@@ -322,7 +322,7 @@ def text_of(given: _ResponsesItem) -> str:
 
 
 def written_in(arguments: Raw) -> str:
-    """Text, or the object itself, as some have it."""
+    """As text, or from an object, as some servers send it."""
     raw = bytes(arguments)
     return cast("str", msgspec.json.decode(raw)) if raw[:1] == b'"' else raw.decode()
 
@@ -332,7 +332,7 @@ def is_refusal_item(given: _ResponsesItem) -> bool:
 
 
 def parse_responses_usage(said: _ResponsesUsage) -> Usage:
-    """In disjoint classes: the server's figure for the input holds what was cached, too."""
+    """In disjoint classes: the server's input figure includes cached tokens, too."""
     details = said.input_tokens_details or _ResponsesTokenDetails()
     prompt = parse_token_count(said.input_tokens)
     read = min(prompt, parse_token_count(details.cached_tokens))
