@@ -1,4 +1,4 @@
-"""The agent loop as a library. The public names are listed here and imported when they are used."""
+"""The agent loop as a library. This module lists the public names and imports them on first use."""
 
 import sys
 from typing import TYPE_CHECKING

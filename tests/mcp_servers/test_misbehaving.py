@@ -260,7 +260,7 @@ def test_one_is_switched_off_and_on_again(tmp_path: Path) -> None:
             assert await good.text("mcp__good__hello") == "hello {}"
             with pytest.raises(UsageError, match="'odd' cannot be used: it ended with exit code 5"):
                 await good.servers.reconnect("odd")
-            with pytest.raises(UsageError, match="no MCP server 'none'; there are: good, odd"):
+            with pytest.raises(UsageError, match="no MCP server 'none'; configured: good, odd"):
                 await good.servers.reconnect("none")
 
     asyncio.run(main())
@@ -371,7 +371,7 @@ serve()
         async with counter(tmp_path, [program("long", by_hand(code))]) as long:
             assert len(await long.settle()) == 100
             (told,) = long.warned
-            assert "on at most 100 pages): the others are left out" in told
+            assert "on at most 100 pages): the others are ignored" in told
 
     asyncio.run(main())
 

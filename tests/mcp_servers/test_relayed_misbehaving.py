@@ -194,7 +194,7 @@ def test_a_driver_that_goes_away_in_mid_call(tmp_path: Path) -> None:
                 )
             for _ in range(2):
                 gone = await desk.text("mcp__odd__hello")
-                assert gone.startswith("The MCP server 'odd' cannot be reached: the program that it lives in listens")
+                assert gone.startswith("The MCP server 'odd' cannot be reached: its host program does not respond")
             assert len(one.said("initialize")) == 2  # tried once more, and not again
             assert desk.servers.status()[0]["status"] == "failed"
 

@@ -107,7 +107,7 @@ def test_a_lost_server_tells_the_model_nothing_secret(serve: Serve) -> None:  # 
     done = stage.run("-p", "go", *flags, env={"TICKET_SECRET": TICKET})
     assert done.returncode == 0
     last = json.dumps(stage.requests[1].body["messages"][-1])
-    assert "its last words: using [redacted]" in last
+    assert "its last output: using [redacted]" in last
     (session,) = stage.sessions()
     assert TICKET not in last + session.read_text() + done.stderr.decode()
 

@@ -72,10 +72,10 @@ def test_the_last_prompt_that_is_known_counts() -> None:
 
 def test_an_end_of_the_script_is_named() -> None:
     choose = choose_by_prompt([PromptScript("add", (A,))])
-    assert "has 1 replies, and was asked for number 2" in refused(
+    assert "has 1 replies, and number 2 was requested" in refused(
         choose(received(user("add"), assistant("5"), user("?")))
     )
-    assert "no script knows the prompt 'sing'" in refused(choose(received(user("sing"))))
+    assert "no script matches the prompt 'sing'" in refused(choose(received(user("sing"))))
 
 
 def test_scripts_in_files(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_what_changes_from_day_to_day_is_not_compared() -> None:
 def test_another_conversation_is_not_answered(body: Json) -> None:
     choose = replay_recording([RecordedExchange(ask(user("add")), A)])
     reply = choose(ReceivedRequest("/v1/messages", {}, b"", body, 0, 1))
-    assert "holds no answer to these 1 messages" in refused(reply)
+    assert "has no answer to these 1 messages" in refused(reply)
 
 
 # --- rules ------------------------------------------------------------------------------------------------

@@ -116,10 +116,10 @@ def test_a_seed_replays() -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--fault", "rain"], "'rain' is no fault"),
-        (["--rate", "overloaded"], "'overloaded' is no rate"),
-        (["--rate", "rain=0.1"], "there is no fault 'rain'"),
-        (["--odd", "moody"], "'moody' is no manner of odd servers"),
+        (["--fault", "rain"], "'rain' is not a fault"),
+        (["--rate", "overloaded"], "'overloaded' is not a rate"),
+        (["--rate", "rain=0.1"], "unknown fault 'rain'"),
+        (["--odd", "moody"], "'moody' is not a quirk of odd servers"),
         (["--replay", "/nowhere"], "cannot read the recording '/nowhere'"),
         (["--rule", "no_such_module:f"], "cannot use the rule 'no_such_module:f'"),
         (["--record", "/nowhere/at/all"], "cannot write the recording '/nowhere/at/all'"),

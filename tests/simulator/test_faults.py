@@ -272,10 +272,10 @@ def test_faults_in_writing(written: str, planned: PlannedFault) -> None:
 
 @pytest.mark.parametrize("written", ["", "earthquake", "overloaded:often", "overloaded:3:4"])
 def test_what_is_no_fault_is_named_with_those_that_are(written: str) -> None:
-    with pytest.raises(ValueError, match=f"'{written}' is no fault.*cut_in_text"):
+    with pytest.raises(ValueError, match=f"'{written}' is not a fault.*cut_in_text"):
         PlannedFault.read(written)
 
 
 def test_a_fault_that_nobody_knows() -> None:
-    with pytest.raises(ValueError, match="there is no fault 'rain'"):
+    with pytest.raises(ValueError, match="unknown fault 'rain'"):
         FaultPlan(rates={"rain": 0.1})

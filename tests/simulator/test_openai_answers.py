@@ -409,9 +409,9 @@ def test_manners_can_be_planned_where_they_can_be_seen() -> None:
 
 
 def test_unknown_manners_are_told() -> None:
-    with pytest.raises(ValueError, match=r"'moody' is no manner of odd servers; there are calls_as_text"):
+    with pytest.raises(ValueError, match=r"'moody' is not a quirk of odd servers; use one of calls_as_text"):
         check_oddities(["no_ids", "moody"])
-    with pytest.raises(ValueError, match=r"'calls_as_text=latin' is no manner of odd servers; there are hermes"):
+    with pytest.raises(ValueError, match=r"'calls_as_text=latin' is not a quirk of odd servers; use one of hermes"):
         check_oddities(["calls_as_text=latin"])
 
 

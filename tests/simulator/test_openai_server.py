@@ -114,7 +114,7 @@ def test_what_was_recorded_over_one_protocol_is_replayed_over_another(tmp_path: 
         loop = respond(item("Read it."), called(), output())
         assert text_of(RESPONSES, (await whole(server, RESPONSES, loop))[1]) == "It holds 1."
         head, unknown = await whole(server, RESPONSES, respond(item("Write it.")))
-        assert (head.status, unknown["error"]["message"]) == (400, "the recording holds no answer to these 1 messages")
+        assert (head.status, unknown["error"]["message"]) == (400, "the recording has no answer to these 1 messages")
 
     with file.open("wb") as written:
 
@@ -252,7 +252,7 @@ def test_a_server_that_is_odd_once() -> None:
 
 
 def test_a_manner_that_nobody_knows() -> None:
-    with pytest.raises(ValueError, match="'moody' is no manner of odd servers"):
+    with pytest.raises(ValueError, match="'moody' is not a quirk of odd servers"):
         ModelServer(odd=("moody",))
 
 

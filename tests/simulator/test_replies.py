@@ -86,7 +86,7 @@ def test_nothing_to_say() -> None:
 
 
 def test_a_block_that_no_model_writes_is_a_mistake_of_the_script() -> None:
-    with pytest.raises(AssertionError, match="'image' is no block that a model writes"):
+    with pytest.raises(AssertionError, match="'image' is not a block that a model writes"):
         stream(Say.of({"type": "image"}))
 
 

@@ -422,14 +422,18 @@ def test_one_chunk_for_one_read() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind", "says"),
     [
-        (b"SSH-2.0-OpenSSH_9.2\r\n", Trouble.NETWORK, "not an answer in HTTP/1.1"),
-        (b"\x15\x03\x01\x00\x02\x02\x46", Trouble.NETWORK, "not an answer in HTTP/1.1"),
-        (b"HTTP/1.1 101 Go\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", Trouble.NETWORK, "not an answer in HTTP/1.1"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n", Trouble.NETWORK, "not an answer"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", Trouble.NETWORK, "invalid HTTP/1.1 response"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", Trouble.NETWORK, "invalid HTTP/1.1 response"),
+        (b"HTTP/1.1 101 Go\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", Trouble.NETWORK, "invalid HTTP/1.1 response"),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n",
+            Trouble.NETWORK,
+            "invalid HTTP/1.1 response",
+        ),
         (
             b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n",
             Trouble.NETWORK,
-            "not an answer",
+            "invalid HTTP/1.1 response",
         ),
         (b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n", Trouble.SERVER, "content-encoding 'gzip'"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", Trouble.SERVER, "'gzip, chunked'"),

@@ -1,4 +1,4 @@
-"""A model server for tests, on loopback: strict about what it is asked, scripted in what it answers.
+"""A model server for tests, on loopback: it validates requests strictly and answers from a script.
 
-Start reading at `validate.py` (what a request must be) and `server.py` (who answers it).
+Start reading at `validate.py` (the rules for requests) and `server.py` (how they are answered).
 """

@@ -1,29 +1,27 @@
-"""Prompt caching as the API meters it: what a request reads from the cache, writes to it, and pays in full. No I/O.
+"""Prompt caching as the API meters it, and the binding of thinking to its conversation. No I/O.
 
     cache = PromptCache()
-    metered = cache.look(body, now)        # when the request comes
-    cache.keep(metered, now)               # when the answer begins: only then can others read what was written
+    metered = cache.look(body, now)        # when the request arrives
+    cache.keep(metered, now)               # when the answer begins: only then can others read the entry
 
-The rules, as documented on platform.claude.com and read on 2026-11-15:
+The rules for caching, as documented on platform.claude.com and read on 2026-11-15:
 
-- A prompt is tools, then system, then messages, one row of blocks. A mark ends a prefix; it is written there, and only
-  there. What is compared is the prefix, exactly, marks left out.
-- A mark looks for what was written before: at its own place, then at the places before it, 20 in all.
+- A prompt is tools, then system, then messages, one list of blocks. A breakpoint ends a prefix; the prefix is written
+  there, and only there. Prefixes are compared exactly, without the breakpoints.
+- A breakpoint looks for earlier entries: at its own position, then at the positions before it, 20 in all.
 - A prefix shorter than the model's minimum is neither written nor found, without an error.
-- It lives for five minutes or an hour, and is refreshed whenever it is read. Each model has a cache of its own.
-- With A the longest prefix found, B the last mark of an hour behind it, C the last mark: A is read, B - A is written
-  for an hour, C - B for five minutes, and the rest is plain input.
-- Another tool choice or another thinking setting spares what is cached of tools and system, but nothing of messages.
+- It lives for five minutes or an hour, and each read refreshes it. Each model has a cache of its own.
+- With A the longest prefix found, B the last one-hour breakpoint after it, C the last breakpoint: A is read, B - A is
+  written for an hour, C - B for five minutes, and the rest is plain input.
+- Another tool choice or thinking setting keeps the cached tools and system, but no messages.
 
-Tokens are counted roughly, a quarter of the bytes; whoever needs other figures hands in a count of their own.
+Tokens are estimated as a quarter of the bytes; pass your own count function for other figures.
 
-Preserved thinking: newer models take a thinking block back only behind the very conversation it was written in.
-
-What is compared is everything before the block: tools, system, messages, cache marks left out. Where that was edited
-the API refuses the request, or drops the block if `thinking.block_binding.prefix_mismatch_behavior` says so (which
-needs a beta header; `rules/` looks for it). As documented by Anthropic, read on 2026-11-15.
-
-Empty texts are left out too: the API refuses them, so nobody can hand one back.
+Preserved thinking: newer models accept a thinking block only after the same conversation in which it was written.
+Everything before the block is compared: tools, system, messages, without breakpoints and empty texts (the API refuses
+those, so no client can send one back). After an edit the API refuses the request, or drops the block if
+`thinking.block_binding.prefix_mismatch_behavior` says so (which needs a beta header; `message_rules.py` checks it). As
+documented by Anthropic, read on 2026-11-15.
 """
 
 from __future__ import annotations
@@ -50,14 +48,14 @@ SAID = (
 
 
 class SignatureBinding:
-    """Signs what the model thinks, and knows where each signature belongs."""
+    """Signs thinking, and remembers the conversation of each signature."""
 
     def __init__(self) -> None:
-        self._before: dict[str, bytes] = {}  # what stood before the block with this signature
+        self._before: dict[str, bytes] = {}  # the conversation before the block with this signature
         self._numbers = count(1)
 
     def sign_reply(self, say: Say, body: Json) -> Say:
-        """The reply with its thinking signed. A signature that the script gives is left as it is."""
+        """The reply with its thinking signed. A signature in the script is kept."""
         chain = ConversationFingerprint(body)
         for _ in chain.walk(body["messages"]):
             pass
@@ -73,7 +71,7 @@ class SignatureBinding:
         return replace(say, blocks=tuple(blocks))
 
     def broken(self, body: Json) -> Violation | None:
-        """The first block that does not stand where it was written, if this model minds."""
+        """The first block that is not where it was written, if this model checks that."""
         manner = manner_of(body["model"])
         if manner is None or not manner.binds or thinking_behaviour(body) == "drop_block":
             return None
@@ -105,7 +103,7 @@ class ConversationFingerprint:
             self.digest = extend_fingerprint(self.digest, [role, strip_cache_marks(block)])
 
     def walk(self, messages: list[Json]) -> Iterator[tuple[str, Json]]:
-        """Each block of thinking, when everything before it is in the fingerprint and it is not yet."""
+        """Each thinking block, when everything before it is in the fingerprint and the block itself is not yet."""
         for number, message in enumerate(messages):
             for place, block in enumerate(blocks_of(message)):
                 if block["type"] == "thinking":
@@ -117,34 +115,34 @@ def extend_fingerprint(before: bytes, value: Any) -> bytes:
     return blake2b(before + encode(value), digest_size=16).digest()
 
 
-LOOK_BACK = 20  # places, the mark's own among them
+LOOK_BACK = 20  # positions, including the breakpoint's own
 MINUTE = 60_000  # times are in milliseconds
 LIVES = {"5m": 5 * MINUTE, "1h": 60 * MINUTE}
-LEAST_CACHED = 1_024  # for models nobody described
+LEAST_CACHED = 1_024  # for unknown models
 
 BYTES_PER_TOKEN = 4
-MEDIA_TOKENS = 1_600  # an image or a page, about what the largest comes to
+MEDIA_TOKENS = 1_600  # an image or a page, about the size of the largest
 
 
 class CacheBlock(NamedTuple):
     """The end of a block."""
 
     digest: bytes  # of the prefix up to here
-    tokens: int  # in it
-    mark: str | None  # the lifetime that is asked for
+    tokens: int  # tokens in it
+    mark: str | None  # the requested lifetime
 
 
 class MeteredRequest(NamedTuple):
     model: str
     usage: Usage  # without any output
     found: CacheBlock | None
-    written: tuple[CacheBlock, ...]  # the marks that are worth caching
+    written: tuple[CacheBlock, ...]  # the breakpoints that are worth caching
 
 
 class PromptCache:
     def __init__(self, count: Callable[[Any], int] | None = None) -> None:
         self._count = count or tokens_in
-        self._entries: dict[tuple[str, bytes], tuple[int, int]] = {}  # when it expires, and how long it lives
+        self._entries: dict[tuple[str, bytes], tuple[int, int]] = {}  # when it expires, and its lifetime
 
     def look(self, body: Json, now: int) -> MeteredRequest:
         model = strip_model_date_suffix(body["model"])
@@ -157,7 +155,7 @@ class PromptCache:
         return MeteredRequest(model, usage, found, tuple([row[mark] for mark in marks]))
 
     def keep(self, metered: MeteredRequest, now: int) -> None:
-        """What was read lives on; what was marked is written."""
+        """Refresh the entry that was read; write those that have a breakpoint."""
         if metered.found is not None:
             self._refresh((metered.model, metered.found.digest), now)
         for place in metered.written:
@@ -219,7 +217,7 @@ def blocks_in_order(body: Json) -> Iterator[tuple[str, Json]]:
 
 
 def mark_in(block: Json) -> Json | None:
-    """Its own, or that of the last block inside it: what stands inside a result ends where the result ends."""
+    """Its own breakpoint, or that of the last block inside it: a block inside a result ends where the result ends."""
     own: Json | None = block.get("cache_control")
     content: Any = block.get("content")
     if own is not None or not is_list(content):
@@ -237,5 +235,5 @@ def tokens_in(value: Any) -> int:
 
 
 def tokens_written(blocks: tuple[Json, ...]) -> int:
-    """What a reply is charged for."""
+    """The tokens of a reply."""
     return sum(-(-len(encode(block)) // BYTES_PER_TOKEN) for block in blocks)

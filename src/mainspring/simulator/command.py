@@ -1,7 +1,7 @@
 """`mainspring simulate`: the model server as a process of its own.
 
-Its first line on stdout is the address to talk to. With `--verbose` a line for each request follows. It ends at Ctrl-C,
-SIGTERM, and nothing else.
+Its first line on stdout is the address. With `--verbose` a line for each request follows. It runs until Ctrl-C or
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -32,38 +32,40 @@ from mainspring.simulator.scripts import (
 from mainspring.simulator.server import ModelServer, ServedRequest
 from mainspring.simulator.server_quirks import check_oddities
 
-MISUSED = 2  # what argparse exits with
+MISUSED = 2  # argparse's exit code
 
 
 def make_argument_parser(prog: str) -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog=prog,
-        description="A model server for tests, on loopback: strict about what it is asked, and as wrong as you like.",
-        epilog=f"faults: {list_faults(FAULTS)}. Manners of odd servers, for --odd and --fault: {list_faults(ODD)}",
+        description="Run a model server for tests on loopback. It validates requests strictly and fails on demand.",
+        epilog=f"faults: {list_faults(FAULTS)}. Quirks of odd servers, for --odd and --fault: {list_faults(ODD)}",
     )
-    options.add_argument("--port", type=int, default=0, help="0, the default, for any that is free")
-    options.add_argument("--api-key", help="refuse every other key")
+    options.add_argument("--port", type=int, default=0, help="port to listen on (default: 0, any free port)")
+    options.add_argument("--api-key", help="accept only this key")
     source = options.add_mutually_exclusive_group()
-    source.add_argument("--script", type=Path, help="a JSON list of replies in order, or of {prompt, replies}")
+    source.add_argument(
+        "--script", type=Path, help="answer from a JSON list of replies in order, or of {prompt, replies}"
+    )
     source.add_argument("--replay", type=Path, help="answer as in this recording")
-    source.add_argument("--rule", help="MODULE:FUNCTION, which is handed a request and returns a reply")
+    source.add_argument("--rule", help="answer with MODULE:FUNCTION, which gets a request and returns a reply")
     options.add_argument("--record", type=Path, help="write each request and its reply to this file, a line each")
     options.add_argument(
         "--fault",
         action="append",
         default=[],
         metavar=FORM,
-        help="spoil the first replies of each conversation, or of those with this prompt; '*' times is for ever",
+        help="spoil the first replies of each conversation, or of those with this prompt; '*' means every reply",
     )
     options.add_argument(
         "--rate", action="append", default=[], metavar="NAME=SHARE", help="spoil this share of all replies, at random"
     )
     options.add_argument(
-        "--odd", action="append", default=[], metavar="NAME[=ARGUMENT]", help="write every reply as such a server does"
+        "--odd", action="append", default=[], metavar="NAME[=ARGUMENT]", help="write every reply with this quirk"
     )
-    options.add_argument("--seed", type=int, default=0, help="for the rates: the same seed spoils the same replies")
-    options.add_argument("--model-limit", type=int, help="refuse prompts of more tokens than this as too long")
-    options.add_argument("--verbose", action="store_true", help="a line for each request")
+    options.add_argument("--seed", type=int, default=0, help="seed for --rate: the same seed spoils the same replies")
+    options.add_argument("--model-limit", type=int, help="refuse prompts with more tokens than this")
+    options.add_argument("--verbose", action="store_true", help="print a line for each request")
     return options
 
 
@@ -84,7 +86,7 @@ def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
         )
         odd = check_oddities(options.odd)
     except ValueError as error:
-        wrong("cannot plan that", error)
+        wrong("invalid faults", error)
     choose = choose_replies(options, wrong)
     try:
         record = make_recorder(options.record) if options.record is not None else None
@@ -128,7 +130,7 @@ def choose_replies(options: argparse.Namespace, wrong: Callable[[str, Exception]
 def parse_fault_share(written: str) -> tuple[str, float]:
     name, _, part = written.partition("=")
     if not part:
-        raise ValueError(f"'{written}' is no rate; write NAME=SHARE, as in overloaded=0.1")
+        raise ValueError(f"'{written}' is not a rate; write NAME=SHARE, as in overloaded=0.1")
     return name, float(part)
 
 
@@ -150,11 +152,11 @@ async def serve_until_stopped(server: ModelServer) -> None:
         await stopped.wait()
 
 
-# --- what is told of a request ------------------------------------------------------------------------
+# --- the line for a request ---------------------------------------------------------------------------
 
 
 def print_request(received: ReceivedRequest, answer: ServedRequest | Refuse) -> None:
-    """One line: who asked for what, and what came of it."""
+    """One line: the request and its outcome."""
     if isinstance(answer, Refuse):
         print_line(f"{received.path} refused {answer.status} {answer.type}: {answer.message}")
         return

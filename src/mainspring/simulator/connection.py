@@ -1,4 +1,4 @@
-"""One client's connection: HTTP/1.1 requests in, responses out, kept alive. What to answer is the server's business."""
+"""One client's connection: HTTP/1.1 requests in, responses out, kept alive. The server decides the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-LARGEST_BODY = 33 * 1024 * 1024  # a little more than the API takes, so that the judge sees what is too large
+LARGEST_BODY = 33 * 1024 * 1024  # a little more than the API accepts, to validate requests that are too large
 
 REASONS = {
     200: "OK",
@@ -30,7 +30,7 @@ REASONS = {
 
 class IncomingRequest(NamedTuple):
     method: str
-    path: str  # without its query
+    path: str  # without the query
     headers: dict[str, str]  # names in lower case
     body: bytes
     keep_alive: bool
@@ -38,9 +38,9 @@ class IncomingRequest(NamedTuple):
 
 
 class ServerConnection(asyncio.Protocol):
-    """Requests are served one after the other, however many the client sends at once.
+    """Serves requests one after the other, however many the client sends at once.
 
-    When the client goes away, whatever is being served is cancelled.
+    When the client disconnects, the current request is cancelled.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ServerConnection(asyncio.Protocol):
     ) -> None:
         self.number = number
         self.client_left = False
-        self.failure: BaseException | None = None  # of `serve`: a bug, never the client's doing
+        self.failure: BaseException | None = None  # errors of `serve`: a bug, never the client's fault
         self.transport: asyncio.Transport
         self._serve = serve
         self._ended = ended
@@ -85,7 +85,7 @@ class ServerConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # how it went does not matter
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # the reason does not matter
         self._lost = True
         self.client_left = not self._given_up
         self._writable.set()
@@ -147,7 +147,7 @@ class ServerConnection(asyncio.Protocol):
         self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     async def send(self, data: bytes) -> None:
-        if not self.transport.is_closing():  # else nobody reads it, and asyncio would complain
+        if not self.transport.is_closing():  # otherwise it is never retrieved, and asyncio would complain
             self.transport.write(data)
         await self._writable.wait()
 
@@ -156,14 +156,14 @@ class ServerConnection(asyncio.Protocol):
         await self.send(b"%x\r\n%s\r\n" % (len(data), data))
 
     def reset(self) -> None:
-        """Rudely: the client's next read fails, instead of finding the end."""
+        """Reset the connection: the client's next read fails, instead of finding the end."""
         self._given_up = True
         held: socket.socket = self.transport.get_extra_info("socket")
         held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
     async def close(self) -> None:
-        """From our side: what is being served is given up."""
+        """Close from our side: the current request is cancelled."""
         work = self._work
         self._given_up = True
         self.transport.abort()

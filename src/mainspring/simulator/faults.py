@@ -1,16 +1,15 @@
-"""Everything that a model server can do wrong, by name, and how each of them looks on the wire.
+"""The faults of a model server, by name, and what each sends on the wire.
 
-    Faults(Planned("overloaded", times=3))                # the first three requests of each conversation
-    Faults(Planned("overloaded", times=None, model="claude-opus-5"))      # for ever, for one model
-    Faults(Planned("cut_in_text", after=1))               # the second request of each conversation
-    Faults(seed=7, rates={"overloaded": 0.05, "stall": 0.01})
+    FaultPlan(PlannedFault("overloaded", times=3))        # the first three requests of each conversation
+    FaultPlan(PlannedFault("overloaded", times=None, model="claude-opus-5"))      # every request for one model
+    FaultPlan(PlannedFault("cut_in_text", after=1))       # the second request of each conversation
+    FaultPlan(seed=7, rates={"overloaded": 0.05, "stall": 0.01})
 
-A fault spoils the reply that would have come. One that finds no place in it (a cut inside a tool call, where there is
-none) leaves it as it is, and is not used up. Which requests are hit depends on the conversation and the seed, never on
-who else talks to the server.
+A fault spoils a reply. If it does not apply (a cut inside a tool call, where there is none), the reply stays as it is,
+and the fault is not used up. Which requests are hit depends on the conversation and the seed, never on other clients.
 
-Faults are made of the events of the Messages API; the speech of the request writes them down (`protocol.py`). The
-manners of odd servers (`server_quirks.py`) can be planned like faults, and are in a table of their own.
+Faults are built from the events of the Messages API; the protocol of the request encodes them (`protocol.py`). The
+quirks of odd servers (`server_quirks.py`) can be planned like faults, and have a table of their own.
 """
 
 from __future__ import annotations
@@ -42,25 +41,25 @@ from mainspring.simulator.server_quirks import ODDITIES, Oddity, apply_oddities
 STREAMED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 NO_SUCH_TOOL = "NoSuchTool"
 HUGE = 1_000_000  # characters
-PIECES = 60  # that a dripping answer comes in
+PIECES = 60  # bytes per write of a dripping answer
 
 
 class FaultScene(NamedTuple):
-    """What a fault finds: the request, and the reply that it is about to spoil."""
+    """The input of a fault: the request, and the reply to spoil."""
 
     body: Json  # in the form of the Messages API
     say: Say
     stamp: ReplyStamp
     argument: str = ""
     speech: ApiDialect = MESSAGES
-    asked: Json | None = None  # the request as it came, where that is another form
+    asked: Json | None = None  # the request as it came, if that is another form
 
     @property
     def streams(self) -> bool:
         return bool(self.body.get("stream"))
 
     def first(self, kind: str) -> int | None:
-        """Where the first block of this kind stands in the reply."""
+        """The position of the first block of this kind in the reply."""
         return next((number for number, block in enumerate(self.say.blocks) if block["type"] == kind), None)
 
     def frames(self, say: Say | None = None) -> list[bytes]:
@@ -68,13 +67,13 @@ class FaultScene(NamedTuple):
         return [frame for _, frame in self.told(say or self.say)]
 
     def told(self, say: Say, said: Iterable[Json] | None = None) -> Iterator[tuple[Json, bytes]]:
-        """The events of a reply, or those that are given, and how they are written."""
+        """The events of a reply, or the given ones, encoded."""
         teller = self.speech.teller(say, self.stamp, self.asked or self.body)
         for event in stream_events(say, self.stamp) if said is None else said:
             yield event, teller(event)
 
     def error(self, kind: str, words: str, behind: Sequence[bytes]) -> bytes:
-        """An error in the stream. A teller that has said something before may say it otherwise."""
+        """An error in the stream. An encoder may write it differently after the first event."""
         teller = self.speech.teller(self.say, self.stamp, self.asked or self.body)
         if behind:
             for event in stream_events(self.say, self.stamp):
@@ -95,7 +94,7 @@ def make_refusal(status: int, kind: str, words: str) -> Callable[[FaultScene], R
 
 
 def rate_limited(scene: FaultScene) -> Reply:
-    """The argument is what `retry-after` says, in seconds."""
+    """The argument is the value of `retry-after`, in seconds."""
     words = "This request would exceed your organization's rate limit."
     return Refuse(429, "rate_limit_error", words, {"retry-after": scene.argument or "1"})
 
@@ -147,7 +146,7 @@ def frames_into_first(scene: FaultScene, kind: str) -> list[bytes]:
 
 
 def end_stream(scene: FaultScene, frames: list[bytes], end: str) -> Reply:
-    """A stream that ends so; a message that was not to be streamed is cut in its middle."""
+    """A stream with this end; a message that is not streamed is cut in its middle."""
     if scene.streams:
         return RawStream(tuple(frames), "hang" if end == "hang" else "close", usage=scene.say.spent)
     return RawStream((half_a_message(scene),), "hang" if end == "hang" else "close", head=False, usage=scene.say.spent)
@@ -168,7 +167,7 @@ def cut_at_start(scene: FaultScene) -> Reply:
 
 
 def cut_after_call(scene: FaultScene) -> Reply:
-    """Its last call is complete, the reply is not."""
+    """The last call is complete, the reply is not."""
     last = max(number for number, block in enumerate(scene.say.blocks) if block["type"] == "tool_use")
     whole = replace(scene.say, blocks=scene.say.blocks[: last + 1])
     return end_stream(scene, scene.frames(whole)[:-2], "close")
@@ -182,7 +181,7 @@ def stall_at_start(scene: FaultScene) -> Reply:
     return end_stream(scene, scene.frames()[:1], "hang")
 
 
-# --- wrong --------------------------------------------------------------------------------------------
+# --- wrong bytes --------------------------------------------------------------------------------------
 
 
 def error_after(scene: FaultScene, frames: list[bytes]) -> Reply:
@@ -203,7 +202,7 @@ def error_at_once(scene: FaultScene) -> Reply:
 
 
 def spoil_stream(scene: FaultScene, frame: bytes) -> Reply:
-    """Half a text, then something that cannot be read, then the rest as if nothing had happened."""
+    """Half a text, then something unreadable, then the rest as if nothing had happened."""
     if not scene.streams:
         return end_stream(scene, [], "close")
     frames = frames_into_first(scene, "text")
@@ -220,14 +219,14 @@ def malformed_sse(scene: FaultScene) -> Reply:
 
 
 def malformed_http(scene: FaultScene) -> Reply:
-    """A chunk whose length is no number."""
+    """A chunk whose length is not a number."""
     if not scene.streams:
         return end_stream(scene, [], "close")
     chunks = [b"%x\r\n%s\r\n" % (len(frame), frame) for frame in frames_into_first(scene, "text") if frame]
     return RawStream((STREAMED, *chunks, b"no length\r\n"), "close", head=False, usage=scene.say.spent)
 
 
-# --- odd, but right -------------------------------------------------------------------------------------
+# --- odd, but valid -------------------------------------------------------------------------------------
 
 
 def stream_frames(scene: FaultScene, frames: Iterator[bytes], pace_ms: int = 0) -> Reply:
@@ -252,14 +251,14 @@ def unknown_events(scene: FaultScene) -> Reply:
 
 
 def duplicate_events(scene: FaultScene) -> Reply:
-    """All but the pieces of blocks, which nobody could tell from new ones."""
+    """All but the deltas of blocks: clients could not tell these from new ones."""
     pieces = ("content_block_delta", "message_delta") if scene.speech is MESSAGES else ("content_block_delta",)
     return stream_frames(
         scene, (frame * (1 if event["type"] in pieces else 2) for event, frame in scene.told(scene.say))
     )
 
 
-# --- said ---------------------------------------------------------------------------------------------
+# --- said by the model --------------------------------------------------------------------------------
 
 
 def cut_short(scene: FaultScene, kind: str, stop_reason: str) -> Reply:
@@ -300,7 +299,7 @@ def thinking_only(scene: FaultScene) -> Reply:
 
 
 def change_first_call(scene: FaultScene, changed: Callable[[Json], tuple[Json, ...]]) -> Reply:
-    """The reply with its first call changed, and without any other."""
+    """The reply with its first call changed, and without any other call."""
     at = scene.first("tool_use")
     assert at is not None
     return replace(scene.say, blocks=(*scene.say.blocks[:at], *changed(scene.say.blocks[at])))
@@ -319,7 +318,7 @@ def duplicate_ids(scene: FaultScene) -> Reply:
 
 
 def huge_text(scene: FaultScene) -> Reply:
-    """The argument is its length."""
+    """The argument is the length."""
     at = scene.first("text")
     assert at is not None
     size = int(scene.argument or HUGE)
@@ -334,7 +333,7 @@ def huge_text(scene: FaultScene) -> Reply:
 
 
 def stream_large_deltas(say: Say, stamp: ReplyStamp) -> Iterator[Json]:
-    """As few events as there can be: a delta holds as much of its block as follows."""
+    """As few events as possible: one delta has all of its block."""
     waiting: Json | None = None
     for event in stream_events(say, stamp):
         if event["type"] == "content_block_delta" and event["delta"]["type"] == "text_delta":
@@ -356,7 +355,7 @@ class Fault(NamedTuple):
     about: str
     make: Callable[[FaultScene], Reply]
     fits: Callable[[FaultScene], bool] = lambda _: True
-    delivers: bool = False  # the client gets what it can work with, and will not ask for the same again
+    delivers: bool = False  # the client gets a usable reply, and will not send the same request again
 
 
 TOO_LONG = "prompt is too long: 1000001 tokens > 1000000 maximum"
@@ -370,7 +369,7 @@ FAULTS: dict[str, Fault] = {
     "server_error": Fault("500", SERVER),
     "unauthorized": Fault("401", make_refusal(401, "authentication_error", "invalid x-api-key")),
     "invalid_request": Fault(
-        "400 that no retry cures", make_refusal(400, "invalid_request_error", "messages: nonsense")
+        "400 that no retry fixes", make_refusal(400, "invalid_request_error", "messages: nonsense")
     ),
     "too_large": Fault("413", make_refusal(413, "request_too_large", "Request exceeds the maximum size")),
     "prompt_too_long": Fault("400 prompt is too long", make_refusal(400, "invalid_request_error", TOO_LONG)),
@@ -380,23 +379,23 @@ FAULTS: dict[str, Fault] = {
     ),
     "reset": Fault("the connection is reset before any header", reset_connection),
     "silence": Fault("nothing comes, ever", never_answer),
-    "cut_at_start": Fault("the stream ends behind message_start", cut_at_start),
+    "cut_at_start": Fault("the stream ends after message_start", cut_at_start),
     "cut_in_text": Fault("the stream ends inside a text", cut_in("text"), has_block("text")),
     "cut_in_thinking": Fault("the stream ends inside thinking", cut_in("thinking"), has_block("thinking")),
     "cut_in_call": Fault("the stream ends inside a tool's arguments", cut_in("tool_use"), has_block("tool_use")),
     "cut_after_call": Fault(
-        "the stream ends behind a finished call", cut_after_call, has_block("tool_use"), delivers=True
+        "the stream ends after a finished call", cut_after_call, has_block("tool_use"), delivers=True
     ),
     "stall": Fault("nothing more comes in the middle of a text", stall_stream, has_block("text")),
-    "stall_at_start": Fault("nothing more comes behind message_start", stall_at_start),
+    "stall_at_start": Fault("nothing more comes after message_start", stall_at_start),
     "error_event": Fault("an error event in the middle of a text", error_event, has_block("text")),
     "error_at_once": Fault("an error event in place of message_start", error_at_once),
-    "malformed_json": Fault("an event whose data is no JSON", malformed_json, has_block("text")),
+    "malformed_json": Fault("an event whose data is not JSON", malformed_json, has_block("text")),
     "malformed_sse": Fault("an event with a line break in its data", malformed_sse, has_block("text")),
     "malformed_http": Fault("a chunk without a length", malformed_http, has_block("text")),
     "drip": Fault("a few bytes at a time", drip_bytes, delivers=True),
-    "pings": Fault("three pings behind each event", send_only_pings, delivers=True),
-    "unknown_events": Fault("events, comments and fields that nobody knows", unknown_events, delivers=True),
+    "pings": Fault("three pings after each event", send_only_pings, delivers=True),
+    "unknown_events": Fault("unknown events, comments and fields", unknown_events, delivers=True),
     "duplicate_events": Fault("starts and stops come twice", duplicate_events, delivers=True),
     "truncated": Fault("max_tokens inside a text", truncate_reply, has_block("text")),
     "truncated_call": Fault("max_tokens inside a tool's arguments", truncated_call, has_block("tool_use")),
@@ -405,15 +404,15 @@ FAULTS: dict[str, Fault] = {
     "paused": Fault("pause_turn", pause_reply, has_block("text")),
     "empty": Fault("an answer with nothing in it", reply_with_nothing),
     "thinking_only": Fault("an answer that only thinks", thinking_only, has_block("thinking")),
-    "broken_call": Fault("arguments that are no JSON", broken_call, has_block("tool_use")),
-    "unknown_tool": Fault("a call of a tool that there is not", unknown_tool, has_block("tool_use")),
+    "broken_call": Fault("arguments that are not JSON", broken_call, has_block("tool_use")),
+    "unknown_tool": Fault("a call of an unknown tool", unknown_tool, has_block("tool_use")),
     "duplicate_ids": Fault("the same call twice, with one id", duplicate_ids, has_block("tool_use"), delivers=True),
     "huge_text": Fault("a million characters", huge_text, has_block("text"), delivers=True),
 }
 
 
 def fault_from_oddity(name: str, oddity: Oddity) -> Fault:
-    """A manner of odd servers, planned for some of the replies."""
+    """A quirk of odd servers, planned for some of the replies."""
 
     def make(scene: FaultScene) -> Reply:
         return apply_oddities(scene.say, [f"{name}={scene.argument}" if scene.argument else name])
@@ -439,35 +438,35 @@ def fault_fits(name: str, scene: FaultScene) -> bool:
 
 
 def is_delivering_fault(name: str, speech: ApiDialect) -> bool:
-    """Whether a client can work with what it got, and will not ask for the same again."""
+    """Whether a client can use the reply, and will not send the same request again."""
     return KNOWN[name].delivers and name not in speech.undelivered
 
 
 class PlannedFault(NamedTuple):
     name: str
-    times: int | None = 1  # in each conversation; None: for ever
-    model: str = ""  # only this one
+    times: int | None = 1  # in each conversation; None: no limit
+    model: str = ""  # only this model
     after: int = 0  # not before this many requests of the conversation were answered
-    prompt: str = ""  # only in conversations that begin with words that hold these
+    prompt: str = ""  # only in conversations whose first user text contains this
     argument: str = ""
 
     @classmethod
     def read(cls, written: str) -> PlannedFault:
-        """As `FORM` says; `*` times is for ever."""
+        """In the format of `FORM`; `*` means no limit."""
         parts = re.fullmatch(r"(\w+)(?:=([^:@~]+))?(?::(\d+|\*))?(?:@([^~]+))?(?:~(.+))?", written)
         if parts is None or parts[1] not in KNOWN:
-            raise ValueError(f"'{written}' is no fault; write {FORM}, with one of these names: {', '.join(KNOWN)}")
+            raise ValueError(f"'{written}' is not a fault; write {FORM}, with one of these names: {', '.join(KNOWN)}")
         times = None if parts[3] == "*" else int(parts[3] or 1)
         return cls(parts[1], times, parts[4] or "", prompt=parts[5] or "", argument=parts[2] or "")
 
 
 class FaultPlan:
-    """Which requests are spoilt, and how. One per server."""
+    """Decides which requests are spoiled, and how. One per server."""
 
     def __init__(self, *planned: PlannedFault, seed: int = 0, rates: Mapping[str, float] | None = None) -> None:
         named = [*[fault.name for fault in planned], *(rates or ())]
         if unknown := [name for name in named if name not in KNOWN]:
-            raise ValueError(f"there is no fault '{unknown[0]}'; there are {', '.join(KNOWN)}")
+            raise ValueError(f"unknown fault '{unknown[0]}'; use one of {', '.join(KNOWN)}")
         self._planned = planned
         self._seed = seed
         self._rates = dict(rates or {})
@@ -475,7 +474,7 @@ class FaultPlan:
         self._asked: Counter[str] = Counter()  # requests of a conversation
 
     def spoil(self, scene: FaultScene) -> tuple[str, Reply]:
-        """The fault's name and what becomes of the reply; no name: it is as it was."""
+        """The fault's name and the spoiled reply; without a name, the reply is unchanged."""
         key = ReceivedConversation(scene.body).key
         self._asked[key] += 1
         for number, planned in enumerate(self._planned):
@@ -499,8 +498,8 @@ class FaultPlan:
         return scene if fault_fits(planned.name, scene) else None
 
     def _drawn(self, key: str) -> str:
-        """At most one for a request: the rates share one draw."""
-        share = Random(f"{self._seed}:{key}:{self._asked[key]}").random()  # noqa: S311  # it must replay
+        """At most one per request: the rates share one draw."""
+        share = Random(f"{self._seed}:{key}:{self._asked[key]}").random()  # noqa: S311  # it must be reproducible
         for name, rate in self._rates.items():
             share -= rate
             if share < 0:

@@ -1,15 +1,13 @@
-"""A small language for the form of JSON: what a value may be, and what the API says where it is not.
+"""A small language for JSON schemas: which values are allowed, and the API's message for those that are not.
 
 A kind of value is a type, or a function that looks deeper. Simple types are compared in place, because a body has
-hundreds of them. What the forms are is in `shapes.py`.
+hundreds of them. `shapes.py` has the schemas of the Messages API.
 
-Forms that requests of OpenAI's two protocols have in common.
+The forms that requests of OpenAI's two protocols share are here, too. They follow the types of the official client
+(3.49.0, generated from OpenAI's own description of the API) and its documentation, read on 2026-11-15. Only requests of
+a coding agent are described: no audio, no files by id, no tools that OpenAI runs itself. Those are refused as unknown.
 
-They follow the types of the official client (3.49.0, whose source is OpenAI's own description of the API) and its
-documentation, read on 2026-11-15. Only what a coding agent may send is described: no audio, no files by id, none of the
-tools that OpenAI runs itself. Whoever sends those is told that they are unknown.
-
-A rule that a request breaks.
+`Violation` is a rule that a request breaks.
 """
 
 from __future__ import annotations
@@ -19,18 +17,18 @@ from typing import Any, NamedTuple, TypeGuard
 
 
 class Violation(NamedTuple):
-    path: str  # as the API writes it: "messages.3.content.0"; empty for the whole request
-    rule: str  # a name to test against; it does not change when the words do
+    path: str  # in the API's notation: "messages.3.content.0"; empty for the whole request
+    rule: str  # a stable name for tests; it does not change when the message does
     message: str
 
     @property
     def said(self) -> str:
-        """As the API would say it."""
+        """As the API would write it."""
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
 Found = list[Violation]
-Check = Callable[[Any, str, Found], None]  # the value, where it is, what was found so far
+Check = Callable[[Any, str, Found], None]  # the value, its path, the violations so far
 Kind = type | Check
 
 EXPECTED: dict[type, str] = {
@@ -56,7 +54,7 @@ def add_violation(rule: str, path: str, message: str, found: Found) -> None:
 
 
 def check_exact_type(kind: Kind) -> Check:
-    """What looks at a value of this kind. Types are exact: true is no integer."""
+    """The check for a value of this kind. Types are exact: true is not an integer."""
     if not isinstance(kind, type):
         return kind
     expected = EXPECTED[kind]
@@ -69,7 +67,7 @@ def check_exact_type(kind: Kind) -> Check:
 
 
 def check_optional(kind: Kind) -> Check:
-    """The API takes null for most of what may be left out."""
+    """The API accepts null for most optional fields."""
     given = check_exact_type(kind)
 
     def check(value: Any, path: str, found: Found) -> None:
@@ -85,7 +83,7 @@ def check_number(value: Any, path: str, found: Found) -> None:
 
 
 def accept_anything(value: Any, path: str, found: Found) -> None:
-    """What the API does not look into."""
+    """Values that the API does not check."""
 
 
 def one_of(*allowed: str) -> Check:
@@ -149,7 +147,7 @@ def join_path(path: str, name: str) -> str:
 
 
 def tagged_object(kinds: Mapping[str, Check]) -> Check:
-    """An object whose `type` says which fields it has."""
+    """An object whose `type` determines its fields."""
     expected = ", ".join([f"'{name}'" for name in kinds])
 
     def check(value: Any, path: str, found: Found) -> None:
@@ -181,14 +179,14 @@ CACHE: dict[str, Kind] = {
 
 
 def check_metadata(value: Any, path: str, found: Found) -> None:
-    """Sixteen at most, all of them text."""
+    """At most sixteen entries, all of them text."""
     if not is_object(value):
         add_violation("fields.type", path, EXPECTED[dict], found)
     elif len(value) > 16 or not all(type(item) is str for item in value.values()):
         add_violation("fields.value", path, "Input should be at most 16 pairs of strings", found)
 
 
-# What both protocols take.
+# Fields of both protocols.
 PARAMETERS: dict[str, Kind] = {
     **CACHE,
     "metadata": check_optional(check_metadata),
@@ -205,7 +203,7 @@ PARAMETERS: dict[str, Kind] = {
 
 
 def check_by_field(field: str, kinds: Mapping[str, Check], default: str = "") -> Check:
-    """An object whose field says which others it has."""
+    """An object in which one field determines the others."""
     expected = ", ".join([f"'{name}'" for name in kinds])
 
     def check(value: Any, path: str, found: Found) -> None:

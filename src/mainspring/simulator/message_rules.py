@@ -1,18 +1,13 @@
-"""Rules about who speaks when, what may stand where, and text.
+"""Rules about messages, headers, media and parameters, one function each: a well-formed request in, violations out.
 
-The rules of the protocol, one function each: a request whose form is right in, what breaks the rule out.
+- Messages: roles, positions of blocks, text.
+- Headers that decide how a body is read.
+- Images and documents. Not checked: pixels, and whether the bytes match their media type.
+- Parameters: model, limits, sampling, effort, budgets, betas.
+- The API's version 2026-10-21, as its migration page lists the changes. Its third change, no documents in assistant
+  messages, applies to every version here.
 
-`validate.py` gives them their names and their order.
-
-Rules about the headers that decide how a body is read.
-
-Rules about images and documents. Not checked: pixels, and that the bytes are of the kind they are said to be.
-
-Rules about the parameters beside the conversation: model, limits, sampling, effort, budgets, betas.
-
-Rules that came with the API's version 2026-10-21, as its migration page lists them.
-
-The third of its changes, no documents in what an assistant says, we hold every version to (`conversation.places`).
+`validate.py` names the rules and orders them.
 """
 
 from __future__ import annotations
@@ -27,7 +22,7 @@ from mainspring.core.models import UNKNOWN
 from mainspring.simulator.request import CheckedRequest, PlacedBlock, RequestTurn
 from mainspring.simulator.shapes import SERVER_RESULTS, listed_model
 
-Broken = Iterator[tuple[str, str]]  # where, and the words
+Broken = Iterator[tuple[str, str]]  # the path, and the message
 
 TASK_BUDGETS = "task-budgets-2026-03-13"
 THINKING_BINDING = "thinking-binding-controls-2026-08-01"
@@ -69,7 +64,7 @@ def sampling_model(request: CheckedRequest) -> Broken:
 
 
 def sampling_thinking(request: CheckedRequest) -> Broken:
-    """With a budget for thinking: temperature 1, top_p from 0.95, no top_k."""
+    """With a thinking budget: temperature 1, top_p from 0.95, no top_k."""
     if request.thinking != "enabled":
         return
     if request.body.get("temperature", 1) != 1:
@@ -123,7 +118,7 @@ def context_edits(request: CheckedRequest) -> Broken:
 
 
 def betas_asked(request: CheckedRequest) -> Broken:
-    """What is in beta is an unknown field until its header is there."""
+    """A beta field is unknown without its header."""
     if request.output.get("task_budget") and TASK_BUDGETS not in request.betas:
         yield "output_config.task_budget", f"Extra inputs are not permitted (it needs the beta '{TASK_BUDGETS}')"
     config = request.body.get("thinking")
@@ -135,7 +130,7 @@ def betas_asked(request: CheckedRequest) -> Broken:
 
 MOST_MESSAGES = 100_000
 BY_USER = ("image", "document", "search_result", "container_upload", "tool_result")
-BY_BOTH = ("text",)  # all other kinds are the assistant's
+BY_BOTH = ("text",)  # all other kinds belong to the assistant
 
 
 def check_has_messages(request: CheckedRequest) -> Broken:
@@ -146,7 +141,7 @@ def check_has_messages(request: CheckedRequest) -> Broken:
 
 
 def check_roles(request: CheckedRequest) -> Broken:
-    """A system message in mid-conversation stands behind a user's, and a reply or nothing stands behind it."""
+    """A system message in mid-conversation follows a user message, and precedes a reply or the end."""
     said = [message["role"] for message in request.messages]
     takes_system = request.manner is None or request.manner.system_messages
     for number, role in enumerate(said):
@@ -165,7 +160,7 @@ def user_first(request: CheckedRequest) -> Broken:
 
 
 def check_alternation(request: CheckedRequest) -> Broken:
-    """The API joins neighbours of one role. Our requests come joined, so that is what we hold them to."""
+    """The API joins neighbours of one role. Our requests must come joined."""
     if not request.alternate:
         return
     for number, (before, after) in enumerate(pairwise(request.messages), 1):
@@ -207,7 +202,7 @@ def system_some(request: CheckedRequest) -> Broken:
 
 
 def is_paused(turn: RequestTurn) -> bool:
-    """Ends with a server's tool: a turn that the API paused, and that goes on when it is sent back."""
+    """Ends with a server-side tool: the API paused this turn, and continues it when it is sent back."""
     return bool(turn.blocks) and turn.blocks[-1].kind in ("server_tool_use", *SERVER_RESULTS)
 
 
@@ -260,11 +255,11 @@ def check_betas(headers: Mapping[str, str]) -> Broken:
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 LARGEST_IMAGE = 10 * 1024 * 1024  # of base64, as the API counts; it was 5 MB until the spring of 2026
 SMALL_WINDOW = 200_000
-MOST_MEDIA, MOST_MEDIA_SMALL = 600, 100  # images and pages in a request; the second where the window is small
+MOST_MEDIA, MOST_MEDIA_SMALL = 600, 100  # images and pages in a request; the second if the window is small
 
 _PAGE = re.compile(rb"/Type\s*/Page\b")
 
-# By the kind of the block and of its source: the media types there are.
+# The allowed media types, by the kind of the block and of its source.
 TYPES = {
     ("image", "base64"): IMAGE_TYPES,
     ("document", "base64"): ("application/pdf",),
@@ -315,7 +310,7 @@ def check_media_count(request: CheckedRequest) -> Broken:
 
 
 def pages_of(placed: PlacedBlock) -> int:
-    """Pages that can be counted without reading the PDF properly: at least one."""
+    """The pages that can be counted without parsing the PDF: at least one."""
     source = placed.block["source"]
     if source["type"] != "base64":
         return 0
@@ -341,7 +336,7 @@ def is_newest(request: CheckedRequest) -> bool:
 
 
 def no_sampling(request: CheckedRequest) -> Broken:
-    """Not even at its default value."""
+    """Not even with its default value."""
     if is_newest(request):
         for name in ("temperature", "top_p", "top_k"):
             if name in request.body:
@@ -349,7 +344,7 @@ def no_sampling(request: CheckedRequest) -> Broken:
 
 
 def no_citations_by_users(request: CheckedRequest) -> Broken:
-    """What the model cited may come back; a user cites nothing."""
+    """The model's citations may come back; a user message has none."""
     if is_newest(request):
         for placed in (*request.kind("text"), *request.inner):
             if placed.role == "user" and placed.kind == "text" and placed.block.get("citations"):

@@ -1,6 +1,6 @@
-"""Answers in the form of OpenAI's Chat Completions, whole and streamed, and the manners of those who imitate it.
+"""Answers in the format of OpenAI's Chat Completions, whole and streamed, with the quirks of servers that imitate it.
 
-OpenAI itself shows nothing of what its models think here; with `reasoning_content` it goes out as others do it.
+OpenAI itself shows no thinking here; the quirk `reasoning_content` sends it as other servers do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mainspring.simulator.protocol import ApiDialect
 from mainspring.simulator.replies import Json, Refuse, ReplyStamp, Say, written_input
 from mainspring.simulator.server_quirks import CHAT, get_spelling_oddities
 
-CREATED = 1_794_700_000  # a day of November 2026; the same for all, so that answers can be compared
+CREATED = 1_794_700_000  # a day in November 2026; constant, so that answers can be compared
 FINISHED = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -102,7 +102,7 @@ def arguments_of(block: Json, odd: dict[str, str]) -> Json:
 
 
 def spell_arguments(arguments: str, odd: dict[str, str]) -> Any:
-    """Text, or the object itself in that manner. What is no object stays text."""
+    """Text, or the object itself with that quirk. A value that is not an object stays text."""
     if "object_arguments" not in odd:
         return arguments
     try:
@@ -116,7 +116,7 @@ def spell_arguments(arguments: str, odd: dict[str, str]) -> Any:
 
 
 class ChatStreamWriter:
-    """Event by event. It counts the calls, which are all that has a number here, and what they hold so far."""
+    """Encodes event by event. It numbers the calls and keeps their arguments so far."""
 
     def __init__(self, say: Say, stamp: ReplyStamp, asked: Json) -> None:
         self._say = say
@@ -178,7 +178,7 @@ class ChatStreamWriter:
                 return b""
 
     def _done(self, index: int) -> bytes:
-        """A call without arguments is written as an empty object here, not as nothing."""
+        """A call without arguments is written as an empty object here, not as empty text."""
         if index not in self._calls:
             return b""
         if self._in_one_piece:
@@ -218,5 +218,5 @@ SPEECH = ApiDialect(
         b"event: nothing\n\n",
     ),
     without=frozenset({"paused", "bad_signature"}),
-    undelivered=frozenset({"cut_after_call"}),  # nothing says that a call is finished but what comes behind it
+    undelivered=frozenset({"cut_after_call"}),  # only the next event shows that a call is finished
 )

@@ -1,8 +1,8 @@
-"""Requests to OpenAI's Chat Completions: the form, the rules, and the same request in the form of the Messages API.
+"""Requests to OpenAI's Chat Completions: the form, the rules, and the conversion to the Messages API.
 
-    violations(body, headers) -> []          # the API would take it
+    find_violations(body, headers) -> []          # the API would accept it
 
-As `validate.py`, it never asks our own code what a request should look like.
+Like `validate.py`, it shares no code with our own requests.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _TEXTS = text_or(check_non_empty(check_list(check_by_field("type", {"text": _TEX
 _CALL = check_fields({"id": str, "type": one_of("function"), "function": check_fields({"name": str, "arguments": str})})
 _NAMED: dict[str, Kind] = {"name": str}
 
-# Answers may be handed back as they came, with what we never write in them.
+# Answers may be sent back as they came, with fields that we never write.
 _AS_IT_CAME: dict[str, Kind] = {
     "annotations": check_optional(check_list(accept_anything)),
     "audio": check_optional(one_of()),
@@ -93,7 +93,7 @@ _ROLES = {
     "assistant": check_fields({"role": str}, ASSISTANT),
     "tool": check_fields({"role": str, "content": _TEXTS, "tool_call_id": str}),
 }
-# Servers that write what they think into a field of its own want it back there.
+# Servers that have a separate field for thinking expect it back there.
 _THINKING_ROLES = {
     **_ROLES,
     "assistant": check_fields(
@@ -154,7 +154,7 @@ def messages_some(asked: OpenAIRequest) -> Broken:
 
 
 def assistant_says(asked: OpenAIRequest) -> Broken:
-    """Something, or calls."""
+    """Text or calls."""
     for place, message in enumerate(asked.body["messages"]):
         said = [message.get(field) for field in ("content", "refusal", "tool_calls")]
         if message["role"] == "assistant" and said == [None, None, None]:
@@ -162,7 +162,7 @@ def assistant_says(asked: OpenAIRequest) -> Broken:
 
 
 def check_calls_answered(asked: OpenAIRequest) -> Broken:
-    """By tool messages, right behind the calls."""
+    """By tool messages, directly after the calls."""
     for place, message in enumerate(asked.body["messages"]):
         ids = [called["id"] for called in message.get("tool_calls") or ()]
         given = results_behind(asked.body["messages"], place)
@@ -244,7 +244,7 @@ def find_violations(
     headers: Mapping[str, str] = GOOD_HEADERS,
     lets_pass: frozenset[str] = frozenset(),
 ) -> list[Violation]:
-    """What is wrong with a request, in the order in which the API would complain."""
+    """The violations of a request, in the order of the API's checks."""
     return judge_request(
         body, headers, CREATE_THINKING if "reasoning_content" in lets_pass else CREATE, read_chat_request, RULES
     )
@@ -277,7 +277,7 @@ def is_strict(given: Json) -> bool:
     return bool(given["function"].get("strict"))
 
 
-# --- heard --------------------------------------------------------------------------------------------------
+# --- conversion ---------------------------------------------------------------------------------------------
 
 
 def to_messages(body: Json) -> Json:

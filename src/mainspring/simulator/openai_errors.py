@@ -1,10 +1,8 @@
-"""How OpenAI says no: bodies, statuses and headers of errors, and the words for requests that have the wrong form.
+"""OpenAI's errors: bodies, statuses, headers and messages; and the conversion of its conversations to the Messages API.
 
-Statuses and codes as documented on developers.openai.com, read on 2026-11-15; words as people have reported them.
+Statuses and codes are as documented on developers.openai.com, read on 2026-11-15; messages as users have reported them.
 
-A conversation put together again in the form of the Messages API, from messages or items of OpenAI's protocols.
-
-Neighbours of one role become one message, so that a conversation reads the same whichever way it came, and replies
+`ConversationBuilder` joins neighbours of one role, so that a conversation is the same over every protocol, and replies
 that were recorded over one protocol can be replayed over another.
 """
 
@@ -21,9 +19,9 @@ from mainspring.simulator.forms import Violation, is_object
 from mainspring.simulator.protocol import RefusalResponse
 from mainspring.simulator.replies import Json, Refuse, make_text_block
 
-# --- requests that are wrong ------------------------------------------------------------------------------
+# --- invalid requests ---------------------------------------------------------------------------------------
 
-# What is wrong with the form: the code, and how the sentence begins. What the form found follows.
+# Errors of the form: the code, and how the message begins. The details follow.
 OF_FORM: dict[str, tuple[str, str]] = {
     "fields.unknown": ("unknown_parameter", "Unknown parameter: '{}'."),
     "fields.missing": ("missing_required_parameter", "Missing required parameter: '{}'."),
@@ -45,7 +43,7 @@ CODES = {
 
 
 def param_of(path: str) -> str:
-    """`messages.1.content.0` as OpenAI writes it: `messages[1].content[0]`."""
+    """`messages.1.content.0` in OpenAI's notation: `messages[1].content[0]`."""
     return re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
 
 
@@ -57,14 +55,14 @@ def violation_to_error(violation: Violation) -> Refuse:
     return Refuse(400, "invalid_request_error", words.format(param, violation.message), code=code, param=param)
 
 
-# --- refusals that a script or a fault names as Anthropic does ------------------------------------------------
+# --- refusals that a script or a fault gives in Anthropic's format -------------------------------------------
 
-NO_CODE = "null"  # written down as null
+NO_CODE = "null"  # encoded as null
 
 
 class ErrorShape(NamedTuple):
     type: str  # in the script
-    begins: str  # its message, with this
+    begins: str  # in its message
     status: int
     written: str  # the type on the wire
     code: str
@@ -105,7 +103,7 @@ _TOO_LONG = re.compile(r"prompt is too long: (\d+) tokens > (\d+) maximum")
 
 
 def to_openai_error(refuse: Refuse) -> Refuse:
-    """As OpenAI would say it. One that comes with a code is OpenAI's already."""
+    """In OpenAI's format. An error with a code is already OpenAI's."""
     if refuse.code:
         return refuse
     for row in ROWS:
@@ -157,7 +155,7 @@ class ConversationBuilder:
         self.messages: list[Json] = []
 
     def add(self, role: str, *blocks: Json) -> None:
-        """OpenAI caches every prefix by itself, so each block is marked as one that a cached prefix may end with."""
+        """OpenAI caches every prefix by itself, so each block may end a cached prefix."""
         marked = [{**block, **MARK} for block in blocks]
         if role in ("system", "developer"):
             self.system += marked
@@ -169,7 +167,7 @@ class ConversationBuilder:
             self.messages.append({"role": role, "content": marked})
 
     def body(self, asked: Json, tools: list[Json], settings: Json) -> Json:
-        """The request, with its parameters. `settings` are those whose change empties the cache."""
+        """The request with its parameters. `settings`: those whose change invalidates the cache."""
         user = asked.get("safety_identifier") or asked.get("user")
         return {
             "model": asked["model"],
@@ -184,7 +182,7 @@ class ConversationBuilder:
 
 
 def parse_message_parts(content: Any) -> list[Json]:
-    """What a message holds: text, images, documents; of both protocols."""
+    """The content of a message: text, images, documents; for both protocols."""
     if content is None:
         return []
     if isinstance(content, str):

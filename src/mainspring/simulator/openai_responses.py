@@ -1,9 +1,9 @@
-"""Answers in the form of OpenAI's Responses, whole and streamed.
+"""Answers in the format of OpenAI's Responses, whole and streamed.
 
-A block is an item: thinking a `reasoning`, text a `message` with one part, a call a `function_call`. What the model
-thought is shown where the request asks for a summary, and comes back readable by the server where it asks for
-`reasoning.encrypted_content`. An item that was written behind reasoning has an id that ends with `r`: whoever hands it
-back by that id must hand back the reasoning, too (`openai_responses_request.py`).
+A block is an item: thinking a `reasoning`, text a `message` with one part, a call a `function_call`. Thinking is shown
+if the request asks for a summary, and is included in encrypted form if it asks for `reasoning.encrypted_content`. An
+item that follows reasoning has an id that ends with `r`: a client that sends it back by that id must send the
+reasoning, too (`openai_responses_request.py`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ KINDS = {"text": "msg", "tool_use": "fc", "thinking": "rs", "redacted_thinking":
 
 
 class ResponsesStreamWriter:
-    """Event by event. `response` is what was said so far, and the whole answer in the end."""
+    """Encodes event by event. `response` is the answer so far, and the whole answer at the end."""
 
     def __init__(self, say: Say, stamp: ReplyStamp, asked: Json) -> None:
         self._say = say
         self._odd = get_spelling_oddities(say)
         self._number = stamp.id.removeprefix("msg_").lstrip("0")
         self._sequence = 0
-        self._at: dict[int, int] = {}  # the place of an item, by its block
-        self._item: Json = {}  # the one that is being written
+        self._at: dict[int, int] = {}  # the index of an item, by its block
+        self._item: Json = {}  # the current item
         reasoning: Json = asked.get("reasoning") or {}
         self._summarizes = bool(reasoning.get("summary"))
         self._encrypts = "reasoning.encrypted_content" in (asked.get("include") or ())
@@ -159,7 +159,7 @@ class ResponsesStreamWriter:
         return self._tell(f"response.{self.response['status']}", response=self.response)
 
     def _failed(self, error: Json) -> bytes:
-        """Before anything was said an error stands alone; later it is the answer that failed."""
+        """Before the first event an error is sent alone; later the response fails."""
         said = error_of(Refuse(500, error["type"], error["message"]))
         if "nested_error" in self._odd:
             return self._tell("error", error=said)
@@ -193,7 +193,7 @@ class ResponsesStreamWriter:
 
 
 def empty_response(stamp: ReplyStamp, asked: Json) -> Json:
-    """What was asked is said again, and filled with defaults."""
+    """The request's parameters are repeated, with defaults."""
     return {
         "id": stamp.id.replace("msg_", "resp_"),
         "object": "response",

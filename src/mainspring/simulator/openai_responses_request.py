@@ -1,8 +1,8 @@
-"""Requests to OpenAI's Responses: the form, the rules, and the same request in the form of the Messages API.
+"""Requests to OpenAI's Responses: the form, the rules, and the conversion to the Messages API.
 
-    violations(body, headers) -> []          # the API would take it
+    find_violations(body, headers) -> []          # the API would accept it
 
-The simulator keeps nothing between requests, as with `store: false`: what a request only refers to is not found.
+The simulator stores nothing between requests, as with `store: false`: references to stored items are not found.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ PREFIXES = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 LEAST_OUTPUT = 16
 LONGEST_CALL_ID = 64
 _SIGNED = re.compile(r"sig:(.+):\d+")
-_BEHIND_REASONING = re.compile(r"(?:fc|msg)_(.+)_(\d+)r")  # as `openai_responses.py` names what it wrote
+_BEHIND_REASONING = re.compile(r"(?:fc|msg)_(.+)_(\d+)r")  # the ids of `openai_responses.py`
 
 
 def items_of(body: Json) -> list[Json]:
@@ -193,7 +193,7 @@ def unique_items(asked: OpenAIRequest) -> Broken:
 
 
 def check_references(asked: OpenAIRequest) -> Broken:
-    """Also thinking that can only be looked up, where nothing is stored."""
+    """Also thinking without its content, if nothing is stored."""
     stores = asked.body.get("store") is not False
     for item in items_of(asked.body):
         bare = kind_of(item) == "reasoning" and not stores and not item.get("encrypted_content")
@@ -212,7 +212,7 @@ def check_outputs_given(asked: OpenAIRequest) -> Broken:
 
 
 def known_results(asked: OpenAIRequest) -> Broken:
-    """Behind its call, and once."""
+    """After its call, and once."""
     waiting: list[str] = []
     for item in items_of(asked.body):
         if kind_of(item) == "function_call":
@@ -225,7 +225,7 @@ def known_results(asked: OpenAIRequest) -> Broken:
 
 
 def reasoning_followed(asked: OpenAIRequest) -> Broken:
-    """By what it led to: a message of the model, a call, or more of it."""
+    """By the item that it led to: a message of the model, a call, or more reasoning."""
     items = items_of(asked.body)
     for item, behind in zip_longest(items, items[1:]):
         leads = behind is not None and (
@@ -237,7 +237,7 @@ def reasoning_followed(asked: OpenAIRequest) -> Broken:
 
 
 def reasoning_kept(asked: OpenAIRequest) -> Broken:
-    """An item that is named by its id comes with the reasoning it was written behind."""
+    """An item with its id needs the reasoning that it followed."""
     before = ""
     for item in items_of(asked.body):
         found = _BEHIND_REASONING.fullmatch(item.get("id") or "")
@@ -294,7 +294,7 @@ def find_violations(
     headers: Mapping[str, str] = GOOD_HEADERS,
     _: frozenset[str] = frozenset(),
 ) -> list[Violation]:
-    """What is wrong with a request, in the order in which the API would complain."""
+    """The violations of a request, in the order of the API's checks."""
     return judge_request(body, headers, CREATE, read_responses_request, RULES)
 
 
@@ -316,7 +316,7 @@ def read_responses_request(body: Json) -> OpenAIRequest:
     return OpenAIRequest(body, tools, calls, images)
 
 
-# --- heard --------------------------------------------------------------------------------------------------
+# --- conversion ---------------------------------------------------------------------------------------------
 
 
 def to_messages(body: Json) -> Json:
@@ -336,6 +336,6 @@ def to_messages(body: Json) -> Json:
                 thought = {"type": "thinking", "thinking": words, "signature": item.get("encrypted_content") or ""}
                 talk.add("assistant", thought)
             case other:
-                raise AssertionError(f"'{other}' is no item that a request may hold")
+                raise AssertionError(f"'{other}' is not an item of a request")
     tools = [make_tool(each) for each in body.get("tools") or ()]
     return talk.body(body, tools, body.get("reasoning") or {})

@@ -1,6 +1,6 @@
-"""Rules that OpenAI's two protocols share, about tools, calls, media and parameters; and how a request is judged.
+"""Rules that OpenAI's two protocols share, about tools, calls, media and parameters; and the validation of a request.
 
-What each of them adds is in `openai_chat_request.py` and `openai_responses_request.py`.
+`openai_chat_request.py` and `openai_responses_request.py` add their own rules.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OpenAIRequest(NamedTuple):
     body: Json
     tools: list[DeclaredTool]
     calls: list[ReceivedCall]
-    images: list[tuple[str, str]]  # where, and the address
+    images: list[tuple[str, str]]  # the path, and the address
 
     @property
     def model(self) -> str:
@@ -53,7 +53,7 @@ class OpenAIRequest(NamedTuple):
 
     @property
     def reasons(self) -> bool:
-        """Whether this is one of OpenAI's reasoning models. Of others nothing is known, and nothing is held to it."""
+        """Whether this is one of OpenAI's reasoning models. No rules are known for others."""
         return REASONING.match(self.model) is not None
 
 
@@ -112,7 +112,7 @@ def arrays_without_items(schema: Any, place: tuple[str, ...]) -> Iterator[tuple[
 
 
 def held_in(schema: Json, holder: str) -> Iterable[tuple[str, Any]]:
-    """What stands under a keyword, by name. A schema comes from elsewhere, and may hold anything."""
+    """The schemas below a keyword, by name. A schema is foreign data, and may contain anything."""
     held = schema.get(holder)
     return held.items() if is_object(held) else ()
 
@@ -124,7 +124,7 @@ def tool_strict(asked: OpenAIRequest) -> Broken:
 
 
 def check_strict_schema(path: str, whose: str, schema: Any) -> Broken:
-    """Structured output: closed objects, and nothing optional."""
+    """Structured output: closed objects, and no optional fields."""
     for place, inner in objects_in(schema, ()):
         begins = f"Invalid schema for {whose}: In context={place}"
         required = inner.get("required", [])
@@ -173,7 +173,7 @@ def call_names(asked: OpenAIRequest) -> Broken:
 
 
 def call_unique(asked: OpenAIRequest) -> Broken:
-    """In the whole conversation: the API only says what happens within one reply, and this is the strict reading."""
+    """In the whole conversation: the API only documents it within one reply, and this is the strict reading."""
     seen: set[str] = set()
     for call in asked.calls:
         if call.id in seen:
@@ -182,7 +182,7 @@ def call_unique(asked: OpenAIRequest) -> Broken:
 
 
 def call_arguments(asked: OpenAIRequest) -> Broken:
-    """OpenAI takes any text. Servers that put it into a template (vLLM, llama.cpp) fail on what is no object."""
+    """OpenAI accepts any text. Servers that put it into a template (vLLM, llama.cpp) fail if it is not an object."""
     for call in asked.calls:
         decoded, _ = decode_request_body(call.arguments.encode("utf-8", "surrogatepass"))
         if not is_object(decoded):
@@ -249,13 +249,13 @@ def output_cap(*names: str) -> Rule:
 
 
 def schema_named(path: str, wanted: Json) -> Broken:
-    """A schema that the answer must follow."""
+    """A schema for the answer."""
     yield from name_rule(f"{path}.name", wanted["name"])
     if wanted.get("strict"):
         yield from check_strict_schema(f"{path}.schema", f"response_format '{wanted['name']}'", wanted.get("schema"))
 
 
-# In the order in which they are looked at, before what each protocol adds.
+# In the order of the checks, before the rules of each protocol.
 COMMON: dict[str, Rule] = {
     "model.name": model_named,
     "tools.count": tool_count,
@@ -274,7 +274,7 @@ COMMON: dict[str, Rule] = {
 }
 
 
-# --- the judge ------------------------------------------------------------------------------------------------
+# --- validation -----------------------------------------------------------------------------------------------
 
 
 def judge_request(
@@ -284,7 +284,7 @@ def judge_request(
     seen: Callable[[Json], OpenAIRequest],
     rules: Mapping[str, Rule],
 ) -> list[Violation]:
-    """As for the Messages API: headers and bytes, then the form, and the meaning only where the form is right."""
+    """As for the Messages API: headers and bytes, then the form, and the meaning only if the form is valid."""
     lower = {name.lower(): value for name, value in headers.items()}
     found = [Violation(path, "headers.content_type", message) for path, message in content_type(lower)]
     decoded, unreadable = decode_request_body(raw)

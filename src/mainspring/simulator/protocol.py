@@ -1,9 +1,9 @@
-"""A wire protocol as the simulator sees it: how a request is judged and read, and how an answer is written down.
+"""A wire protocol of the simulator: how it validates and decodes a request, and how it encodes an answer.
 
-Scripts, faults and the meter know one form only, that of Anthropic's Messages API. A speech turns a request into that
-form, and the events of an answer into the frames of its own protocol: one script, three spellings.
+Scripts, faults and metering know one format, that of Anthropic's Messages API. A protocol converts a request to that
+format, and the events of an answer to its own frames: one script, three encodings.
 
-    MESSAGES is here; the other two are in `openai_chat.py` and `openai_responses.py`; `server.py` has all of them.
+MESSAGES is here; the other two are in `openai_chat.py` and `openai_responses.py`; `server.py` has all of them.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mainspring.simulator.replies import Json, Refuse, ReplyStamp, Say, frame_ev
 from mainspring.simulator.request import Endpoint
 from mainspring.simulator.validate import find_request_violations
 
-Teller = Callable[[Json], bytes]  # an event of the Messages API > its frames here; empty where there is none for it
+Teller = Callable[[Json], bytes]  # an event of the Messages API > its frames; empty if there is no counterpart
 
-NEIGHBOURS = "neighbours"  # what a judge may be told to let pass: messages of one role behind each other
+NEIGHBOURS = "neighbours"  # violations that a validator may ignore: consecutive messages of one role
 
-# Violations that the API answers otherwise than with 400 and `invalid_request_error`.
+# Violations that the API answers with something else than 400 and `invalid_request_error`.
 ANSWERS = {"body.size": (413, "request_too_large")}
 
 
 class RefusalResponse(NamedTuple):
-    """A `Refuse` as it goes out."""
+    """An encoded `Refuse`."""
 
     status: int
     headers: dict[str, str]
@@ -36,19 +36,19 @@ class RefusalResponse(NamedTuple):
 
 class ApiDialect(NamedTuple):
     path: str
-    judge: Callable[[bytes, Mapping[str, str], frozenset[str]], list[Violation]]  # the last: what it lets pass
-    hear: Callable[[Json], Json]  # a request that is right, in the form of the Messages API
+    judge: Callable[[bytes, Mapping[str, str], frozenset[str]], list[Violation]]  # the last: violations to ignore
+    hear: Callable[[Json], Json]  # a valid request, in the format of the Messages API
     complain: Callable[[Violation], Refuse]
     refuse: Callable[[Refuse, str], RefusalResponse]  # the last: the request's id
     headers: Callable[[str], dict[str, str]]  # of an answer to the request with this id
     whole: Callable[[Say, ReplyStamp, Json], Json]  # the last: the request as it came
-    teller: Callable[[Say, ReplyStamp, Json], Teller]  # a new one for each stream: it may remember
+    teller: Callable[[Say, ReplyStamp, Json], Teller]  # a new one for each stream: it may have state
     ping: bytes
-    broken_json: bytes  # an event that cannot be read
+    broken_json: bytes  # an event that cannot be parsed
     broken_sse: bytes  # one with a line break in its data
-    strange: tuple[bytes, ...]  # what every reader must pass over
-    without: frozenset[str] = frozenset()  # faults that have no spelling here
-    undelivered: frozenset[str] = frozenset()  # faults that here, unlike elsewhere, leave nothing to work with
+    strange: tuple[bytes, ...]  # data that every reader must ignore
+    without: frozenset[str] = frozenset()  # faults that this protocol cannot express
+    undelivered: frozenset[str] = frozenset()  # faults that, in this protocol only, leave no usable reply
 
 
 def make_judge(endpoint: Endpoint) -> Callable[[bytes, Mapping[str, str], frozenset[str]], list[Violation]]:

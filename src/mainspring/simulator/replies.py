@@ -1,20 +1,15 @@
-"""What the simulated model answers, and how an answer becomes the events of a stream. Pure.
+"""Replies of the simulated model, their encoding as a stream, and received requests. Pure.
 
     Say.of("Let me look.", {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.py"}})
     Refuse(529, "overloaded_error", "Overloaded")
-    Stream((b"event: ping
-data: {}
+    RawStream((b"event: ping\\ndata: {}\\n\\n",), end="reset")
+    RawReply((b"HTTP/1.1 200 OK\\r\\n", b"\\r\\n"))
 
-",), end="reset")
-    Raw((b"HTTP/1.1 200 OK
-", b"
-"))
+Blocks are plain objects in the API's own format. Thinking without a signature is signed with `sig:<model>:<number>`,
+which `validate.py` checks against the model it comes back to. A call whose block has `partial_json` is written with
+that text in place of its input, so that it can be cut short or broken.
 
-Blocks are plain objects in the API's own form. Thinking without a signature is signed with `sig:<model>:<number>`,
-which `validate.py` holds against the model it comes back to. A call whose block has `partial_json` is written with that
-text in place of its input, so that it can be cut short or broken.
-
-A request as it came, and what the conversation in it says: what a reply is chosen by.
+`ReceivedRequest` is a request as it came, and `ReceivedConversation` the conversation in it: a reply is chosen by it.
 """
 
 from __future__ import annotations
@@ -31,19 +26,19 @@ from mainspring.simulator.shapes import SERVER_RESULTS
 
 Json = dict[str, Any]
 
-PIECE = 12  # characters of a text that come at once: about three tokens
-INPUT, OUTPUT = 100, 20  # tokens, where the script does not say
+PIECE = 12  # characters per delta: about three tokens
+INPUT, OUTPUT = 100, 20  # tokens, if the script does not say
 
 
 class Say(Struct, frozen=True, tag="say", tag_field="reply"):
-    """A message. Without a stop reason it is what the blocks suggest."""
+    """A message. Without a stop reason, the blocks determine it."""
 
     blocks: tuple[Json, ...]
     stop_reason: str = ""
-    usage: Usage | None = None  # None: as the server meters it, or the two figures above
+    usage: Usage | None = None  # None: metered by the server, or the two figures above
     pace_ms: int = 0  # before each event
-    odd: tuple[str, ...] = ()  # manners of odd servers that it is written in: see `server_quirks.py`
-    cleared: tuple[int, int] | None = None  # results and tokens that the service left out; for who asked it to
+    odd: tuple[str, ...] = ()  # quirks of odd servers: see `server_quirks.py`
+    cleared: tuple[int, int] | None = None  # results and tokens that the service cleared; for clients that asked for it
 
     @classmethod
     def of(
@@ -75,24 +70,24 @@ class Refuse(Struct, frozen=True, tag="refuse", tag_field="reply"):
     type: str
     message: str = ""
     headers: dict[str, str] = {}
-    code: str = ""  # these two only OpenAI's protocols have; with a code, the type is written as it is
+    code: str = ""  # only OpenAI's protocols have these two; with a code, the type is sent unchanged
     param: str = ""
 
 
 class RawReply(Struct, frozen=True, tag="raw", tag_field="reply"):
-    """Bytes put on the wire as they are, status line and all; then the connection is closed."""
+    """Bytes sent as they are, including the status line; then the connection is closed."""
 
     chunks: tuple[bytes, ...]
     pace_ms: int = 0  # before each chunk
 
 
 class RawStream(Struct, frozen=True, tag="stream", tag_field="reply"):
-    """An answer put together by hand, and how it ends: what faults are made of."""
+    """A hand-made answer and its end: faults are built from these."""
 
     frames: tuple[bytes, ...] = ()
-    end: Literal["done", "close", "reset", "hang"] = "done"  # whole; cut; cut rudely; never, until the client leaves
-    head: bool = True  # False: nothing is added, the frames are all that goes out
-    usage: Usage | None = None  # what it costs; None: nothing
+    end: Literal["done", "close", "reset", "hang"] = "done"  # whole; cut; reset; never, until the client disconnects
+    head: bool = True  # False: nothing is added to the frames
+    usage: Usage | None = None  # its cost; None: free
     pace_ms: int = 0  # before each frame
 
 
@@ -107,7 +102,7 @@ def make_text_block(words: str) -> Json:
 
 
 class ReplyStamp(NamedTuple):
-    """What the server adds to a reply."""
+    """The server's additions to a reply."""
 
     model: str
     id: str  # of the message
@@ -121,7 +116,7 @@ def make_message(say: Say, stamp: ReplyStamp) -> Json:
 
 
 def make_message_envelope(say: Say, stamp: ReplyStamp) -> Json:
-    """A message before anything was said."""
+    """A message before its first block."""
     return {
         "id": stamp.id,
         "type": "message",
@@ -135,7 +130,7 @@ def make_message_envelope(say: Say, stamp: ReplyStamp) -> Json:
 
 
 def make_context_management(say: Say) -> Json:
-    """What the service did to the context, where it did anything."""
+    """Edits of the context by the service, if there are any."""
     if say.cleared is None:
         return {}
     results, tokens = say.cleared
@@ -167,7 +162,7 @@ def usage_to_api(usage: Usage) -> Json:
 
 
 def stream_events(say: Say, stamp: ReplyStamp) -> Iterator[Json]:
-    """In the order that is documented: the ping comes behind the first thing that begins."""
+    """In the documented order: the ping follows the first block start."""
     yield {"type": "message_start", "message": make_message_envelope(say, stamp)}
     if not say.blocks:
         yield {"type": "ping"}
@@ -186,7 +181,7 @@ def stream_events(say: Say, stamp: ReplyStamp) -> Iterator[Json]:
 
 
 def split_block(block: Json) -> tuple[Json, list[Json]]:
-    """A block as it begins, and the deltas that complete it."""
+    """The start of a block, and the deltas that complete it."""
     kind: str = block["type"]
     if kind == "text":
         cited = [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]
@@ -204,12 +199,12 @@ def split_block(block: Json) -> tuple[Json, list[Json]]:
         written = make_text_deltas("input_json", written_input(block), field="partial_json")
         empty: Json = {**without_scraps(block), "input": {}}
         return empty, [{"type": "input_json_delta", "partial_json": ""}, *written]
-    assert kind in (*SERVER_RESULTS, "redacted_thinking"), f"'{kind}' is no block that a model writes"
+    assert kind in (*SERVER_RESULTS, "redacted_thinking"), f"'{kind}' is not a block that a model writes"
     return block, []
 
 
 def written_input(block: Json) -> str:
-    """As JSON text. A call without arguments comes with nothing but the empty piece, as from the API."""
+    """As JSON text. A call without arguments has only the empty delta, as from the API."""
     given: str | None = block.get("partial_json")
     if given is not None:
         return given
@@ -234,20 +229,20 @@ def keep_body(body: Json) -> Json:
 
 
 class ReceivedRequest(NamedTuple):
-    """A request, right or wrong."""
+    """A request, valid or not."""
 
     path: str
     headers: dict[str, str]
     raw: bytes
-    body: Any  # decoded; None where it is no JSON
+    body: Any  # decoded; None if it is not JSON
     at: int  # milliseconds of the monotonic clock, when it was complete
     connection: int  # connections are numbered from 1
-    hear: Callable[[Json], Json] = keep_body  # what it says in the form of the Messages API
+    hear: Callable[[Json], Json] = keep_body  # the request in the format of the Messages API
     query: str = ""
 
     @property
     def heard(self) -> Json:
-        """Only of a request whose form is right."""
+        """Only for a well-formed request."""
         return self.hear(self.body)
 
     @property
@@ -256,7 +251,7 @@ class ReceivedRequest(NamedTuple):
 
 
 class ReceivedConversation:
-    """The conversation of a request whose form is right, in the form of the Messages API."""
+    """The conversation of a well-formed request, in the format of the Messages API."""
 
     def __init__(self, body: Json) -> None:
         self.body = body
@@ -265,16 +260,16 @@ class ReceivedConversation:
 
     @property
     def key(self) -> str:
-        """Who is talking: the first words of the user, and the user's id where there is one.
+        """The conversation's identity: the first user text, and the user's id if there is one.
 
-        Sessions that share a server are told apart by this, so give each a prompt of its own.
+        It distinguishes sessions that share a server, so give each a prompt of its own.
         """
         first = next((words for _, words in self.said()), "")
         metadata: Json = self.body.get("metadata") or {}
         return f"{metadata.get('user_id') or ''}:{first}"
 
     def said(self) -> Iterator[tuple[int, str]]:
-        """What users said in their own words, with the number of the message."""
+        """The user texts, with the number of the message."""
         for number, message in enumerate(self.messages):
             if message["role"] == "user":
                 for block in blocks_of(message):
@@ -283,15 +278,15 @@ class ReceivedConversation:
 
     @property
     def prompt(self) -> str:
-        """The last thing that a user said."""
+        """The last user text."""
         return [words for _, words in self.said()][-1] if any(self.said()) else ""
 
     def turns(self, since: int = 0) -> int:
-        """Replies that stand in the conversation, from the message with this number on."""
+        """The number of replies, from the message with this number on."""
         return sum(message["role"] == "assistant" for message in self.messages[since:])
 
     def results(self, tool: str = "") -> list[Json]:
-        """The results of tool calls, in their order; of one tool, or of all."""
+        """The results of tool calls, in order; of one tool, or of all."""
         calls = {block["id"]: block["name"] for block in self.blocks("tool_use")}
         return [block for block in self.blocks("tool_result") if not tool or calls.get(block["tool_use_id"]) == tool]
 
@@ -305,7 +300,7 @@ def blocks_of(message: Json) -> list[Json]:
 
 
 def strip_cache_marks(value: Any) -> Any:
-    """Without cache marks, wherever they stand: they are no part of what is said."""
+    """Without cache breakpoints, at any depth: they are not content."""
     if is_object(value):
         return {name: strip_cache_marks(item) for name, item in value.items() if name != "cache_control"}
     if is_list(value):

@@ -1,7 +1,7 @@
-"""A request whose form is right, seen from the sides that rules look at: by turn, by kind, all text, all media.
+"""A well-formed request, with the views that rules need: by turn, by kind, all text, all media.
 
-String content is shorthand for one text block, and neighbours of one role are one turn: so the API reads them, and so
-the rules see them.
+String content is shorthand for one text block, and neighbours of one role are one turn: the API reads them that way,
+and so do the rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Endpoint = Literal["/v1/messages", "/v1/messages/count_tokens"]
 
 
 class PlacedBlock(NamedTuple):
-    """A block and where it stands."""
+    """A block and its path."""
 
     path: str
     role: str
@@ -104,7 +104,7 @@ class CheckedRequest:
 
     @cached_property
     def held(self) -> dict[str, list[PlacedBlock]]:
-        """What stands inside results, search results and documents, by the path of its holder."""
+        """The blocks inside results, search results and documents, by the path of the outer block."""
         return {holder.path: list_inner_blocks(holder) for holder in self.kind(*HOLDERS)}
 
     @cached_property
@@ -122,9 +122,9 @@ class CheckedRequest:
 
     @cached_property
     def marks(self) -> list[tuple[str, Json]]:
-        """Every cache mark with its place, in the order in which the API caches: what stands inside, then its holder.
+        """Every cache breakpoint with its path, in the order of the API's cache: inner blocks, then the outer one.
 
-        The automatic mark, which is the body's own, goes to the last block, so it comes last.
+        The automatic breakpoint, which is a field of the body, applies to the last block, so it comes last.
         """
         marked = [(f"tools.{number}", tool) for number, tool in enumerate(self.tools) if "cache_control" in tool]
         marked += [(placed.path, placed.block) for placed in self.system if "cache_control" in placed.block]

@@ -1,9 +1,9 @@
-"""Who answers: a script, a recording, a rule. All but the plain list go by the conversation, not by request order, so
-that many sessions can share one server.
+"""Choose replies from a script, a recording or a rule. All but the plain list go by the conversation, not by request
+order, so that many sessions can share one server.
 
-    InOrder([Say.of("one"), Say.of("two")])                          # whoever asks first
-    by_prompt([Script("add", (Say.of(call), Say.of("It is 5.")))])   # the n-th reply since that was asked
-    recorded(read_recording(path))                                   # what was answered to these very messages
+    InOrder([Say.of("one"), Say.of("two")])                                        # in the order of requests
+    choose_by_prompt([PromptScript("add", (Say.of(call), Say.of("It is 5.")))])    # the n-th reply since that prompt
+    replay_recording(read_recording(path))                                         # recorded for the same messages
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NO_MORE = Refuse(400, "invalid_request_error", "the script has no more replies")
 
 
 class InOrder:
-    """Replies in their order, whoever asks. One that a fault kept from its reader is given again."""
+    """Replies in the order of requests. A reply that a fault withheld from the client is given again."""
 
     def __init__(self, replies: Iterable[Reply] = ()) -> None:
         self._coming = iter(replies)
@@ -50,7 +50,7 @@ class InOrder:
 
 
 def default_reply(received: ReceivedRequest) -> Reply:
-    """What a server says that was told nothing: a thought and a sentence."""
+    """The reply of a server without a script: a thought and a sentence."""
     said = [words for _, words in received.talk.said() if not words.startswith("<system-reminder")]
     words = said[-1].split("\n")[0][:60] if said else ""
     return Say.of({"type": "thinking", "thinking": "Somebody is talking to me."}, f"You said: {words}")
@@ -60,15 +60,16 @@ def default_reply(received: ReceivedRequest) -> Reply:
 
 
 class PromptScript(Struct, frozen=True):
-    """Replies to one prompt: the first of them to the prompt itself, the second when one reply stands behind it."""
+    """Replies to one prompt: the first to the prompt itself, the second after one reply, and so on."""
 
-    prompt: str  # or a part of it; empty: whatever was asked
+    prompt: str  # or a part of it; empty: any prompt
     replies: tuple[Reply, ...]
 
 
 def choose_by_prompt(scripts: Iterable[PromptScript]) -> Choose:
-    """The last thing that a user said and that a script knows decides. What else was said does not count: a client may
-    ask its model to go on after a failure, and the conversation is still the same one."""
+    """The last user text that matches a script decides. Other texts do not count: a client may ask its model to
+    continue after a failure, and the conversation is still the same.
+    """
     known = tuple(scripts)
 
     def choose(received: ReceivedRequest) -> Reply:
@@ -77,7 +78,7 @@ def choose_by_prompt(scripts: Iterable[PromptScript]) -> Choose:
             for script in known:
                 if script.prompt in words:
                     return get_nth_reply(script, talk.turns(number))
-        return Refuse(400, "invalid_request_error", f"no script knows the prompt '{talk.prompt[:100]}'")
+        return Refuse(400, "invalid_request_error", f"no script matches the prompt '{talk.prompt[:100]}'")
 
     return choose
 
@@ -85,7 +86,7 @@ def choose_by_prompt(scripts: Iterable[PromptScript]) -> Choose:
 def get_nth_reply(script: PromptScript, turns: int) -> Reply:
     if turns < len(script.replies):
         return script.replies[turns]
-    said = f"the script for '{script.prompt}' has {len(script.replies)} replies, and was asked for number {turns + 1}"
+    said = f"the script for '{script.prompt}' has {len(script.replies)} replies, and number {turns + 1} was requested"
     return Refuse(400, "invalid_request_error", said)
 
 
@@ -102,7 +103,7 @@ def read_script(path: Path) -> Choose:
 
 
 class RecordedExchange(Struct, frozen=True):
-    """A request and what was answered: one line of a recording."""
+    """A request and its reply: one line of a recording."""
 
     request: Json
     reply: Reply
@@ -117,10 +118,11 @@ def encode_recording_line(body: Json, reply: Reply) -> bytes:
 
 
 def replay_recording(exchanges: Iterable[RecordedExchange]) -> Choose:
-    """The same messages to the same model get the same reply; asked again, the next one that was recorded for them.
+    """The same messages to the same model get the same reply; if they come again, the next one that was recorded for
+    them.
 
-    System text, tools and settings are not compared: they hold dates and paths. Neither is thinking, whose signatures
-    are new each time.
+    System text, tools and settings are not compared: they contain dates and paths. Neither is thinking, whose
+    signatures are new each time.
     """
     known: dict[bytes, list[Reply]] = {}
     for exchange in exchanges:
@@ -130,7 +132,7 @@ def replay_recording(exchanges: Iterable[RecordedExchange]) -> Choose:
     def choose(received: ReceivedRequest) -> Reply:
         key = conversation_key(received.heard)
         if key not in known:
-            said = f"the recording holds no answer to these {len(received.talk.messages)} messages"
+            said = f"the recording has no answer to these {len(received.talk.messages)} messages"
             return Refuse(400, "invalid_request_error", said)
         asked[key] += 1
         return known[key][min(asked[key], len(known[key])) - 1]
@@ -156,9 +158,9 @@ class RuleFunction(NamedTuple):
 
 
 def read_rule(written: str) -> Choose:
-    """`module:function`; the function is handed the request and returns a reply."""
+    """`module:function`; the function gets the request and returns a reply."""
     name = RuleFunction(*written.partition(":")[::2])
     rule: Choose | None = getattr(importlib.import_module(name.module), name.function, None)
     if rule is None:
-        raise ValueError(f"there is no function '{name.function}' in '{name.module}'; write MODULE:FUNCTION")
+        raise ValueError(f"'{name.module}' has no function '{name.function}'; write MODULE:FUNCTION")
     return rule

@@ -1,14 +1,12 @@
-"""The model server: loopback only, one process, as many connections as come, three protocols (`server.py`).
+"""The model server: loopback only, one process, any number of connections, three protocols by path.
 
     async with ModelServer([Say.of("Hello."), Refuse(529, "overloaded_error", "Overloaded")]) as server:
         ...                                  # talk to server.url
     assert server.violations == [] and len(server.requests) == 2
 
-Every request is judged by the rules of its protocol; one that breaks a rule is answered as the API would answer it, and
-uses up no reply. Replies come in order, or from `choose`, which sees the request (`scripts.py`). Then `faults` may
+Every request is validated by the rules of its protocol; one that breaks a rule is answered as the API would answer it,
+and uses up no reply. Replies come in order, or from `choose`, which gets the request (`scripts.py`). Then `faults` may
 spoil them.
-
-The protocols that the server speaks, by the path that is asked.
 """
 
 from __future__ import annotations
@@ -57,17 +55,17 @@ EVENTS = {
     "cache-control": "no-cache",
     "transfer-encoding": "chunked",
 }
-ACCEPTING = 5  # rounds of the event loop between an accepted socket and its `connection_made`; asyncio needs three
+ACCEPTING = 5  # iterations of the event loop between an accepted socket and its `connection_made`; asyncio needs three
 BYTES_PER_TOKEN = 4  # roughly, for `count_tokens`
 
 
 class ServedRequest(NamedTuple):
-    """What was said to a request that broke no rule."""
+    """The answer to a request that broke no rule."""
 
     request: ReceivedRequest
     reply: Reply
-    fault: str  # what spoilt the reply; empty: nothing
-    usage: Usage  # what it was charged; nothing where no answer began
+    fault: str  # the fault in the reply; empty: none
+    usage: Usage  # the charge; zero if no answer began
     cost: int  # the same in nano-dollars
 
 
@@ -94,18 +92,18 @@ class ModelServer:
         record: Callable[[Json, Reply], None] | None = None,
         tell: Callable[[ReceivedRequest, ServedRequest | Refuse], None] | None = None,
     ) -> None:
-        """Without an `api_key` any will do. `alternate=False` lets neighbours of one role pass, as the API does.
+        """Without an `api_key` any key is accepted. `alternate=False` allows neighbours of one role, as the API does.
 
-        `metered` counts tokens and prompt caching where a reply does not say what it costs; `limit` is the longest
-        prompt that is taken, in tokens. `odd` names manners that every reply is written in (`server_quirks.py`),
-        `models` what `/v1/models` lists. `record` is handed each request and its reply, `tell` what came of each.
+        `metered` counts tokens and prompt caching if a reply does not say what it costs; `limit` is the longest
+        accepted prompt, in tokens. `odd` names quirks for every reply (`server_quirks.py`), `models` the entries of
+        `/v1/models`. `record` is called with each request and its reply, `tell` with the outcome of each.
         """
         self.requests: list[ReceivedRequest] = []
         self.answers: list[ServedRequest] = []
         self.wrong: list[RejectedRequest] = []
         self.connections = 0  # since the start
         self.aborted = 0  # answers that the client did not wait for
-        self.choose: Choose = choose or InOrder(replies)  # this one and the next may be changed while it runs
+        self.choose: Choose = choose or InOrder(replies)  # this one and the next may be changed while the server runs
         self.faults = faults
         self._api_key = api_key
         self._port = port
@@ -125,7 +123,7 @@ class ModelServer:
         self._news = asyncio.Event()
         self._numbers = count(1)
 
-    # --- for those who use it ---
+    # --- public ---
 
     @property
     def url(self) -> str:
@@ -141,7 +139,7 @@ class ModelServer:
 
     @property
     def cost(self) -> int:
-        """All that was charged so far, in nano-dollars."""
+        """The total charge so far, in nano-dollars."""
         return sum(answer.cost for answer in self.answers)
 
     @property
@@ -149,7 +147,7 @@ class ModelServer:
         return sum((answer.usage for answer in self.answers), Usage())
 
     async def until(self, condition: Callable[[], bool], *, seconds: float = 10) -> None:
-        """Waits for a state of this server; it is looked at whenever something happened here."""
+        """Wait for a condition; it is checked whenever something happens in the server."""
         async with asyncio.timeout(seconds):
             while not condition():
                 await self._news.wait()
@@ -174,8 +172,9 @@ class ModelServer:
             raise self._failures[0]
 
     async def _let_nobody_in(self, server: asyncio.Server) -> None:
-        """A socket that was accepted becomes a connection some rounds later, unless the server was closed by then: then
-        asyncio forgets it, open as it is. So those on their way arrive first."""
+        """An accepted socket becomes a connection some iterations later, unless the server was closed by then: then
+        asyncio forgets it, still open. So wait for those on their way.
+        """
         for listening in server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
         for _ in range(ACCEPTING):
@@ -197,7 +196,7 @@ class ModelServer:
         self._tell()
 
     def _tell(self) -> None:
-        """Wakes all who wait now; those who come later wait for the next news."""
+        """Wake all current waiters; later ones wait for the next event."""
         self._news.set()
         self._news = asyncio.Event()
 
@@ -244,7 +243,7 @@ class ModelServer:
         return received
 
     def _offer(self, connection: ServerConnection, incoming: IncomingRequest) -> None:
-        """What models there are, for whoever asks in whichever form."""
+        """The list of models, in the client's format."""
         if "anthropic-version" in incoming.headers:
             model = {"type": "model", "created_at": f"{AS_OF}T00:00:00Z"}
             data: list[Json] = [{**model, "id": name, "display_name": name} for name in self._models]
@@ -257,7 +256,7 @@ class ModelServer:
     def _refusal(
         self, incoming: IncomingRequest, received: ReceivedRequest, speech: ApiDialect, path: str, *, keyed: bool
     ) -> Refuse | None:
-        """`path`: of ours, for what was asked; `keyed`: the key was looked at already."""
+        """`path`: our path for the request; `keyed`: the key was already checked."""
         if path not in SPEECHES:
             return Refuse(404, "not_found_error", "Not found")
         if incoming.method != "POST":
@@ -274,7 +273,7 @@ class ModelServer:
         return speech.complain(found[0])
 
     def _reply(self, received: ReceivedRequest, speech: ApiDialect) -> Reply | int:
-        """A number of tokens where those are asked for: counting uses up no reply."""
+        """For `count_tokens`, a number: counting uses up no reply."""
         if speech is COUNT:
             return len(received.raw) // BYTES_PER_TOKEN + 1
         heard = received.heard
@@ -307,7 +306,7 @@ class ModelServer:
 
     def _book(self, received: ReceivedRequest, reply: Reply, fault: str, metered: MeteredRequest) -> None:
         usage = reply.spent if isinstance(reply, Say) else reply.usage if isinstance(reply, RawStream) else None
-        if usage is not None:  # an answer begins: from now on others can read what this one wrote
+        if usage is not None:  # an answer begins: from now on others can read the cache entry
             self._cache.keep(metered, received.at)
         usage = usage or Usage()
         price = model_named(received.body["model"]).price
@@ -354,7 +353,7 @@ class ModelServer:
         self, connection: ServerConnection, say: Say, headers: Mapping[str, str], frames: Iterable[bytes]
     ) -> None:
         connection.begin(200, {**EVENTS, **headers})
-        for frame in filter(None, frames):  # a protocol need not have one for each event
+        for frame in filter(None, frames):  # a protocol may have none for an event
             if say.pace_ms:
                 await asyncio.sleep(say.pace_ms / 1_000)
             await connection.send_chunk(frame)
@@ -375,7 +374,7 @@ class ModelServer:
             case "reset":
                 connection.reset()
             case "hang":
-                await asyncio.Event().wait()  # the client ends it
+                await asyncio.Event().wait()  # until the client disconnects
             case _:
                 assert_never(stream.end)
 

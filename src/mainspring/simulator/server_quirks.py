@@ -1,20 +1,19 @@
-"""Manners of odd and weak servers: what they write is meant well, and not what the protocol says.
+"""Quirks of odd and weak servers: well-meant answers that do not follow the protocol; and the paths of Azure OpenAI.
 
     Say.of(call, odd=("no_ids", "no_usage"))                 # one reply
     ModelServer(odd=("think_tags",))                         # all of them
-    Planned("calls_as_text", argument="mistral")             # as a fault: some of them
+    PlannedFault("calls_as_text", argument="mistral")        # as a fault: some of them
 
-Some are another way to say the same, whatever the protocol, and change the reply here. The others are a matter of
-spelling: they stay as names on the reply, and whoever writes it down looks for them (`openai_chat.py`,
-`openai_responses.py`). A manner that finds no place in a reply changes nothing.
+Some quirks change the content of a reply, for every protocol, and are applied here. The others change its encoding:
+they stay as names on the reply, and the encoders apply them (`openai_chat.py`, `openai_responses.py`). A quirk that
+does not apply to a reply changes nothing.
 
-A resource of Azure OpenAI: OpenAI's protocols behind other paths, a version in the query, a key in its own header.
+Azure OpenAI has OpenAI's protocols at other paths, a version in the query, and a key in its own header. As documented
+by Microsoft; the texts of refusals are as users have reported them.
 
-As documented by Microsoft; the words of refusals as people have reported them.
-
-    /openai/deployments/NAME/chat/completions?api-version=2024-10-21    NAME stands for the model
+    /openai/deployments/NAME/chat/completions?api-version=2024-10-21    NAME is the model
     /openai/responses?api-version=2025-04-01-preview                    the body names the deployment
-    /openai/v1/chat/completions, /openai/v1/responses                   the newer one: the version may be left out
+    /openai/v1/chat/completions, /openai/v1/responses                   the newer one: the version is optional
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ BOTH = frozenset({CHAT, RESPONSES})
 
 class Oddity(NamedTuple):
     about: str
-    paths: frozenset[str]  # the protocols it can be seen in
-    needs: str = ""  # a block of this kind
-    change: Callable[[Say, str], Say] | None = None  # the last: its argument; None: a matter of spelling
+    paths: frozenset[str]  # the protocols that can show it
+    needs: str = ""  # applies to a block of this kind
+    change: Callable[[Say, str], Say] | None = None  # the last: its argument; None: a quirk of the encoding
 
 
-# --- the same, said otherwise ---------------------------------------------------------------------------
+# --- quirks of the content ------------------------------------------------------------------------------
 
 # How models write a call that their server does not recognize, by where it was seen.
 AS_TEXT: dict[str, Callable[[str, str], str]] = {
@@ -64,13 +63,13 @@ def calls_as_text(say: Say, style: str) -> Say:
 
 
 def repeated_ids(say: Say, id: str) -> Say:
-    """Every call of every reply has the same one."""
+    """Every call of every reply has the same id."""
     blocks = [{**block, "id": id or "call_0"} if block["type"] == "tool_use" else block for block in say.blocks]
     return replace(say, blocks=tuple(blocks))
 
 
 def think_tags(say: Say, _: str) -> Say:
-    """What the model thinks stands at the head of what it says. The next text is one with it, as on such servers."""
+    """Thinking is put at the beginning of the text, and joined with the next text, as on such servers."""
     blocks: list[Json] = []
     thought = ""
     for block in say.blocks:
@@ -101,7 +100,7 @@ ODDITIES: dict[str, Oddity] = {
     "stop_with_calls": Oddity("finish_reason 'stop' behind calls", frozenset({CHAT}), "tool_use"),
     "no_finish": Oddity("no finish_reason at all", frozenset({CHAT})),
     "no_done": Oddity("no [DONE] at the end", frozenset({CHAT})),
-    "no_usage": Oddity("nobody says what it costs", BOTH),
+    "no_usage": Oddity("no usage at all", BOTH),
     "reasoning_content": Oddity("thinking in a field of its own (argument: its name)", frozenset({CHAT}), "thinking"),
     "refusal_field": Oddity("text in the field for refusals", BOTH, "text"),
     "nested_error": Oddity("an error event with the error inside", frozenset({RESPONSES})),
@@ -109,7 +108,7 @@ ODDITIES: dict[str, Oddity] = {
 
 
 def apply_oddities(say: Say, names: Iterable[str]) -> Say:
-    """The reply in these manners."""
+    """The reply with these quirks."""
     for written in names:
         name, _, argument = written.partition("=")
         change = ODDITIES[name].change
@@ -118,18 +117,18 @@ def apply_oddities(say: Say, names: Iterable[str]) -> Say:
 
 
 def check_oddities(names: Iterable[str]) -> tuple[str, ...]:
-    """The same names, if there are such manners."""
+    """The same names, if such quirks exist."""
     given = tuple(names)
     for written in given:
         name, _, argument = written.partition("=")
         if name not in ODDITIES or (name == "calls_as_text" and argument not in ("", *AS_TEXT)):
             there = ", ".join(AS_TEXT if name in ODDITIES else ODDITIES)
-            raise ValueError(f"'{written}' is no manner of odd servers; there are {there}")
+            raise ValueError(f"'{written}' is not a quirk of odd servers; use one of {there}")
     return given
 
 
 def get_spelling_oddities(say: Say) -> dict[str, str]:
-    """What is a matter of spelling, with the arguments."""
+    """The quirks of the encoding, with their arguments."""
     return {written.partition("=")[0]: written.partition("=")[2] for written in say.odd}
 
 
@@ -149,15 +148,15 @@ DENIED = Refuse(
 
 
 class AzureRequest(NamedTuple):
-    """A request to such a resource."""
+    """A request to an Azure resource."""
 
-    path: str  # where the same is asked of OpenAI
+    path: str  # the corresponding path at OpenAI
     deployment: str  # empty: the body names it
     refused: Refuse | None
 
 
 def asked_of(incoming: IncomingRequest, api_key: str | None) -> AzureRequest | None:
-    """None: it is none."""
+    """None: it is not one."""
     if not incoming.path.startswith("/openai/"):
         return None
     found = PATHS.fullmatch(incoming.path)
@@ -176,7 +175,7 @@ OLDER = "chat/completions"  # has the deployment in its path
 
 
 def is_let_in(incoming: IncomingRequest, api_key: str | None) -> bool:
-    """By the key in its own header; in the usual one there would be a token of the directory, and we know of none."""
+    """By the key in its own header; the usual header would have a directory token, which is not supported."""
     given = incoming.headers.get("api-key", "")
     return bool(given) and api_key in (None, given)
 

@@ -1,11 +1,10 @@
-"""The form of a request: which fields there are, of which type, and which must be there. Nothing about meaning.
+"""The form of a request: its fields, their types, and which are required; and what each model accepts.
 
-As documented for `POST /v1/messages`, read on 2026-11-15, without betas but for those that `message_rules.py` names.
-Strict: what is not in these tables is not permitted, which is also what the API says of it.
+As documented for `POST /v1/messages`, read on 2026-11-15, without betas except those that `message_rules.py` names.
+Strict: fields that are not in these tables are not permitted, as in the API.
 
-What each model accepts beyond what `core/models.py` knows of it. As documented by Anthropic, read on 2026-11-15.
-
-Kept apart from the table that our own requests are made from: a mistake there must not be excused here.
+The table of models has what `core/models.py` does not know, as documented by Anthropic, read on 2026-11-15. It is
+separate from the table for our own requests: a mistake there must not be excused here.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ TOOL_RESULT = check_fields(
     {"type": str, "tool_use_id": str},
     {**MARK, "content": text_or(check_list(tagged_object(_IN_RESULT))), "is_error": bool},
 )
-# The mark has no place on thinking; `tool_rules.py` says so under a name of its own.
+# Thinking cannot have a breakpoint; `tool_rules.py` has a rule of its own for that.
 THINKING = check_fields({"type": str, "thinking": str, "signature": str}, {"cache_control": accept_anything})
 REDACTED_THINKING = check_fields({"type": str, "data": str}, {"cache_control": accept_anything})
 
@@ -124,14 +123,14 @@ _LINES = ("lines", "new_lines", "new_start", "old_lines", "old_start")
 
 
 def _pages_or_failure(value: Any, path: str, found: Found) -> None:
-    """A search that went well has a list, one that failed an object."""
+    """A successful search has a list, a failed one an object."""
     if is_list(value):
         check_list(tagged_object({"web_search_result": _FOUND_PAGE}))(value, path, found)
     else:
         tagged_object({"web_search_tool_result_error": _failure()})(value, path, found)
 
 
-# By the kind of the result: what may stand in its `content`.
+# The allowed `content`, by the kind of the result.
 SERVER_RESULTS: dict[str, Check] = {
     "web_search_tool_result": _pages_or_failure,
     "web_fetch_tool_result": tagged_object(
@@ -227,7 +226,7 @@ _FETCHING: dict[str, Kind] = {
     "max_content_tokens": check_optional(int),
     "use_cache": bool,
 }
-# The tools that Anthropic defines: their name, what more they take, and in which versions there are.
+# The tools that Anthropic defines: their name, their extra fields, and their versions.
 _NAMED: tuple[tuple[str, dict[str, Kind], tuple[str, ...]], ...] = (
     ("bash", _EXAMPLES, ("bash_20250124",)),
     ("str_replace_editor", _EXAMPLES, ("text_editor_20250124",)),
@@ -294,7 +293,7 @@ _USES = check_fields({"type": one_of("tool_uses"), "value": int})
 
 
 def _all_or_named(value: Any, path: str, found: Found) -> None:
-    """Of all tools or of none, or of those that are named."""
+    """For all tools or none, or for the named ones."""
     (check_list(str) if is_list(value) else check_exact_type(bool))(value, path, found)
 
 
@@ -305,7 +304,7 @@ def _all_or_turns(value: Any, path: str, found: Found) -> None:
     (one_of("all") if isinstance(value, str) else _TURNS)(value, path, found)
 
 
-# The first one is played here, the second only taken: nothing that we could see depends on it. The API has others.
+# The first one is simulated, the second only accepted: it has no visible effect. The API has others.
 EDITS: dict[str, Check] = {
     "clear_tool_uses_20250919": check_fields(
         {"type": str},
@@ -362,13 +361,13 @@ class ModelQuirks(NamedTuple):
     forced_tools: bool = True  # tool_choice "any" and "tool"
     sampling: bool = False  # temperature, top_p, top_k
     prefill: bool = False  # a conversation may end with the assistant
-    binds: bool = False  # thinking is void once anything before it was changed (`cache.py`)
+    binds: bool = False  # thinking is invalid after any change before it (`cache.py`)
     least_cached: int = 1_024  # tokens; a shorter prefix is not cached
-    system_messages: bool = True  # in mid-conversation, behind a user's: since Opus 4.8
+    system_messages: bool = True  # in mid-conversation, after a user message: since Opus 4.8
 
 
 # The shortest cached prefix: 512 tokens for Opus 5, Fable 5 and Mythos 5, 1,024 for Sonnet, 4,096 for Opus 4.5 and
-# Haiku 4.5. For the newest models the pages we could read say nothing; they get what their predecessors have.
+# Haiku 4.5. For the newest models the pages we could read say nothing; they get the values of their predecessors.
 ADAPTIVE = ModelQuirks(frozenset({"adaptive", "disabled"}))
 ALWAYS = ModelQuirks(frozenset({"adaptive"}), forced_tools=False, least_cached=512)
 BUDGETED = ModelQuirks(
@@ -403,12 +402,12 @@ def strip_model_date_suffix(model: str) -> str:
 
 @lru_cache
 def manner_of(model: str) -> ModelQuirks | None:
-    """None for a model nobody described: it is held to no rule that depends on the model."""
+    """None for an unknown model: no rule that depends on the model applies to it."""
     name = strip_model_date_suffix(model)
     later = ALWAYS if name.startswith(("claude-fable-", "claude-mythos-")) else None
     return MANNERS.get(name, later)
 
 
 def listed_model(model: str) -> Model | None:
-    """The row of the core's table; None where it has none."""
+    """The row of the core's table; None if there is none."""
     return MODELS.get(strip_model_date_suffix(model))

@@ -1,8 +1,8 @@
-"""Rules about tools: how they are defined, and that every call is answered right behind it.
+"""Rules about tools, thinking and cache breakpoints.
 
-Rules about thinking: when it may be asked for, and which blocks of it may come back (K-01 to K-04).
-
-Rules about cache marks.
+- Tools: their definitions, and that every call is answered directly after it.
+- Thinking: when it may be requested, and which blocks may come back (K-01 to K-04).
+- Cache breakpoints: their number, order and position.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def check_tool_choice(request: CheckedRequest) -> Broken:
 
 
 def check_forced_choice(request: CheckedRequest) -> Broken:
-    """Adaptive thinking takes a forced call; a budget does not, and some models take none at all."""
+    """Adaptive thinking allows a forced call; a budget does not, and some models allow none at all."""
     chosen = request.body.get("tool_choice")
     if chosen is None or chosen["type"] not in ("any", "tool"):
         return
@@ -150,7 +150,7 @@ def error_text(request: CheckedRequest) -> Broken:
             yield f"{placed.path}.tool_result", 'all content must be type "text" if `is_error` is true'
 
 
-# --- the server's own tools ------------------------------------------------------------------------
+# --- server-side tools -----------------------------------------------------------------------------
 
 RESULT_OF = {
     "web_search": "web_search_tool_result",
@@ -171,7 +171,7 @@ def server_names(request: CheckedRequest) -> Broken:
 
 
 def server_results(request: CheckedRequest) -> Broken:
-    """A result needs its call before it in the same message, and of its own kind."""
+    """A result needs its call before it in the same message, of the same kind."""
     if SERVER_RESULTS.keys().isdisjoint(request.by_kind):
         return
     for turn in request.turns:
@@ -189,7 +189,7 @@ def server_results(request: CheckedRequest) -> Broken:
 
 
 def server_calls(request: CheckedRequest) -> Broken:
-    """A call needs its result in the same message. Only a turn that was paused may end without."""
+    """A call needs its result in the same message. Only a paused turn may end without."""
     if "server_tool_use" not in request.by_kind:
         return
     for turn in request.turns:
@@ -220,7 +220,7 @@ def check_thinking_mode(request: CheckedRequest) -> Broken:
 
 
 def mode_effort(request: CheckedRequest) -> Broken:
-    """Much effort without thinking is a contradiction on the models that say so."""
+    """High effort without thinking is a contradiction on the models that say so."""
     asked, effort = request.thinking, request.effort
     if asked in ("disabled", "between_tools") and effort and request.manner and effort not in request.manner.quiet:
         state = "disabled" if asked == "disabled" else "set to between_tools"
@@ -257,7 +257,7 @@ def bound_to_model(request: CheckedRequest) -> Broken:
 
 
 def asked_for(request: CheckedRequest) -> Broken:
-    """K-01. Where `thinking` is left out, most newer models think all the same."""
+    """K-01. Most newer models think if `thinking` is left out."""
     if request.thinking == "disabled":
         on = False
     else:
@@ -291,9 +291,9 @@ def check_thinking_leads(request: CheckedRequest) -> Broken:
 
 
 def opens_loop(request: CheckedRequest) -> Broken:
-    """With a budget, the turn that waits for an answer to its calls began with thinking (K-03).
+    """With a budget, the turn that waits for results must have begun with thinking (K-03).
 
-    A turn is all the replies since a user last spoke; without interleaved thinking only the first of them thinks.
+    A turn is all replies since the last user text; without interleaved thinking only the first of them thinks.
     """
     if request.thinking != "enabled":
         return
@@ -311,7 +311,7 @@ def opens_loop(request: CheckedRequest) -> Broken:
 
 
 def waiting_loop(turns: list[RequestTurn]) -> list[RequestTurn]:
-    """The turns after the last one in which the user said something without answering a call."""
+    """The turns after the last user text that does not answer a call."""
     start = 0
     for number, turn in enumerate(turns):
         if turn.role != "assistant" and all(placed.kind != "tool_result" for placed in turn.blocks):

@@ -1,17 +1,17 @@
-"""A strict judge of requests to Anthropic's Messages API, without I/O.
+"""A strict validator of requests to Anthropic's Messages API, without I/O.
 
-    violations(body, headers) -> []          # the API would take it
+    find_request_violations(body, headers) -> []          # the API would accept it
 
-It stands in for the API's own judgement, so it never asks our own code what a request should look like. Rules come from
-the documentation on platform.claude.com and from the API's error messages as people have reported them, read on
-2026-11-15. Where both are silent the strict reading wins.
+It replaces the API's own checks, so it shares no code with our own requests. Rules come from the documentation on
+platform.claude.com and from the API's error messages as users have reported them, read on 2026-11-15. Where both are
+silent the strict reading wins.
 
-    headers, size, JSON, Unicode  >  the form (`shapes.py`)  >  the meaning (`rules/`)
+    headers, size, JSON, Unicode  >  the form (`shapes.py`)  >  the meaning (`message_rules.py`, `tool_rules.py`)
 
-As in the API, the meaning is looked at only when the form is right, so a rule may rely on it.
+As in the API, the meaning is checked only if the form is valid, so a rule may rely on it.
 
-Not judged here, because it needs what happened before: whether thinking stands behind the very conversation it was
-written in, which newer models check. The server does that (`cache.py`).
+Not checked here, because it needs earlier requests: whether thinking follows the same conversation in which it was
+written, which newer models check. The server does that (`cache.py`).
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ def find_request_violations(
     endpoint: Endpoint = "/v1/messages",
     alternate: bool = True,
 ) -> list[Violation]:
-    """What is wrong with a request, in the order in which the API would complain.
+    """The violations of a request, in the order of the API's checks.
 
-    `alternate=False` lets neighbours of one role pass, as the API does; our own projection promises to join them.
+    `alternate=False` allows neighbours of one role, as the API does; our own projection promises to join them.
     """
     lower = {name.lower(): value for name, value in headers.items()}
     found = [Violation(path, rule, message) for rule, broken in OF_HEADERS.items() for path, message in broken(lower)]
@@ -130,7 +130,7 @@ def find_request_violations(
 
 
 def decode_request_body(body: bytes | Mapping[str, Any]) -> tuple[Any, Violation | None]:
-    """The decoded body, or why there is none. A mapping is judged by the bytes it becomes."""
+    """The decoded body, or why there is none. A mapping is checked as the bytes it becomes."""
     try:
         raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
         if len(raw) > LARGEST_REQUEST:
@@ -144,7 +144,7 @@ def decode_request_body(body: bytes | Mapping[str, Any]) -> tuple[Any, Violation
 
 
 def half_characters(raw: bytes) -> bool:
-    """Whether all that is wrong with a body is that it escapes halves of characters."""
+    """Whether the only problem of a body is escaped lone surrogates."""
     try:
         json.dumps(json.loads(raw), ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""For testing what is built on mainspring: a scripted world, a virtual clock, conformance suites.
+"""For testing programs built on mainspring: a scripted `Deps`, a virtual clock, conformance suites.
 
 Nothing in mainspring imports this package.
 """

@@ -1,8 +1,8 @@
-"""A virtual clock: an event loop in which waiting takes no time, and waiting for nothing is an error.
+"""A virtual clock: an event loop in which waiting takes no time, and waiting without a wake-up is an error.
 
     result = virtually(main())     # asyncio.sleep(3600) inside returns at once, an hour later
 
-Timers fire in their order, at exactly their time, so a schedule can be asserted to the millisecond.
+Timers fire in order, at exactly their time, so you can assert a schedule to the millisecond.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Jump(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """`at_round` holds what to do when the loop has gone round so many times: how a test interrupts at every await."""
+    """`at_round` maps an iteration of the loop to an action: so a test can interrupt at every await."""
 
     def __init__(self, at_round: Mapping[int, Callable[[], None]] | None = None) -> None:
         selector = _Jump()
@@ -58,10 +58,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.rounds += 1
         if act := self._at_round.get(self.rounds):
             act()
-        super()._run_once()  # type: ignore[misc]  # asyncio's own, and the only place where a round can be counted
+        super()._run_once()  # type: ignore[misc]  # private in asyncio, and the only place to count iterations
 
     def pending_timers(self) -> int:
-        timers = cast("list[asyncio.TimerHandle]", getattr(self, "_scheduled"))  # noqa: B009  # asyncio's own
+        timers = cast("list[asyncio.TimerHandle]", getattr(self, "_scheduled"))  # noqa: B009  # private in asyncio
         return sum(not timer.cancelled() for timer in timers)
 
 

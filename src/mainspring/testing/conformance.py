@@ -1,9 +1,9 @@
-"""What every provider must do, as a suite that anyone who writes one can run.
+"""A conformance suite for providers: subclass it to test yours.
 
     class TestMine(ProviderConformance):
-        def provider(self, replies): ...      # a provider that will be given these replies by its server
+        def provider(self, replies): ...      # a provider whose server sends these replies
 
-Each test asks for a reply and looks at the items that come, without regard for how they are cut into batches.
+Each test requests a reply and checks the items, however they are split into batches.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ async def items(provider: Provider) -> list[Item]:
     collected: list[Item] = []
     async with aclosing(provider.stream(REQUEST, CONVERSATION)) as stream:
         async for batch in stream:
-            assert isinstance(batch, tuple), "a batch is a tuple: what one read brought"
+            assert isinstance(batch, tuple), "a batch must be a tuple: the items of one read"
             collected.extend(batch)
     return collected
 
 
 class ProviderConformance:
-    """Subclass it, say how to get a provider, and let pytest collect it."""
+    """Subclass it, implement `provider`, and let pytest collect it."""
 
     @abstractmethod
     def provider(self, replies: list[ScriptedReply]) -> Provider: ...
@@ -92,7 +92,7 @@ class ProviderConformance:
             self.play(broken)
         except ProviderError as error:
             raised.append(error.failure.kind)
-        assert raised == [Trouble.OVERLOADED], "the stream broke off, and nobody said so"
+        assert raised == [Trouble.OVERLOADED], "the stream broke off without an error"
 
     def test_a_wait_is_told_only_before_the_reply_begins(self) -> None:
         wait = Retry(Failure(Trouble.OVERLOADED), 1, 10)

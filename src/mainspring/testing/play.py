@@ -3,9 +3,9 @@
     for seed in range(2_000):
         virtually(play(seed))       # raises if a law is broken; the seed replays it
 
-What is checked after each session: it ended within the promised number of model calls; every call has exactly one
-result and ran at most once; money stayed within its limit and nothing is reserved; whatever was shown is in the
-journal; replaying the journal gives an equal state; no task and no timer is left.
+Checks after each session: it ended within the promised number of model calls; every call has exactly one result and ran
+at most once; money stayed within its limit and nothing is reserved; everything shown is in the journal; replaying the
+journal gives an equal state; no task and no timer is left.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FAULTS = tuple(GIVE_UP)  # every kind of failure that a provider can report
 
 
 class RandomWorld(World):
-    """Everything can go wrong, at random, as often as the seed says."""
+    """Everything can fail, at random, as often as the seed says."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -130,7 +130,7 @@ def random_config(random: Random) -> Config:
 
 
 class Consumer:
-    """Fast, slow, gone after a while, or one who interrupts; and types something now and then."""
+    """Fast, slow, gone after a while, or interrupting; it types something now and then."""
 
     def __init__(self, random: Random, session: EngineSession) -> None:
         self.random = random

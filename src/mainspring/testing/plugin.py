@@ -1,4 +1,4 @@
-"""A pytest plugin: a model server on loopback, for testing whatever talks to one. It need not be built on mainspring.
+"""A pytest plugin: a model server on loopback, for testing any program that talks to one. It need not use mainspring.
 
     pytest_plugins = ["mainspring.testing.plugin"]          # in conftest.py
 
@@ -9,10 +9,10 @@
         my_agent(base_url=model_server.url)
         assert len(model_server.requests) == 4
 
-The server runs in a thread with an event loop of its own, so the code under test may be of any kind. When the test is
-over, requests that the real API would have refused fail it, unless it says `model_server.forgives()`.
+The server runs in a thread with its own event loop, so the code under test may be synchronous or asynchronous. At the
+end of the test, requests that the real API would have refused fail it, unless it calls `model_server.forgives()`.
 
-PYTEST_DONT_REWRITE: there is no assert in here, and whoever imports `call` from it first would be warned.
+PYTEST_DONT_REWRITE: this module has no assert, and importing `call` from it early would cause a warning.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class LiveServer:
     def url(self) -> str:
         return self._server.url
 
-    # --- what it says ---
+    # --- replies ---
 
     def answers(self, *parts: str | Json, stop_reason: str = "", usage: Usage | None = None) -> None:
-        """One more reply, of texts and blocks. Replies come in the order of these calls."""
+        """Add a reply of texts and blocks. Replies come in the order of these calls."""
         self.replies(Say.of(*parts, stop_reason=stop_reason, usage=usage))
 
     def refuses(self, status: int, kind: str, message: str = "", **headers: str) -> None:
-        """One more reply: an error. Underscores in the names of headers become dashes."""
+        """Add an error as a reply. Underscores in the names of headers become dashes."""
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         self.replies(Refuse(status, kind, message, given))
 
@@ -75,12 +75,12 @@ class LiveServer:
             yield self._replies.popleft() if self._replies else NO_MORE
 
     def script(self, prompt: str, *replies: Reply) -> None:
-        """Replies to this prompt, whoever asks and in whatever order: for sessions that run side by side."""
+        """Add replies to this prompt, for any session and in any order: for sessions that run side by side."""
         self._scripts.append(PromptScript(prompt, replies))
         self._server.choose = choose_by_prompt(self._scripts)
 
     def rule(self, choose: Choose) -> None:
-        """Replies from a function of yours. It runs in the server's thread."""
+        """Get replies from your function. It runs in the server's thread."""
         self._server.choose = choose
 
     def fails(  # noqa: PLR0913  # keywords, all of them
@@ -94,10 +94,10 @@ class LiveServer:
         self._server.faults = FaultPlan(*self._planned, seed=seed, rates=rates)
 
     def forgives(self) -> None:
-        """Requests that break rules do not fail this test."""
+        """Do not fail this test for requests that break rules."""
         self._forgiven = True
 
-    # --- what it was asked ---
+    # --- requests ---
 
     @property
     def requests(self) -> list[ReceivedRequest]:
@@ -131,11 +131,11 @@ class LiveServer:
 
     @property
     def left(self) -> int:
-        """Replies that nobody asked for."""
+        """Replies that no request used."""
         return len(self._replies)
 
     def until(self, condition: Callable[[], bool], *, seconds: float = 10) -> None:
-        """Waits for a state of the server."""
+        """Wait for a condition of the server."""
         self._call(self._server.until(condition, seconds=seconds))
 
     # --- for the fixture ---
@@ -153,7 +153,7 @@ class LiveServer:
 
 
 def live() -> Iterator[LiveServer]:
-    """A server in a thread, until whoever asked for it is done."""
+    """A server in a thread, for the duration of the block."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="model server", daemon=True)
     thread.start()
@@ -174,7 +174,7 @@ def live() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def model_server() -> Iterator[LiveServer]:
-    """A model server of this test's own."""
+    """A model server for one test."""
     yield from live()
 
 
@@ -186,5 +186,5 @@ def call(name: str, id: str = "toolu_1", **input: Any) -> Json:
 
 
 def thinking(words: str) -> Json:
-    """It is signed by the server."""
+    """Thinking; the server signs it."""
     return {"type": "thinking", "thinking": words}

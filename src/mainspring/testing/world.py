@@ -1,12 +1,12 @@
-"""A scripted world: `Deps` without a network, a model, a disk or a clock.
+"""`World`, a scripted `Deps` without a network, a model, a disk or a clock; and `FakeToolContext`, for tests of tools.
 
     world = World([says("Let me look.", call("Read")), says("Done.")])
-    run = Session(world, Config()).run("go")
+    run = EngineSession(world, Config()).run("go")
 
-Tools are told what to do by their input: `call("Read", ms=50)` takes fifty milliseconds. A step of a script that is
-left over is a failure: `world.check()` says which.
+The input of a call tells the tool what to do: `call("Read", ms=50)` takes fifty milliseconds. Unused steps of a script
+are a failure: `world.check()` names them.
 
-A call's surroundings, for tests of tools: a working folder, and what the rules let a search see.
+`FakeToolContext` is the context of one call: a working directory, and the files that the rules let a search see.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Act = Callable[[ToolCall, EngineCallContext], Any]
 
 
 class LeftOver(AssertionError):  # noqa: N818  # it reads as what it says
-    """A script was longer than what happened."""
+    """A script has unused steps."""
 
 
 class World:
-    """Everything is in order unless the script says otherwise."""
+    """Everything succeeds unless the script says otherwise."""
 
     def __init__(  # noqa: PLR0913  # one script per kind of thing that can happen
         self,
@@ -75,7 +75,7 @@ class World:
         }
         left = ", ".join(f"{number} {name}" for name, number in scripts.items() if number > 0)
         if left:
-            raise LeftOver(f"the script still holds {left}")
+            raise LeftOver(f"the script has unused steps: {left}")
 
     # --- Deps: the four that tests replace most, then the others ---
 
@@ -89,7 +89,7 @@ class World:
         return self.summaries.pop(0) if self.summaries else Summary(before=100_000, after=10_000)
 
     def new_id(self) -> str:
-        """Ids that count up, in the form of uuids; each event's own range, so that derived ids never meet."""
+        """Ids that count up, in the form of uuids; each event has its own range, so that derived ids never collide."""
         number = next(self._numbers)
         return f"{number:08x}-0000-4000-8000-000000000000"
 
@@ -98,7 +98,7 @@ class World:
 
     async def ask(self, question: CallQuestion) -> str:
         if not self.answers:
-            await asyncio.get_running_loop().create_future()  # nobody is there, for ever
+            await asyncio.get_running_loop().create_future()  # no answer, ever
         return self.answers.pop(0) if self.answers else question.text
 
     def is_concurrent(self, call: ToolCall) -> bool:
@@ -152,7 +152,9 @@ def _everything(_path: str) -> bool:
 
 
 class FakeToolContext(ToolContext):
-    """As the pipeline gives it to a tool. What the tool shows and asks is kept; `answers` are given in their order."""
+    """As the tool pipeline passes it to a tool. It records what the tool shows and asks; `answers` are returned in
+    order.
+    """
 
     def __init__(
         self, cwd: str, *, may_read: Callable[[str], bool] = _everything, answers: tuple[str, ...] = ()
@@ -181,7 +183,7 @@ class FakeToolContext(ToolContext):
         return self._place.cwd
 
     def resolve(self, path: str) -> Resolved:
-        """Where it leads now: nobody decides here."""
+        """The path's target; no permission check here."""
         return resolve_path(path, self._place.cwd, home=self._place.home or None)
 
     @property
@@ -194,7 +196,7 @@ class FakeToolContext(ToolContext):
     def progress(self, text: str) -> None:
         self.shown.append(text)
 
-    async def ask(self, text: str, about: Any = None) -> str:  # noqa: ARG002  # the words are enough
+    async def ask(self, text: str, about: Any = None) -> str:  # noqa: ARG002  # the text is enough
         self.asked.append(text)
         return self._answers.pop(0)
 
@@ -205,9 +207,9 @@ class FakeToolContext(ToolContext):
         pass
 
     async def use(self, tool: Tool, **input: Any) -> ToolAnswer:
-        """One call, from the input as a model sends it. What the model should hear is raised as a `ToolError`."""
+        """One call, from the input as a model sends it. Raises `ToolError` with the text for the model."""
         return await tool.run(tool.parse(input), self)
 
     def now(self, tool: Tool, **input: Any) -> ToolAnswer:
-        """The same, where no event loop runs."""
+        """The same, without a running event loop."""
         return asyncio.run(self.use(tool, **input))
