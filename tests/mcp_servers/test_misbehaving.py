@@ -52,7 +52,7 @@ def test_one_that_never_answers(tmp_path: Path) -> None:
         limits=McpTimeouts(start=1.5, first_turn=PATIENCE),
     )
     assert said.startswith("it did not answer within 1.5 s (MCP_TIMEOUT, in milliseconds, sets another limit)")
-    assert said.endswith("its last words: thinking")
+    assert said.endswith("its last output: thinking")
     assert time.monotonic() - began < 8
 
 
