@@ -134,7 +134,7 @@ def test_a_rule_by_name() -> None:
 
 
 def test_a_rule_that_there_is_not() -> None:
-    with pytest.raises(ValueError, match="no function 'nothing' in 'json'"):
+    with pytest.raises(ValueError, match="'json' has no function 'nothing'"):
         read_rule("json:nothing")
 
 

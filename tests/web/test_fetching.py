@@ -314,7 +314,7 @@ BODIES: dict[str, tuple[bytes, str]] = {
     "packed transfer": (
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "has a transfer encoding",
     ),
-    "no HTTP": (b"hello\r\n\r\n", "not an answer in HTTP/1.1"),
+    "no HTTP": (b"hello\r\n\r\n", "invalid HTTP/1.1 response"),
     "cut short": (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello", "in the middle of its answer"),
 }  # fmt: skip
 
