@@ -177,7 +177,7 @@ def test_a_folder_that_others_can_write_to_is_none_of_ours(tmp_path: Path) -> No
         ground.folder()
     (home / "mcp").rmdir()
     (home / "mcp").symlink_to(tmp_path)
-    with pytest.raises(UsageError, match="is not our folder"):
+    with pytest.raises(UsageError, match="is not a folder that you own"):
         ground.folder()
     assert ServerDirectory("/repo", home=None).folder() == "/"  # where nobody but the administrator writes
     assert ServerDirectory("/repo", home="/proc/none").folder() == "/"

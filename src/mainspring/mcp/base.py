@@ -164,7 +164,7 @@ def normalize_server_name(name: str) -> str:
 
 
 def make_tool_name(server: str, tool: str) -> str:
-    """Shorten a name that is too long behind the server's part, with a checksum that keeps it unique."""
+    """Shorten a name that is too long after the server's part, with a checksum that keeps it unique."""
     whole = f"{START}{server}__{replace_forbidden(tool)}"
     if len(whole) <= LONGEST:
         return whole

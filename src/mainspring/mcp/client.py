@@ -252,8 +252,8 @@ def model_to_json(value: BaseModel) -> dict[str, Any]:
 
 
 async def greet_server(session: ClientSession, link: OfficialClientSession) -> None:
-    """Greet servers of the current protocol version; ask those of a newer one. An older server may not expect to be
-    asked first.
+    """`initialize`, then `discover` for servers of a newer protocol version. Others may reject a `discover` that comes
+    first.
     """
     try:
         await session.initialize()

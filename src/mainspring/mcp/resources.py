@@ -138,7 +138,7 @@ def read_answer(result: dict[str, Any], line: str) -> ToolAnswer:
     return build_mcp_answer({"content": [{"type": "resource", "resource": one} for one in found]}, line)
 
 
-LONGEST_ABOUT = 300  # characters; 400 descriptions must fit into one line of stream-json (1.4)
+LONGEST_ABOUT = 300  # characters; 400 descriptions must fit into one line (stream-json 1.4)
 MOST_ARGUMENTS = 20
 
 

@@ -207,7 +207,7 @@ class McpServerConnection:
         return self._host.folders()
 
     async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
-        """Ask the user. The protocol does not say which call the question is for: it counts for the latest ones."""
+        """Ask the user. The protocol does not say which call the question is for: it counts for the latest one."""
         from mainspring.mcp.elicitation import DECLINE, ask_form
 
         if not self._waiting or not self._host.asks or self._questions >= MOST_QUESTIONS:

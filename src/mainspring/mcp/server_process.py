@@ -1,6 +1,6 @@
 """A server that runs as a child process: where it starts, its pipes, its standard error, and its end.
 
-Security (T1): the user configured a server, not a replacement that a repository provides. Many programs run code from
+The user configured a server, not a replacement that a repository provides (security T1). Many programs run code from
 the directory they start in (`python -m`, `npx`). So if the working directory is not trusted, servers start in a
 directory of ours, and programs and libraries are never looked up in the working directories. `args` are passed
 unchanged: the full path of a project's script there is the user's choice, and a relative path counts from where the
@@ -68,11 +68,11 @@ class ServerDirectory(Bundle):
             os.makedirs(place, 0o700, exist_ok=True)
             found = os.lstat(place)
         except FileExistsError:
-            raise UsageError(f"'{place}' is not our folder: remove it") from None
+            raise UsageError(f"'{place}' is not a folder that you own: remove it") from None
         except OSError:  # not writable for anyone, so it is safe
             return NOWHERE
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise UsageError(f"'{place}' is not our folder: remove it")
+            raise UsageError(f"'{place}' is not a folder that you own: remove it")
         if stat.S_IMODE(found.st_mode) & 0o022:
             raise UsageError(
                 f"'{place}' can be written by other users: check its contents, then run 'chmod 700 {place}'"

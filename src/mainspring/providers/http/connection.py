@@ -219,7 +219,7 @@ class ClientConnection(asyncio.Protocol):
     # --- for the reader
 
     def send(self, request: Sequence[bytes], size: int) -> None:
-        """`size`: bytes of all pieces. What the kernel does not accept at once is sent while waiting for the
+        """`size`: bytes of all pieces. Bytes that the kernel does not accept at once are sent while waiting for the
         response.
         """
         self.answer = HttpResponse(self.place, self._limits, self._wake)
