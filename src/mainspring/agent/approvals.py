@@ -1,8 +1,8 @@
-"""Questions of running calls, and hooks of the host: put to it when the reader has taken every earlier update.
+"""Approval requests, questions and hooks that go to the host, and the permission prompt tool.
 
-The permission prompt tool: a tool of an MCP server is asked about calls that no rule covers.
-
-It gets the name of the tool, its input and the call's id; its first text is the answer, as JSON (stream-json 5.1).
+`HostQuestions` calls the host once the reader has read every earlier update. `PermissionTool` asks a tool of an MCP
+server about calls that no rule covers: it sends the tool's name, its input and the call's id, and reads the first text
+of the result as a JSON answer (stream-json 5.1).
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class HostQuestions:
         asks: Callable[[int], object],
         update_permissions: Callable[[object], Awaitable[None]],
     ) -> None:
-        """`asks` hears when a question is put, and when it is answered: 1 and -1."""
+        """`asks` is called with 1 when a question is sent and with -1 when it is answered."""
         self._host, self._caught_up, self._asks = host, caught_up, asks
         self._update_permissions = update_permissions
         self._answers: dict[str, dict[str, str]] = {}  # of a call with several questions, by the text of each
 
     def forget(self) -> None:
-        """The run is over, and with it all that was asked."""
+        """The run is over: drop its answers."""
         self._answers.clear()
 
     async def answer(self, question: CallQuestion) -> str:
-        """Raises `DeclinedError` or `ToolError` if nobody wants to."""
+        """Raises `DeclinedError` or `ToolError` if the host does not answer."""
         about = as_object(question.about)
         if "tool_name" in about:
             return await self._approval(about)
@@ -73,7 +73,7 @@ class HostQuestions:
         return approval_to_text(replace(said, updates=None))
 
     async def _one_of(self, call: ToolCall, asked: QuestionInput, text: str, named: str) -> str:
-        """The tool asks one by one; the host is asked once, for all of them."""
+        """The tool asks its questions one by one; the host gets all of them at once."""
         if call.id not in self._answers:
             answers = await self._asked(QuestionSet("questions", text, call, asked))
             self._answers[call.id] = dict(answers.by_question)
@@ -88,7 +88,7 @@ class HostQuestions:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncGenerator[None]:
-        """Somebody is wanted, and everything that happened before is shown."""
+        """Marks an open question and waits until the front end has shown every earlier update."""
         self._asks(1)
         try:
             await self._caught_up()
@@ -122,7 +122,7 @@ def questions_in(call: ToolCall) -> QuestionInput | None:
 
 
 def question_with(text: str, asked: QuestionInput) -> str | None:
-    """Which of them a tool asks with these words; None: a hook has changed the call."""
+    """The question with this text; None: a hook has changed the call."""
     from mainspring.tools.question import render_question
 
     total = len(asked.questions)
@@ -133,10 +133,10 @@ def question_with(text: str, asked: QuestionInput) -> str | None:
 
 class PermissionTool:
     def __init__(self, name: str, options: SessionOptions, servers: Callable[[], McpServers | None]) -> None:
-        """`servers`: known when the session is."""
+        """`servers` is called when a question comes: the session is built later."""
         if not name.startswith(START):
-            stdio = "" if options.driven else f"'stdio' goes with '{options.spell('driven')}'; else "
-            why = f": {stdio}it is the whole name of an MCP tool, 'mcp__server__tool'"
+            stdio = "" if options.driven else f" ('stdio' needs '{options.spell('driven')}')"
+            why = f" must be the full name of an MCP tool, 'mcp__server__tool'{stdio}"
             raise options.error("permission_prompt_tool_name", why, name)
         self.name = name
         self._options, self._told, self._servers = options, False, servers
@@ -144,7 +144,7 @@ class PermissionTool:
     async def answer(self, question: CallQuestion) -> str:
         about: Any = question.about
         if not isinstance(about, dict) or "tool_name" not in about:
-            raise ToolError("Nobody can be asked here.")
+            raise ToolError("There is no user to ask in this session.")
         known = cast("dict[str, Any]", about)
         asked = {key: known[key] for key in ("tool_name", "input", "tool_use_id")}
         try:
@@ -164,7 +164,7 @@ class PermissionTool:
             for one in (servers.servers.values() if servers else ())
             for tool in one.tools
         ]
-        words = f"no MCP server has the tool '{self.name}'; there are: {', '.join(known) or 'none'}"
+        words = f"no MCP server has the tool '{self.name}'. Available tools: {', '.join(known) or 'none'}"
         if not self._told:
             self._told = True
             self._options.tell(f"'{self._options.spell('permission_prompt_tool_name')}': {words}")
@@ -172,19 +172,19 @@ class PermissionTool:
 
 
 class SilentContext:
-    """It asks for nobody's attention while it works."""
+    """Ignores progress."""
 
     def progress(self, text: str) -> None:
         pass
 
 
 def read_permission_answer(result: dict[str, Any]) -> str:
-    """The first text, if it is an answer; `approval` says no to everything else."""
+    """The first text, if it is an answer; everything else denies."""
     parts = [cast("dict[str, Any]", part) for part in result.get("content") or () if isinstance(part, dict)]
     texts = [part.get("text", "") for part in parts if part.get("type") == "text"]
     said = str(texts[0]) if texts else ""
     try:
         return approval_to_text(msgspec.json.decode(said, type=Approval))
     except msgspec.MsgspecError:
-        words = f"The permission tool gave no answer in the shape of a permission: '{said[:200]}'"
+        words = f"The permission tool returned no valid permission answer: '{said[:200]}'"
         return approval_to_text(Approval("deny", message=words))

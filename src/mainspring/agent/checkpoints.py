@@ -1,11 +1,11 @@
-"""Going back to what files were when a prompt came (stream-json 4, `rewind_files`). Only where somebody asked for it.
+"""File checkpoints: restore files as they were at a prompt (stream-json 4, `rewind_files`). Off by default.
 
-Before a tool changes a file for the first time since a prompt, what it was goes into the session: the content beside
-its file, a line into it (`sessions/file_history.py`). On the way back each file becomes what it was, and what is there
-then is kept in the same way, so that one can go back again: also to a later prompt.
+Before a tool changes a file for the first time since a prompt, its state is stored with the session: the content beside
+the session file, and a line in it (`sessions/file_history.py`). A rewind restores each file, and stores its current
+state in the same way, so that the client can rewind again, also to a later prompt.
 
-Whoever can write a session's file could name any path in it. So a file is put back if its change would be allowed now
-(in the working folders, and none of the protected ones), or if a tool of this very process has changed it.
+A program that can write the session file could name any path in it. So a file is restored only if the change would be
+allowed now (in the workspace, and not a protected path), or if a tool of this very process has changed it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from mainspring.processes.paths import Resolved
     from mainspring.sessions.journal import FileJournal
 
-LARGEST = 10_000_000  # bytes of a file: what the tools edit at most, so only what others have made is larger
-TOTAL = 200_000_000  # bytes of all that is kept of a session
-TRIES = 3  # somebody may save a file while it is put back
+LARGEST = 10_000_000  # bytes of a file: the limit of our edit tools, so only other programs write larger files
+TOTAL = 200_000_000  # bytes per session
+TRIES = 3  # another program may save a file during the restore
 MOST_NAMED = 10
-FREE = ("acceptEdits", "bypassPermissions")  # modes in which edits of the project's files are not asked for
+FREE = ("acceptEdits", "bypassPermissions")  # modes in which edits in the workspace need no approval
 
 
 class CheckpointLimits(Bundle):
@@ -55,7 +55,7 @@ class CheckpointLimits(Bundle):
 
 
 class FileCheckpoints:
-    """Of one session. Made while its event loop runs: tools keep from their threads."""
+    """The checkpoints of one session. Create it inside the event loop: tools call `keep` from their threads."""
 
     def __init__(
         self,
@@ -65,18 +65,18 @@ class FileCheckpoints:
         policy: Callable[[], EnginePolicy],
         limits: CheckpointLimits | None = None,
     ) -> None:
-        """`root`: the working folder, from which rules are meant. `policy`: in force in the session."""
+        """`root`: the working directory, which rules are relative to. `policy`: the one in force."""
         self._journal, self._gate, self._root, self._policy = journal, gate, root, policy
         self._limits = limits or CheckpointLimits()
         self._loop = asyncio.get_running_loop()
         self._kept = journal.keep_files()
-        self._size = -1  # of all that is kept; not counted yet
+        self._size = -1  # of all stored contents; -1: not counted yet
         self._changed: set[str] = set()  # by tools of this process
 
     # --- before a change ---
 
     def keep(self, path: Resolved) -> None:
-        """In the thread of a tool, right before it writes."""
+        """Stores the file's state. Called in a tool's thread, right before it writes."""
         self._changed.add(path.real)
         if path.real not in self._kept:
             now = read_file_state(path.real, self._limits.file)
@@ -89,33 +89,33 @@ class FileCheckpoints:
         )
 
     def _bounded(self, now: FileState) -> FileState:
-        """Without the content, if it cannot be kept."""
+        """Without the content, if it cannot be stored."""
         if not now.there or now.why:
             return now
         if now.data is None:
-            return replace(now, why=f"it had {now.size:,} bytes, and {self._limits.file:,} of a file is the most kept")
+            return replace(now, why=f"it had {now.size:,} bytes; at most {self._limits.file:,} are stored per file")
         if mask_secrets(now.data) != now.data:
-            return replace(now, data=None, why="it holds a key of this session, and no session stores its keys")
+            return replace(now, data=None, why="it contains a key of this session, and keys are never stored")
         if is_kept(self._journal.file, now.digest):
             return now
         if self._size < 0:
             self._size = kept_size(self._journal.file)
         if self._size + now.size > self._limits.total:
-            return replace(now, data=None, why=f"{self._limits.total:,} bytes of a session is the most kept")
+            return replace(now, data=None, why=f"at most {self._limits.total:,} bytes are stored per session")
         self._size += now.size
         return now
 
-    # --- the way back ---
+    # --- rewind ---
 
     async def rewind(self, prompt: str) -> dict[str, Any]:
-        """What became of it. Raises `UsageError` if there is no way back, or not for all files."""
+        """Restores the files and returns what changed. Raises `UsageError` if it cannot restore some or all."""
         if not self._journal.stored:
-            raise UsageError("Files cannot be rewound: this session is not stored, so it is not known what they were")
+            raise UsageError("Files cannot be rewound: this session is not stored, so there are no checkpoints")
         files = await asyncio.to_thread(files_changed_since, self._journal.file, prompt)
         if files is None:
             raise UsageError(
-                f"No file checkpoint found for message '{prompt}': there is one for each prompt of this session that "
-                "came while file checkpointing was enabled"
+                f"No file checkpoint found for message '{prompt}': only prompts of this session that were sent while "
+                "file checkpointing was enabled have one"
             )
         changed, left = dict[str, LineCounts](), list[str]()
         for real, was in files.items():
@@ -137,7 +137,7 @@ class FileCheckpoints:
         }
 
     async def _one(self, real: str, was: FileVersion, prompt: str) -> LineCounts | None:
-        """One file; None: it is what it was. Raises `ToolError` if it must be left alone."""
+        """Restores one file; None: it has not changed. Raises `ToolError` if it cannot be restored."""
         for _ in range(TRIES):
             now = await asyncio.to_thread(read_file_state, real, self._limits.file)
             if is_same(now, FileState(was.there, was.mode, was.digest)):
@@ -151,10 +151,10 @@ class FileCheckpoints:
             except FileChanged:
                 continue
             return await asyncio.to_thread(count_changed_lines, now, aim)
-        raise ToolError("it changes all the time")
+        raise ToolError("another program keeps changing it")
 
     async def _aim(self, real: str, was: FileVersion) -> tuple[Resolved, FileState]:
-        """Where it is, and what it is to be."""
+        """Its path, and the state to restore."""
         path = await asyncio.to_thread(resolve_for_restore, real)
         if real not in self._changed:
             await self._check(real)
@@ -164,7 +164,7 @@ class FileCheckpoints:
             raise ToolError(was.why)
         data = await asyncio.to_thread(read_version, self._journal.file, was)
         if data is None:
-            raise ToolError("what it was is not at hand: it is kept beside the session, on the machine that wrote it")
+            raise ToolError("its content is not available: it is stored with the session, on the machine that wrote it")
         return path, FileState(True, was.mode, was.digest, len(data), data)
 
     async def _check(self, real: str) -> None:
@@ -172,7 +172,7 @@ class FileCheckpoints:
         standing = policy if policy.mode in FREE else replace(policy, mode=FREE[0])
         verdict = await self._gate.verdict(PermissionRequest("Edit", {"file_path": real}, self._root), standing)
         if verdict.decision != "allow":
-            raise ToolError(f"no tool may change it now: {verdict.reason}")
+            raise ToolError(f"tools may not change it now: {verdict.reason}")
 
 
 def now_ms() -> int:
@@ -181,4 +181,4 @@ def now_ms() -> int:
 
 def describe_incomplete_rewind(done: int, left: list[str]) -> str:
     more = f", and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
-    return f"Put back: {plural(done, 'file')}, but not {', '.join(left[:MOST_NAMED])}{more}"
+    return f"Restored {plural(done, 'file')}, but not {', '.join(left[:MOST_NAMED])}{more}"

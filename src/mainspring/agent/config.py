@@ -1,6 +1,6 @@
-"""From the options, the settings and the environment to all that a session is made of: checked, and nothing touched.
+"""Resolves options, settings and the environment into the configuration of a session (`ResolvedConfig`).
 
-Settings for a run: read once, what is wrong with them told once.
+Resolving checks everything and changes nothing. It reads the settings once, and reports their problems once.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 
 MOST_TOLD = 10  # problems; 'mainspring config' has them all
-WAY_OUT = ". 'mainspring trust' trusts it"  # told once, after all files that need it
+WAY_OUT = ". 'mainspring trust' trusts it"  # printed once, after all files that need it
 
 
 def settings_of(
     options: SessionOptions, cwd: str, environment: Mapping[str, str], *, shows_refused: bool = False
 ) -> Settings:
-    """`shows_refused`: for showing them; with such settings nothing may be started."""
+    """`shows_refused`: to show the settings; do not start anything with these."""
     asked = asked_by(options, consented=options.driven, shows_refused=shows_refused)
     try:
         return load_settings(cwd, environment, asked)
@@ -69,7 +69,7 @@ def asked_by(options: SessionOptions, *, consented: bool = False, shows_refused:
 
 
 def list_broken_rules(settings: Settings) -> list[SettingsProblem]:
-    """Rules that cannot be read. Most can, as one sees from their brackets: then nothing is loaded for this."""
+    """Rules that cannot be parsed. If all brackets look right, as usual, this loads nothing."""
     given = settings.permissions
     texts = [entry.text.strip() for entry in (*given.deny, *given.ask, *given.allow)]
     if all(looks_right(text) for text in texts):
@@ -91,7 +91,7 @@ def report_settings_problems(settings: Settings, options: SessionOptions) -> Non
     if len(problems) > MOST_TOLD:
         options.tell(f"and {len(problems) - MOST_TOLD} more: see 'mainspring config'")
     if any(problem.kind is ProblemKind.UNTRUSTED for problem in problems):
-        options.tell("'mainspring trust' lets this folder's settings take effect")
+        options.tell("Run 'mainspring trust' to use this directory's settings")
 
 
 MOST_PROMPT = 1_000_000  # bytes of a file
@@ -99,45 +99,45 @@ PROMPT_FILE = "system_prompt_file"
 
 
 class HostSupplied(Bundle):
-    """What the program brings that the session lives in."""
+    """Tools and model provider that the host supplies."""
 
     tools: tuple[Tool, ...] = ()
     provider: Provider | None = None  # None: by the settings
 
 
 class ResolvedConfig(Bundle):
-    """Everything that can be known before a session is opened."""
+    """Everything that is known before a session is opened."""
 
     options: SessionOptions
-    given_environment: Environment  # before the settings had their say
+    given_environment: Environment  # before the settings are applied
     supplied: HostSupplied
     environment: Environment
     cwd: str
     settings: Settings
     loop: Config  # of the engine
-    system: tuple[str, ...]  # what the options have for it
+    system: tuple[str, ...]  # from the options: see `read_system_prompt_options`
     mode: str
     home: str  # the user's
     folders: tuple[str, ...]  # additional directories
     policy: SessionPolicy  # in force in the session
     gate: PermissionChecker
     tools: tuple[str, ...]  # built-in ones, by name
-    own: tuple[ToolHandle, ...]  # tools of the program, and the one for an answer of a given shape
+    own: tuple[ToolHandle, ...]  # the host's tools, and the one for structured output
     model: ModelAccess
     sandboxing: SessionSandbox
-    holder: SecretScope  # of the secrets that it learns, to its end
+    holder: SecretScope  # holds the session's secrets until it ends
     servers: McpConfig | None = None  # of MCP
 
     def resolve_again(self, options: SessionOptions) -> ResolvedConfig:
-        """For the next conversation of the same program: the settings are read anew. Raises `StartError`."""
+        """Reads the settings again, for the next session of this process. Raises `StartError`."""
         return resolve_config(options, self.given_environment, self.supplied)
 
 
 def resolve_config(
     options: SessionOptions, environment: Environment, supplied: HostSupplied | None = None
 ) -> ResolvedConfig:
-    """Checks everything and changes nothing: what is wrong is told before anybody waits or pays. Raises `StartError`
-    or `UsageError`."""
+    """Checks everything and changes nothing: errors come before anything waits or costs money. Raises `StartError` or
+    `UsageError`."""
     holder = SecretScope()
     try:
         return holder.run(_resolve, options, environment, supplied or HostSupplied(), holder)
@@ -181,12 +181,12 @@ def _resolve(
         holder=holder,
         servers=load_named_servers(options, settings, environment, cwd),
     )
-    hold_settings_secrets(settings, environment)  # last: what belongs to a server was given to it
+    hold_settings_secrets(settings, environment)  # last: MCP servers already have the secrets that are theirs
     report_settings_problems(settings, options)
     return config
 
 
-def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
+def resolve_permissions(  # noqa: PLR0913, PLR0917  # their inputs
     options: SessionOptions,
     settings: Settings,
     environment: Environment,
@@ -194,7 +194,7 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # what they depend on
     home: str,
     folders: tuple[str, ...],
 ) -> tuple[SessionPolicy, PermissionChecker, SessionSandbox]:
-    """The policy in force, who decides by it, and the sandbox of what may run."""
+    """The policy in force, the permission checker, and the sandbox."""
     ours, wanted = home_folder(environment), settings.sandbox
     policy = SessionPolicy(EnginePolicy(permissions.choose_permission_mode(options, settings, environment)))
     ground = SandboxConfig(
@@ -219,7 +219,7 @@ def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tup
 
 
 def writable_paths(options: SessionOptions, settings: Settings, folders: tuple[str, ...], home: str) -> Iterator[str]:
-    """Beyond the folders. One that leads out of where it seems to be is left out, and told."""
+    """Writable paths outside the workspace. Skips, with a warning, paths that are links out of it."""
     for entry in settings.sandbox.writable:
         found = sandbox_paths((entry,), folders[0], home)
         out = permissions.leading_out(found, folders)
@@ -229,7 +229,7 @@ def writable_paths(options: SessionOptions, settings: Settings, folders: tuple[s
 
 
 def hold_settings_secrets(settings: Settings, environment: Environment) -> None:
-    """Secrets that settings know of, also where nothing uses them: they are covered in all that is stored and shown."""
+    """Holds the secrets that settings contain, also unused ones, so that they are redacted in stored and shown text."""
     others = [name for name in environment if name.endswith("_API_KEY")]
     variables = {*others, *[entry.key_env for entry in settings.models if entry.key_env]} & environment.keys()
     addresses = [one for one in (settings.api.base_url, *[model.base_url for model in settings.models]) if one]
@@ -243,7 +243,7 @@ def hold_settings_secrets(settings: Settings, environment: Environment) -> None:
     hold_secrets(*found, *passwords_in(addresses), ours=False)
 
 
-def find_model_access(  # noqa: PLR0913, PLR0917  # what a way depends on
+def find_model_access(  # noqa: PLR0913, PLR0917  # its inputs
     supplied: HostSupplied,
     options: SessionOptions,
     settings: Settings,
@@ -257,13 +257,13 @@ def find_model_access(  # noqa: PLR0913, PLR0917  # what a way depends on
 
 
 def select_host_tools(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[ToolHandle]:
-    """Tools of the program, but for those that a rule takes away as a whole."""
+    """The host's tools, except those that a rule denies as a whole."""
     away = permissions.taken_away(options, settings)
     return [make_handle(tool) for tool in supplied.tools if tool.name not in away]
 
 
 async def close_nothing() -> None:
-    """Who brings a provider closes it."""
+    """The host closes its own provider."""
 
 
 def make_structured_output_tool(options: SessionOptions) -> tuple[ToolHandle, ...]:
@@ -274,13 +274,13 @@ def make_structured_output_tool(options: SessionOptions) -> tuple[ToolHandle, ..
     try:
         return (make_handle(structured_tool(dict(options.output_schema))),)
     except UsageError as error:
-        raise options.error("output_schema", f" cannot be understood: {error}") from None
+        raise options.error("output_schema", f" is not valid: {error}") from None
 
 
 def load_named_servers(
     options: SessionOptions, settings: Settings, environment: Environment, cwd: str
 ) -> McpConfig | None:
-    """Who names none does not pay for them."""
+    """Loads nothing if no server is configured."""
     if not (options.mcp_servers or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
         return None
     from mainspring.agent.mcp import McpConfigInput, hold_keys, load_mcp_config
@@ -295,9 +295,9 @@ def load_named_servers(
 
 
 def read_system_prompt_options(options: SessionOptions) -> tuple[str, ...]:
-    """What stands in place of our own prompt, or empty, and what stands after it, or empty."""
+    """The text that replaces our system prompt, and the text appended to it; each may be empty."""
     if options.system_prompt is not None and options.system_prompt_file is not None:
-        raise options.error("system_prompt", f" and '{options.spell(PROMPT_FILE)}' exclude each other: leave one out")
+        raise options.error("system_prompt", f" and '{options.spell(PROMPT_FILE)}' cannot be combined: give only one")
     own = options.system_prompt
     if options.system_prompt_file is not None:
         own = read_prompt_file(options, options.system_prompt_file)
@@ -315,27 +315,27 @@ def read_prompt_file(options: SessionOptions, path: str) -> str:
     except UnicodeDecodeError:
         raise options.error(PROMPT_FILE, " cannot be read: it is not text in UTF-8", path) from None
     if len(data) > MOST_PROMPT:
-        much = f" has more than {MOST_PROMPT:,} bytes: a system prompt is sent with every request"
+        much = f" is larger than {MOST_PROMPT:,} bytes. The system prompt is sent with every request: shorten it"
         raise options.error(PROMPT_FILE, much, path)
     return text
 
 
 def has_service_search(loop: Config, settings: Settings) -> bool:
-    """Anthropic's own does, for its own models; of what stands at another address nobody knows."""
+    """Whether the model's service has web search: Anthropic's does, for its own models; other servers may not."""
     return loop.model.name.startswith("claude-") and not settings.api.base_url
 
 
 def select_builtin_tools(options: SessionOptions, settings: Settings, loop: Config) -> list[str]:
-    """The tools that exist for this session. Those that a rule takes away as a whole, the model is not told of."""
+    """The built-in tools of this session, without those that a rule denies as a whole."""
     if not takes_tools(loop.model.name, settings):
         return []
     exist = tuple(SPECS) if options.tools is None or "default" in options.tools else options.tools
     if unknown := [name for name in exist if name not in SPECS]:
-        raise options.error("tools", f": there is no such tool; there are {', '.join(SPECS)}", unknown[0])
+        raise options.error("tools", f": there is no such tool. Available tools: {', '.join(SPECS)}", unknown[0])
     away = permissions.taken_away(options, settings)
     usual = options.tools is None or "default" in options.tools
     if usual and not settings.search_command and not has_service_search(loop, settings):
-        away = {*away, "WebSearch"}  # nobody is there to search; who names the tool is told so by its answer
+        away = {*away, "WebSearch"}  # there is no search service; named explicitly, the tool returns an error
     return [name for name in exist if name not in away]
 
 
@@ -345,11 +345,11 @@ def find_working_directory(options: SessionOptions) -> str:
     try:
         return os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     except FileNotFoundError:
-        raise StartError("the working folder is gone: change into one that is there") from None
+        raise StartError("the working directory no longer exists: change to another one") from None
 
 
 def check_working_directory(path: str) -> str:
     folder = os.path.abspath(path)  # noqa: PTH100  # pathlib takes 8 ms to load
     if not os.path.isdir(folder):  # noqa: PTH112
-        raise StartError(f"the working folder '{path}' is not there, or is no folder")
+        raise StartError(f"the working directory '{path}' does not exist or is not a directory")
     return folder

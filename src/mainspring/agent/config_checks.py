@@ -1,12 +1,12 @@
-"""Slips of the pen in options and settings, told when a session begins: names that match nothing and look like others.
+"""Finds likely mistakes in options and settings: misspelled tool and model names, and permission rules that do not
+parse.
 
-A rule for a tool that is not there is silently never matched, and a deny that forbids nothing is dangerous. It is no
-error: tools of servers come later, and others have tools that we have not.
+A rule for a misspelled tool never matches, and a deny rule that denies nothing is dangerous. These are warnings when a
+session begins, not errors: MCP servers add tools later, and Claude Code has tools that we do not have.
 
-Rules for permissions in settings that cannot be read, for people: `mainspring config` and `mainspring doctor`.
-
-Settings take a rule as a text, and only `permissions/` can read it. None of them is ever dropped in silence: a broken
-allow rule allows nothing, and while a broken deny or ask rule stands, its tool is asked about.
+Settings take a rule as text, and only `permissions/` can parse it. No broken rule is ignored silently (`mainspring
+config` and `mainspring doctor` list them): a broken allow rule allows nothing, and for a broken deny or ask rule every
+call of its tool asks for approval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mainspring.tools.catalog import SPECS
 MOST_TOLD = 10
 SERVERS = "mcp__"
 
-# Beside those of the table: tools that are there only at times, and what Claude Code has or had, under its names.
+# Beside those of the table: tools that only some sessions have, and tools that Claude Code has or had.
 OTHER_TOOLS = frozenset((
     "Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool",
     "EnterWorktree", "ExitWorktree", "KillBash", "LS", "LSP", "MultiEdit", "NotebookRead", "PowerShell", "SlashCommand",
@@ -35,7 +35,7 @@ ALIASES = ("sonnet", "opus", "haiku", "fable", "default")
 
 
 def tell_of_slips(options: SessionOptions, settings: Settings) -> None:
-    """Raises `StartError` where it can be nothing else."""
+    """Warns about likely mistakes. Raises `StartError` for certain ones."""
     check_tools(options)
     told = [
         *slips_in_rules(options, settings),
@@ -49,7 +49,7 @@ def tell_of_slips(options: SessionOptions, settings: Settings) -> None:
 
 
 def check_tools(options: SessionOptions) -> None:
-    """The tools that exist are ours alone: a list that is closed."""
+    """The built-in tools are a closed list."""
     for name in options.tools or ():
         if name not in SPECS and name != "default":
             from mainspring.text import closest_name
@@ -80,7 +80,7 @@ def slips_in_rules(options: SessionOptions, settings: Settings) -> Iterator[str]
 
 
 def slips_in_matchers(options: SessionOptions, settings: Settings) -> Iterator[str]:
-    """A guard for a tool that is not there guards nothing. Patterns are left alone: they may mean anything."""
+    """A hook for a misspelled tool never runs. Patterns are not checked: they may match anything."""
     for hook in settings.hooks:
         names = hook.matcher.split("|")
         if hook.event not in OF_TOOLS or not all(name.replace("_", "").isalnum() for name in names):
@@ -90,7 +90,7 @@ def slips_in_matchers(options: SessionOptions, settings: Settings) -> Iterator[s
 
 
 def slip_in(rule: str, options: SessionOptions) -> str:
-    """What is wrong with the name of the tool; empty: nothing, as far as one can know."""
+    """The likely mistake in the tool's name; empty: none."""
     name = rule.strip().partition("(")[0]
     if not looks_right(rule.strip()) or "*" in name or is_known(name) or name in options.own_tools:
         return ""
@@ -104,7 +104,7 @@ def is_known(tool: str) -> bool:
 
 
 def explain_broken_rule(text: str, behavior: Behavior) -> str:
-    """Of settings, `mainspring config` and the start itself tell; of options nobody else does."""
+    """For rules in options; for settings, `broken_rules` does this."""
     try:
         parse_rule(text, behavior)
     except RuleError as error:
@@ -113,7 +113,7 @@ def explain_broken_rule(text: str, behavior: Behavior) -> str:
 
 
 def slips_in_models(options: SessionOptions, settings: Settings) -> Iterator[str]:
-    """A server may have models of any name, so this is only told."""
+    """Only warnings: a server may have models of any name."""
     fallback = options.spell("fallback_model")
     named = [(options.spell("model"), options.model), *[(fallback, name) for name in options.fallback_model]]
     named += [("model", settings.model)] if options.model is None else []
@@ -123,7 +123,7 @@ def slips_in_models(options: SessionOptions, settings: Settings) -> Iterator[str
 
 
 def slip_in_model(name: str, settings: Settings) -> str:
-    """Empty, unless the name looks like another one. A number of its own is no slip: models come after our table."""
+    """Empty, unless the name looks like another one. Another version number is no mistake: there are newer models."""
     mine = tuple([entry.name for entry in settings.models])
     if "/" in name or name in mine or name in ALIASES or is_listed(name):
         return ""
@@ -131,14 +131,12 @@ def slip_in_model(name: str, settings: Settings) -> str:
 
     near = closest_name(name, (*ALIASES, *mine, *MODELS))
     return (
-        f"we know no model '{name}'. Did you mean '{near}'?"
-        if near and letters_only(near) != letters_only(name)
-        else ""
+        f"unknown model '{name}'. Did you mean '{near}'?" if near and letters_only(near) != letters_only(name) else ""
     )
 
 
 def is_listed(name: str) -> bool:
-    return any(name == listed or name.startswith(f"{listed}-20") for listed in MODELS)  # with a date behind it
+    return any(name == listed or name.startswith(f"{listed}-20") for listed in MODELS)  # with a date suffix
 
 
 def letters_only(name: str) -> str:
@@ -147,13 +145,13 @@ def letters_only(name: str) -> str:
 
 MEANWHILE: dict[Behavior, str] = {
     "allow": "until then it allows nothing",
-    "ask": "until then every use of its tool is asked about",
-    "deny": "until then every use of its tool is asked about",
+    "ask": "until then every call of its tool asks for approval",
+    "deny": "until then every call of its tool asks for approval",
 }
 
 
 def broken_rules(settings: Settings) -> list[tuple[SettingsProblem, str]]:
-    """Each with the way out."""
+    """Each with what to do."""
     given = settings.permissions
     lists: tuple[tuple[Behavior, tuple[SettingEntry, ...]], ...] = (
         ("deny", given.deny),
@@ -168,5 +166,5 @@ def broken_rules(settings: Settings) -> list[tuple[SettingsProblem, str]]:
             except RuleError as error:
                 says = redact(f"'permissions.{behavior}': {error}")
                 problem = SettingsProblem(ProblemKind.BROKEN, entry.origin.place, says)
-                found.append((problem, f"mend the rule there, or remove it: {MEANWHILE[behavior]}"))
+                found.append((problem, f"fix the rule or remove it: {MEANWHILE[behavior]}"))
     return found

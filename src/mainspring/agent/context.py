@@ -1,4 +1,4 @@
-"""What a session of the command knows and keeps in view: memory, skills, surroundings, and the layers over it all."""
+"""The model context of a session: memory files, skills, system prompt, output style, side calls and compaction."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def make_excluder(patterns: tuple[str, ...], home: str) -> Callable[[str], bool]
 def read_context_sources(
     config: ResolvedConfig, place: Workspace, children: Callable[[], Children], *, tells_place: bool
 ) -> ContextSources:
-    """Reads the memory files. What is left out of them is told, once. `tells_place`: with the first prompt, not in the
-    system prompt."""
+    """Reads the memory files, and warns once about skipped ones. `tells_place`: describe the workspace in the first
+    prompt, not in the system prompt."""
     options = config.options
 
     def may_read(path: str) -> bool:
-        return config.gate.readable(place.root, EnginePolicy())(path)  # asked for links and includes alone
+        return config.gate.readable(place.root, EnginePolicy())(path)  # called for links and includes only
 
     home = home_folder(config.environment)
     where = MemoryLocations(
@@ -91,7 +91,7 @@ def get_notes_folder(home: str | None, cwd: str) -> str:
 
 
 def is_trusted_folder(home: str | None, folder: str) -> bool:
-    """Who never trusted a folder does not pay for a look into the list."""
+    """Loads nothing if the user has never trusted a directory."""
     if home is None or not os.path.lexists(f"{home}/{TRUSTED}"):
         return False
     from mainspring.settings.trust import is_trusted
@@ -107,21 +107,21 @@ def build_system_text(
     attended: bool,
     style: PromptStyle | None = None,
 ) -> tuple[str, ...]:
-    """`own` is what the command line has for it: see `system_prompt.own_blocks`."""
+    """`own`: the result of `config.read_system_prompt_options`."""
     memory = found.memory
     place = "" if found.tells_place else surroundings_of.describe_workspace(memory.where.cwd, git=memory.project.git)
     return complete_system_prompt(own, tools, place, attended=attended, style=style)
 
 
 def takes_style(own: tuple[str, ...]) -> bool:
-    """Whoever writes a system prompt of their own has said how the model answers. An empty one says nothing."""
+    """A custom system prompt already says how the model answers, so it takes no style. An empty one does."""
     return own[0] in ("", IDENTITY)
 
 
 def complete_system_prompt(
     own: tuple[str, ...], tools: Iterable[str], place: str, *, attended: bool, style: PromptStyle | None = None
 ) -> tuple[str, ...]:
-    """The blocks of it, the most stable one first."""
+    """Its blocks, the most stable one first."""
     instead, after = own
     if not instead:
         blocks = system_prompt(tools, place, attended=attended, style=style)
@@ -131,7 +131,7 @@ def complete_system_prompt(
 
 
 def find_output_style(wanted: str | None, own: tuple[str, ...], found: ContextSources) -> PromptStyle | None:
-    """The output style in force; None: the usual one. One that is not there, or cannot be read, is told."""
+    """The output style in force; None: the default. Warns about one that does not exist or cannot be read."""
     if not wanted or wanted == "default" or not takes_style(own):
         return None
     from mainspring.context.output_styles import OutputStyles
@@ -145,7 +145,7 @@ def find_output_style(wanted: str | None, own: tuple[str, ...], found: ContextSo
             found.tell(problem)
         return None
     for problem in styles.news():
-        if style.path and style.path in problem:  # those of the others concern nobody now
+        if style.path and style.path in problem:  # problems of unused styles do not matter now
             found.tell(problem)
     return PromptStyle(style.name, style.text, style.keeps_coding)
 
@@ -157,13 +157,13 @@ def list_output_styles(found: ContextSources) -> tuple[str, ...]:
 
 
 class SideModel(Bundle):
-    """Who is asked for summaries, and who pays."""
+    """The provider and ledger of side calls, such as summaries."""
 
     provider: Provider
     config: Config
     ledger: Ledger
     environment: Environment
-    searches: bool = False  # whether the model's service does
+    searches: bool = False  # whether the model's service has web search
     features: FeatureSettings = FeatureSettings()
     model_rules: ModelRules = ModelRules()
 
@@ -177,8 +177,8 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
     takes_notes: bool = False,
     suggest: Callable[[str], object] | None = None,
 ) -> ModelContext:
-    """`system` as it is when somebody asks: MCP servers add to it. `takes_notes`: after a turn, for which the small
-    model is asked; `suggest` hears then what the person may say next."""
+    """`system` returns the current system prompt: MCP servers add to it. `takes_notes`: take notes after a turn, with
+    the small model; `suggest` then receives a suggestion for the next prompt."""
     where = found.memory.where
 
     def specs() -> tuple[ToolSpec, ...]:
@@ -195,7 +195,7 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
         from mainspring.context.layers import LayerLimits
 
         on = asked.features
-        clears = on.microcompact and not on.server_clearing  # one of the two, or the same is cleared twice
+        clears = on.microcompact and not on.server_clearing  # only one of the two, or results are cleared twice
         return LayerLimits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
 
     def files() -> Iterable[tuple[str, str]]:
@@ -221,7 +221,7 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
 
 
 def make_side_call(mind: Callable[[], ModelContext]) -> Ask:
-    """The small model, for tools."""
+    """Calls the small model, for tools."""
 
     async def ask(text: str) -> str:
         from mainspring.context.tokens import SideCall
@@ -230,14 +230,14 @@ def make_side_call(mind: Callable[[], ModelContext]) -> Ask:
         assert side_questions is not None
         answer = await side_questions(SideCall((user(text),), ANSWER, small=True))
         if answer.failed:
-            raise ToolError(f"the small model gave no answer: {answer.failed}")
+            raise ToolError(f"the call to the small model failed: {answer.failed}")
         return answer.text
 
     return ask
 
 
 def make_service_search(mind: Callable[[], ModelContext]) -> CallService:
-    """The search of the model's service, for tools."""
+    """Calls the web search of the model's service, for tools."""
 
     async def search(prompt: str, declared: dict[str, Any]) -> list[Block]:
         side_questions = mind().ask
@@ -251,8 +251,8 @@ ANSWER = 2_000  # tokens, about a page
 
 
 def small_model(main: Model, environment: Environment, rules: ModelRules = ModelRules()) -> Model:  # noqa: B008
-    """For what need not be said well. Of a server that is not Anthropic's we know only the one model that was named.
-    `availableModels` does not limit it, as in Claude Code; in place of a denied one the main model is asked."""
+    """The model for simple side calls. On a server that is not Anthropic's we know only the main model.
+    `availableModels` does not limit it, as in Claude Code; if it is denied, the main model is used."""
     if not main.name.startswith("claude-"):
         return main
     named = next((value for name in SMALL if (value := environment.get(name, "").strip())), "")

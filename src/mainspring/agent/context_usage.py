@@ -1,4 +1,4 @@
-"""What fills the model's window, as the next request would send it."""
+"""Context usage: what fills the model's window, as the next request would send it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mainspring.agent.session_parts import SessionParts
     from mainspring.engine.session import EngineSession
 
-# A colour for each part, as those have it who draw them.
+# Colour names for the categories, as clients draw them.
 COLORS = ("blue", "cyan", "green", "yellow", "magenta", "red", "orange", "gray")
 
 
@@ -49,14 +49,14 @@ def context_usage(world: SessionParts) -> dict[str, Any]:
 
 
 def model_in_force(session: EngineSession) -> Model:
-    """The one that the next request goes to. A run that is under way may have fallen back to another."""
+    """The model of the next request. The current run may have fallen back to another."""
     chosen, state = session.shared.policy.model, session.state
     runs = state.waiting_for is not None and not isinstance(state.waiting_for, Finish)
     return state.model if runs and state.chosen == chosen else chosen or session.config.model
 
 
 def context_text(world: SessionParts) -> str:
-    """The same, to be read."""
+    """The same as text."""
     found = context_usage(world)
     rows = [f"{one['name']}: {one['tokens']:,} tokens" for one in found["categories"] if one["tokens"]]
     head = f"{found['model']}: {found['totalTokens']:,} of {found['maxTokens']:,} tokens ({found['percentage']} %)"
@@ -64,7 +64,7 @@ def context_text(world: SessionParts) -> str:
 
 
 def measure_fixed_part(world: SessionParts) -> tuple[int, int]:
-    """Bytes of the system text and of what the model is told of tools."""
+    """Bytes of the system prompt and of the tool definitions."""
     system = sum([len(text.encode(errors="replace")) for text in world.system()])
     tools = sum([len(as_json(offer.spec)) for offer in world.hands.offers.values() if not offer.deferred])
     return system, tools

@@ -1,9 +1,8 @@
-"""Which server a model is asked at: by its name, `provider/model`, or by the user's settings for it.
+"""Endpoints of models: which server a model uses, by its name (`provider/model`) or the user's settings for it, and
+the provider for each server. Loaded only for models that are not Anthropic's.
 
-Addresses and keys are the user's: a project cannot send a key elsewhere (security T2), and a key goes to the server
-that its name is for and to no other.
-
-The way to models that are not asked in Anthropic's own way: a provider for each server. Loaded by who names one.
+Addresses and keys are the user's: a project cannot redirect a key (security T2), and a key goes only to the server
+that its name is for.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from mainspring.settings.values import ModelEntry, Settings
 
 ANTHROPIC, CHAT, RESPONSES = "anthropic", "chat", "responses"  # protocols
 OPENAI_HOME = "https://api.openai.com/v1"
-AZURE_KEY = "api-key"  # the header that it wants the key in
+AZURE_KEY = "api-key"  # the header for the key
 
 
 class Endpoint(Bundle):
-    name: str  # also what stands before the model's name, and a slash
+    name: str  # also the prefix of model names, before a slash
     url: str
     protocol: str = CHAT
-    key: str = ""  # the variable that holds it; empty: none is needed
-    address: str = ""  # a variable that holds another address,
-    moved: bool = False  # and whether it does
-    start: str = ""  # the command that starts it, where it is one for this machine
+    key: str = ""  # the variable with the key; empty: needs none
+    address: str = ""  # the variable with another address
+    moved: bool = False  # whether that variable is set
+    start: str = ""  # the command that starts a local server
     entry: str = ""  # the model whose settings name it
-    api_version: str = ""  # it is Azure's
+    api_version: str = ""  # of Azure; empty: another server
 
 
 ENDPOINTS = {
@@ -55,11 +54,11 @@ ENDPOINTS = {
         Endpoint("llamacpp", "http://localhost:8080", start="llama-server -m FILE"),
     )
 }
-OF_OPENAI = ("gpt-", "o1", "o3", "o4", "chatgpt-")  # how its models' names begin
+OF_OPENAI = ("gpt-", "o1", "o3", "o4", "chatgpt-")  # prefixes of its model names
 
 
 def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) -> Endpoint | None:
-    """None: Anthropic's protocol, at the address that is set for it."""
+    """None: Anthropic's protocol, at its configured address."""
     entry = next((entry for entry in settings.models if entry.name == model and entry.base_url), None)
     if entry is not None:
         return endpoint_from_settings(entry)
@@ -71,21 +70,21 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
     if provider not in ENDPOINTS:
         known = ", ".join([ANTHROPIC, *ENDPOINTS])
         raise StartError(
-            f"'{model}': there is no provider '{provider}'; there are {known}. A server of your own: "
+            f"'{model}': there is no provider '{provider}'. Use one of {known}; for a server of your own, set "
             f"'models.{model}.base_url' in your settings"
         )
     return _at(ENDPOINTS[provider], environment)
 
 
 def endpoint_from_settings(entry: ModelEntry) -> Endpoint:
-    """A server that the user's settings name for one model. It is sent the whole name behind the first slash."""
+    """A server that the user's settings name for one model. It receives the model name after the first slash."""
     prefix = entry.name.partition("/")[0] if "/" in entry.name else ""
     key, version = entry.key_env or "", entry.api_version or ""
     return Endpoint(prefix, entry.base_url or "", entry.protocol or CHAT, key, entry=entry.name, api_version=version)
 
 
 def _at(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint:
-    """At the address of the environment, if there is one. Only OpenAI itself has all of the newer protocol."""
+    """With the address of the environment, if set. Only OpenAI itself supports all of the newer protocol."""
     url = read_environment_value(endpoint.address, environment)
     if not url or url.rstrip("/") == endpoint.url:
         return endpoint
@@ -95,8 +94,8 @@ def _at(endpoint: Endpoint, environment: Mapping[str, str]) -> Endpoint:
 def find_configured_endpoints(
     settings: Settings, environment: Mapping[str, str], models: Iterable[str]
 ) -> tuple[Endpoint, ...]:
-    """All that somebody has set up, each once: by a key or an address in the environment, by settings for a model, or
-    by naming one of the `models` that a run would ask. Anthropic's own address is not among them."""
+    """All configured endpoints, each once: by a key or an address in the environment, by settings for a model, or by
+    one of `models`, which a run would call. Anthropic's own address is not among them."""
     named = [endpoint_of(name, settings, environment) for name in models]
     by_variable = [
         row
@@ -124,18 +123,18 @@ def read_environment_value(name: str, environment: Mapping[str, str]) -> str:
     return environment.get(name, "").strip() if name else ""
 
 
-# --- where it is set, in words ----------------------------------------------------------------------------------
+# --- where it is set, for messages ------------------------------------------------------------------------------
 
 
 def named_by(endpoint: Endpoint) -> str:
-    """What made us know of it."""
+    """The setting or variable that configures it."""
     if endpoint.entry:
         return f"models.{endpoint.entry}.base_url"
     return endpoint.address if endpoint.moved else endpoint.key or f"{endpoint.name}/..."
 
 
 def key_place(endpoint: Endpoint) -> str:
-    """Where its key is set, or can be."""
+    """Where to set its key."""
     if endpoint.key:
         return endpoint.key
     if endpoint.entry:
@@ -144,7 +143,7 @@ def key_place(endpoint: Endpoint) -> str:
 
 
 def address_place(endpoint: Endpoint) -> str:
-    """Where its address is set, or can be."""
+    """Where to set its address."""
     entry = endpoint.entry or f"{endpoint.name}/NAME"
     return endpoint.address or f"'models.{entry}.base_url' in your settings"
 
@@ -156,7 +155,7 @@ def build_router(
     settings: Settings, environment: Mapping[str, str], transport: Transport, anthropic: Callable[[], Provider]
 ) -> ProviderRouter:
     patience = patience_of(settings)
-    made_at = bind_scope(provider_at)  # the key of a server that is asked later is held by this session, too
+    made_at = bind_scope(provider_at)  # this session also holds the keys of servers that it calls later
 
     def find(model: str) -> tuple[str, Callable[[], Provider]]:
         name, make = way_to(model)
@@ -177,7 +176,7 @@ def build_router(
 def provider_at(
     endpoint: Endpoint, environment: Mapping[str, str], transport: Transport, patience: RetryLimits
 ) -> Provider:
-    split_url(endpoint.url)  # an address that is none is told now
+    split_url(endpoint.url)  # raises for an invalid address
     value = key_of(endpoint, environment)
     if not value and endpoint.url.startswith(KEYS_NEEDED):
         raise StartError(f"there is no key for '{endpoint.url}': set {key_place(endpoint)}")
@@ -208,7 +207,7 @@ def without_tools(provider: Provider) -> Provider:
 
 
 def ways_out(endpoint: Endpoint) -> UserRemedies:
-    """In the names of the variables and settings that this server is known by."""
+    """Remedies that name the variables and settings of this server."""
     place, key = address_place(endpoint), key_place(endpoint)
     is_set = endpoint.moved or bool(endpoint.entry)
     near = is_local(split_url(endpoint.url)[0].host)

@@ -1,8 +1,7 @@
-"""Hooks of the settings, ready to be asked. Loaded only where there are some.
+"""The hooks of a session: those of the settings, and functions of the host (stream-json 5.2 and 10). Loaded only if
+there are any.
 
-Hooks that are functions of the host (stream-json 5.2 and 10).
-
-Hooks as updates of a session: one when a hook is asked, one when it has answered (stream-json 6.7).
+`attach_hook_watcher` pushes session updates when a hook starts and when it finishes (stream-json 6.7).
 """
 
 from __future__ import annotations
@@ -26,13 +25,11 @@ from mainspring.tools.builtin import BuiltinTools
 
 
 class HookListeners(Bundle):
-    """Who hears it."""
-
-    warn: Callable[[str], object]  # what is wrong with hooks
-    say: Callable[[str], object]  # what they have for the person
+    warn: Callable[[str], object]  # receives problems of hooks
+    say: Callable[[str], object]  # receives messages of hooks for the user
 
 
-def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
+def hooks_of(  # noqa: PLR0913, PLR0917  # their inputs
     settings: Settings,
     kit: BuiltinTools,
     opened: OpenedSession,
@@ -40,7 +37,7 @@ def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
     brought: tuple[Hook, ...],
     said: HookListeners,
 ) -> HookRunner:
-    """`brought`: functions of a program that drives us. `mode`: the permission mode in force."""
+    """`brought`: functions of the host. `mode`: the permission mode in force."""
     warn = said.warn
     place = kit.place
     shell = HookShell(kit.children, kit.env, cwd=place.root, outside=(place.root, *place.folders))
@@ -62,13 +59,13 @@ def hooks_of(  # noqa: PLR0913, PLR0917  # what hooks are made of, and told
 
 
 def make_settings_hooks(settings: Settings, shell: HookShell, warn: Callable[[str], object]) -> Iterator[Hook]:
-    """What cannot run is told, and refuses what it would have guarded."""
+    """Warns about hooks that cannot run. Such a hook denies the calls that it would have checked."""
     for hook in settings.hooks:
         point = next((one for one in HookPoint if one == hook.event), None)
         if point is None:
             near = did_you_mean(hook.event, HookPoint)
             warn(f"{describe_hook_origin(hook)}: there is no hook event '{hook.event}', so it never runs{near}")
-        elif hook.broken:  # which was told with the settings
+        elif hook.broken:  # already reported with the settings
             guard = make_failing_hook(
                 point, hook.matcher, {}, f"{describe_hook_origin(hook)}: {hook.broken}", hook.entry
             )
@@ -83,10 +80,10 @@ def make_refusing_hook(hook: Setting, point: HookPoint, warn: Callable[[str], ob
     kind = hook.command.get("type")
     why = f"hooks of the type '{kind}' are not supported yet (only 'command' is)"
     if guard := make_failing_hook(point, hook.matcher, hook.command, why, f"{kind} hook"):
-        warn(f"{describe_hook_origin(hook)}: {why}, and it guards: every call that it matches is refused")
+        warn(f"{describe_hook_origin(hook)}: {why}. Every call that it matches is denied")
         yield guard
     else:
-        warn(f"{describe_hook_origin(hook)}: {why}. It is left out")
+        warn(f"{describe_hook_origin(hook)}: {why}. It is skipped")
 
 
 def describe_hook_origin(hook: Setting) -> str:
@@ -94,7 +91,7 @@ def describe_hook_origin(hook: Setting) -> str:
 
 
 MOST_SECONDS = 86_400.0
-# The session has begun before anybody could say what to do at its beginning.
+# The session has begun before the host sends its hooks.
 NEVER_CALLED = frozenset({HookPoint.SESSION_START, HookPoint.SESSION_END})
 
 Run = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -115,9 +112,9 @@ def host_hooks(given: Iterable[HostHook], run: Run, warn: Callable[[str], object
 
 def never_called(event: str) -> str:
     if event in NEVER_CALLED:
-        return f"the 'initialize' request has hooks for '{event}', which are never called: put them into the settings"
+        return f"hooks for '{event}' in the 'initialize' request never run: define them in the settings"
     near = did_you_mean(event, HookPoint)
-    return f"the 'initialize' request has hooks for '{event}', which are never called: there is no such event{near}"
+    return f"hooks for '{event}' in the 'initialize' request never run: there is no such event{near}"
 
 
 def make_host_hook(point: HookPoint, given: HostHook, run: Run) -> Hook:

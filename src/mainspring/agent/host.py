@@ -1,4 +1,4 @@
-"""What an agent session asks of the program around it: approvals, answers, hooks and MCP servers of its own."""
+"""The host interface: what an agent session asks of the program around it (approvals, answers, hooks, MCP calls)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-# When somebody is there to be asked: never in print mode, during a run at a terminal, always where a program drives us,
-# also for subagents in the background.
+# When the host can be asked: never in print mode, during a run at a terminal, always where a program drives the session
+# (also for subagents in the background).
 Reach = Literal["never", "during_run", "always"]
 
 
@@ -25,15 +25,15 @@ class ApprovalRequest(Bundle):
     tool_name: str
     input: JsonObject
     tool_use_id: str
-    facts: JsonObject  # all that is known of it: reason, suggestions, the subagent that asks
+    facts: JsonObject  # everything known about it: reason, suggestions, the subagent that asks
 
 
 class QuestionSet(Bundle):
-    """What a running call asks. `text` is the whole of it in words."""
+    """Questions of a running call. `text` holds all of them as text."""
 
     kind: Literal["questions", "plan", "form"]
     text: str
-    call: ToolCall | None = None  # that asks
+    call: ToolCall | None = None  # the one that asks
     questions: QuestionInput | None = None  # of AskUserQuestion
 
 
@@ -44,17 +44,17 @@ class Answers(Bundle):
 
 
 class HostHook(Bundle):
-    """A hook that is a function of the host, called by its id."""
+    """A hook that is a function of the host. The session calls it by its id."""
 
     event: str
     id: str
     matcher: str | None = None
-    seconds: float | None = None  # None: as long as hooks usually have
-    blocks: bool = False  # its failure refuses what it guards
+    seconds: float | None = None  # None: the default timeout of hooks
+    blocks: bool = False  # if it fails, the call is denied
 
 
 class Host(Protocol):
-    """Every method is called when the front end has taken all earlier updates. None of them may wait for an update."""
+    """The session calls a method once the front end has read all earlier updates. No method may wait for an update."""
 
     reach: Reach
 
@@ -70,19 +70,19 @@ class Host(Protocol):
 
 
 class NoHost:
-    """Nobody is there: the base of those who answer only some questions."""
+    """A host that answers nothing: the base class of hosts that answer only some requests."""
 
     reach: Reach = "never"
 
     async def approve(self, request: ApprovalRequest) -> Approval:  # noqa: ARG002
         from mainspring.tools.base import Approval
 
-        return Approval("deny", message="Nobody can be asked here.")
+        return Approval("deny", message="There is no user to ask in this session.")
 
     async def ask(self, questions: QuestionSet) -> Answers:  # noqa: ARG002
         from mainspring.core.errors import ToolError
 
-        raise ToolError("Nobody can be asked here.")
+        raise ToolError("There is no user to ask in this session.")
 
     async def run_hook(self, hook_id: str, payload: JsonObject) -> object:  # noqa: ARG002
         return None

@@ -1,9 +1,9 @@
-"""Which MCP servers a session has: from its options, the settings and the project's own file. Loaded only where
-somebody named one.
+"""The MCP servers of a session: from its options, the settings and the project's `.mcp.json`. Loaded only if at least
+one server is configured.
 
-Whose word counts (security T1): the option is the user's, and so are the settings. A project's `.mcp.json` counts where
-the user trusts the folder. Of several servers with one name the user's wins, so that a rule written for it never covers
-another. Servers within the program that drives us come by the option only, and are left out where nobody does.
+Precedence (security T1): options and settings are the user's. A project's `.mcp.json` counts if the user trusts the
+directory. Of several servers with the same name the user's wins, so that a rule written for it never covers another.
+Servers inside the host come from the option only, and are skipped if no host drives the session.
 """
 
 from __future__ import annotations
@@ -56,37 +56,35 @@ if TYPE_CHECKING:
     from mainspring.tools.toolset import Toolset
 
 READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `mcp/resources.py`
-LEAST, MOST = 1.0, 86_400.0  # seconds that a limit may be
+LEAST, MOST = 1.0, 86_400.0  # seconds: the range of timeouts
 
 
 class McpConfig(Bundle):
     servers: tuple[McpServer, ...] = ()
-    off: tuple[str, ...] = ()  # names of those that are switched off
-    problems: tuple[str, ...] = ()  # what was passed over, and why
-    secrets: tuple[str, ...] = ()  # that were filled in, and are the servers' alone
-    trusted: bool = False  # the working folder
+    off: tuple[str, ...] = ()  # names of disabled servers
+    problems: tuple[str, ...] = ()  # what was skipped, and why
+    secrets: tuple[str, ...] = ()  # expanded into entries, for the servers only
+    trusted: bool = False  # whether the working directory is
 
 
 class McpConfigInput(Bundle):
-    """Where we are, and who says so."""
-
     options: SessionOptions
     settings: Settings
     environ: Mapping[str, str]
     cwd: str
-    is_trusted: Callable[[], bool]  # the working folder
+    is_trusted: Callable[[], bool]  # whether the working directory is
 
 
 def load_mcp_config(place: McpConfigInput) -> McpConfig:
-    """Raises `StartError` if what the option names cannot be read; everything else is in `problems`."""
+    """Raises `StartError` if a file named by the option cannot be read; all other errors are in `problems`."""
     problems: list[str] = []
     chosen: dict[str, McpEntry] = {}
     for found in iter_mcp_entries(place, problems):
         before = chosen.setdefault(found.name, found)
         if before is not found and (found.origin.source.is_project or before.entry != found.entry):
             problems.append(
-                f"{found.origin.place}: the MCP server '{found.name}' is left out: "
-                f"{describe_entry_origin(before)} has one, too"
+                f"{found.origin.place}: the MCP server '{found.name}' is skipped: "
+                f"{describe_entry_origin(before)} also defines it"
             )
     ready: list[McpServer] = []
     off: list[str] = []
@@ -108,7 +106,7 @@ def load_mcp_config(place: McpConfigInput) -> McpConfig:
 
 
 def iter_mcp_entries(place: McpConfigInput, problems: list[str]) -> Iterable[McpEntry]:
-    """Who comes first wins."""
+    """In order of precedence: the first entry with a name wins."""
     settings, options = place.settings, place.options
     if not options.strict_mcp_config:
         yield from [one for one in settings.mcp.servers if one.origin.source is SettingsSource.ADMINISTRATOR]
@@ -124,9 +122,9 @@ def describe_entry_origin(found: McpEntry) -> str:
 
 
 def hold_keys(options: SessionOptions, settings: Settings, environ: Environment, cwd: str) -> None:
-    """Those of the models that a session here may ask: its own, and all that have a server of their own by the user's
-    settings. Before `load_mcp_config`, which gives no key that is held to anybody (security K2). A key in the
-    environment for a service that nobody uses is not among them: it may be a server's."""
+    """Holds the keys of the models that the session may call: its own, and all with a server of their own in the user's
+    settings. Call it before `load_mcp_config`, which gives no held key to a server (security K2). It does not hold a
+    key in the environment for an unused service: that may be an MCP server's."""
     from mainspring.agent.endpoints import endpoint_of, key_of
 
     key_for(settings, environ, cwd)  # holds what it finds
@@ -151,7 +149,7 @@ def read_option_entries(given: str | Mapping[str, Any], place: McpConfigInput, p
     try:
         data = read_file(path)
         if data is None:
-            raise options.error("mcp_servers", f" names '{given}', and there is no such file")
+            raise options.error("mcp_servers", f": there is no file '{given}'")
         found = parse_settings_text(data).tree
     except UnreadableSettings as broken:
         raise options.error("mcp_servers", f" cannot be read{broken.where}: {broken.says}", given) from None
@@ -159,12 +157,12 @@ def read_option_entries(given: str | Mapping[str, Any], place: McpConfigInput, p
 
 
 def list_mcp_entries(found: dict[str, object], origin: SettingOrigin, problems: list[str]) -> list[McpEntry]:
-    """A file of another program may have the servers at its top."""
+    """A file of another program may have the servers at its top level."""
     kinds = tuple(FIELDS) if origin.source is SettingsSource.COMMAND_LINE else ANYWHERE
     if KEY not in found and not all_tables(found):
         if found:
             listed_names = ", ".join([f"'{name}'" for name in list(found)[:5]])
-            problems.append(f"{origin.place}: it has no '{KEY}', so it brings no server; it has {listed_names}")
+            problems.append(f"{origin.place}: no server found, because it has no '{KEY}'. It has {listed_names}")
         return []
     try:
         checked = check_mcp_entries(found.get(KEY, found), kinds)
@@ -195,7 +193,7 @@ def format_mcp_problem(place: str, name: str, wrong: InvalidSetting) -> str:
 
 
 def read_project_entries(place: McpConfigInput, problems: list[str]) -> list[McpEntry]:
-    """Of its `.mcp.json`, where the folder is trusted; there, those that nobody has switched off."""
+    """The enabled servers of its `.mcp.json`, if the directory is trusted."""
     options, mcp = place.options, place.settings.mcp
     if options.setting_sources is not None and SettingsSource.PROJECT not in (options.setting_sources or ()):
         return []
@@ -212,8 +210,8 @@ def read_project_entries(place: McpConfigInput, problems: list[str]) -> list[Mcp
     if not place.is_trusted():
         names = ", ".join([str(name) for name in names_in(found)])
         problems.append(
-            f"{path}: MCP servers ({names}) are not started, because this folder is not trusted. 'mainspring trust' "
-            "trusts it"
+            f"{path}: MCP servers ({names}) are not started, because this directory is not trusted. Run 'mainspring "
+            "trust' to trust it"
         )
         return []
     return [
@@ -238,7 +236,7 @@ def is_wanted(name: str, mcp: McpSettings) -> bool:
 
 
 def without_host_servers(found: McpConfig) -> McpConfig:
-    """Where nobody drives us: without the servers that live in who does."""
+    """For sessions that no host drives: without the servers inside the host."""
     here = tuple([server for server in found.servers if server.kind != SDK])
     gone = [
         format_mcp_problem(server.origin.place, server.name, InvalidSetting(NO_DRIVER, "type"))
@@ -258,8 +256,8 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     warn: Callable[[str], object],
     relay: Send | None = None,
 ) -> McpServers:
-    """They are started by `McpServers.start`, where an event loop runs. `relay` reaches those within the program that
-    drives us; None: nobody does."""
+    """`McpServers.start` starts them, inside an event loop. `relay` reaches servers inside the host; None: no host
+    drives the session."""
     from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
     from mainspring.mcp.servers import McpServers
 
@@ -290,27 +288,27 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
 
 
 class SessionMcpServers:
-    """The servers of a session and its hands, brought together."""
+    """Connects the MCP servers of a session with its toolset."""
 
     def __init__(self, servers: McpServers, hands: Toolset) -> None:
         self.servers, self._hands = servers, hands
-        self.instructions = ""  # what the servers want the model to know, as of the last turn
-        self._one = asyncio.Lock()  # whoever settles second finds what the first one has brought
+        self.instructions = ""  # of the servers for the model, as of the last turn
+        self._one = asyncio.Lock()  # a second `settle` finds the tools that the first one added
 
     async def open(self, *, wait: bool) -> None:
-        """`wait`: their tools are there afterwards, or the time for it is over. Else the first turn waits."""
+        """`wait`: return when their tools are available, or after the timeout. Else the first turn waits."""
         self.servers.start()
         if wait:
             await self.settle()
 
     async def settle(self) -> None:
-        """Before each turn."""
+        """Adds the tools of newly connected servers. Called before each turn."""
         async with self._one:
             self._hands.add(await self.servers.settle())
             self.instructions = self.servers.instructions() or self.instructions
 
     async def arrive(self, tool: str) -> str:
-        """A server that is connecting is waited for as long as it may take to connect. Returns what went wrong."""
+        """Waits for the server of this tool if it is still connecting, up to its timeout. Returns the error, if any."""
         server = self.servers.speaker(tool)
         if server is None:
             return ""
@@ -325,18 +323,18 @@ class SessionMcpServers:
     async def close(self) -> None:
         await self.servers.close()
 
-    # --- prompts and resources, in what somebody says ---
+    # --- MCP prompts and resources in the user's prompts ---
 
     def words(self) -> tuple[SlashEntry, ...]:
-        """Prompts of servers, as words with a slash."""
+        """Prompts of servers, as slash commands."""
         from mainspring.context.custom_commands import SlashEntry
 
         found = self.servers.prompts().items()
         return tuple([SlashEntry(name, prompt.about, format_prompt_hint(prompt)) for name, (_, prompt) in found])
 
     def knows(self, word: str, words: str) -> bool:
-        """Whether it is a prompt of a server, or may be: of one that is not there yet nobody knows. Raises `ToolError`
-        if what is said behind it is too little."""
+        """Whether it is a prompt of a server, or may be: a server that is still connecting may have it. Raises
+        `ToolError` if arguments are missing."""
         found = self.servers.prompts().get(word)
         if found is not None:
             fill_prompt_arguments(found[1], word, words)
@@ -345,8 +343,8 @@ class SessionMcpServers:
         return speaker is not None and speaker.status is McpStatus.PENDING
 
     async def brought(self, said: str, may: May) -> tuple[User, ...]:
-        """The prompt that it stands for, and the resources that it names. Raises `ToolError` if there is no such
-        prompt, or its server does not tell it."""
+        """The MCP prompt that it expands to, and the resources that it mentions. Raises `ToolError` if there is no such
+        prompt, or its server does not return it."""
         prompt = await self._prompted(said) if said.startswith(f"/{START}") else ()
         if "@" not in said or ":" not in said:
             return prompt
@@ -361,14 +359,14 @@ class SessionMcpServers:
             await self.servers.there(speaker)
         found = self.servers.prompts().get(word)
         if found is None:
-            raise ToolError(f"There is no prompt '/{word}' of an MCP server.")
+            raise ToolError(f"No MCP server has the prompt '/{word}'.")
         server, prompt = found
         result = await server.prompt(prompt.name, fill_prompt_arguments(prompt, word, words))
         return (User(build_prompt_content(word, server.name, result), By.ATTACHMENT),)
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Those of servers that somebody switched off are no use to anybody."""
+        """Without those of disabled servers."""
         off = tuple(
             [f"{START}{one.name}__" for one in self.servers.servers.values() if one.status is McpStatus.DISABLED]
         )
@@ -384,19 +382,17 @@ class SessionMcpServers:
 
 
 def read_seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
-    """From milliseconds. What is no number is told, not guessed."""
+    """Reads a variable in milliseconds. Raises `StartError` if it is not a number in range."""
     said = environ.get(name, "").strip()
     if not said:
         return usual
     if not (said.isascii() and said.isdigit()) or not LEAST * 1_000 <= int(said) <= MOST * 1_000:
-        raise StartError(
-            f"'{name}' is '{said}': it must be milliseconds, from {LEAST * 1_000:.0f} to {MOST * 1_000:.0f}"
-        )
+        raise StartError(f"'{name}' must be milliseconds from {LEAST * 1_000:.0f} to {MOST * 1_000:.0f}, not '{said}'")
     return int(said) / 1_000
 
 
 def taken_away(rules: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a rule that denies whole tools names this one, or its whole server."""
+    """Returns a check whether a rule denies a tool, or its whole server."""
     bare = tuple([rule for rule in rules if rule.startswith("mcp__") or rule in READERS])
 
     def is_away(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Images and PDF documents that somebody names in a prompt, as models see them: by the limits that `Read` has."""
+"""Images and PDF documents that a prompt mentions, as content for the model, with the limits of `Read`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOME_PAGES = "The Read tool shows some of its 'pages'."
 
 
 def medium_in(fd: int, name: str) -> MentionMedia | None:
-    """What an open file is, by its first bytes; None: neither of the two. What no model would take is not read."""
+    """An image or PDF, by the first bytes of the file; None: neither. Files that are too large are not read."""
     head, size = os.pread(fd, HEAD, 0), os.fstat(fd).st_size
     if (found := media.image_in(head)) is not None:
         return too_large(found, size) or make_image_media(read_all(fd, name, media.MOST_IMAGE_BYTES))
@@ -29,7 +29,7 @@ def medium_in(fd: int, name: str) -> MentionMedia | None:
 
 
 def make_image_media(data: bytes) -> MentionMedia | None:
-    found = media.image_in(data)  # how large it is may stand far behind its first bytes
+    found = media.image_in(data)  # its dimensions may come long after the first bytes
     if found is None:
         return None
     size = f", {found.size[0]} x {found.size[1]}" if found.size else ""

@@ -1,4 +1,4 @@
-"""Which model, and the way to it: from flags, settings and the environment."""
+"""Chooses the model and its provider from options, settings and the environment."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ Environment = dict[str, str]
 Close = Callable[[], Awaitable[None]]
 
 NO_KEY = """\
-there is no key for the model. Any of these helps (more: docs/secrets.md):
+no API key found. Set one of these (see docs/secrets.md):
   ANTHROPIC_API_KEY=...       a key from the Anthropic console
   ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
-  ANTHROPIC_BASE_URL=...      the address of another server, such as one on this machine; it may need no key
-  OPENAI_API_KEY=...          with '{model}'; 'ollama/NAME' and others need none: docs/openai.md
-'mainspring demo' needs none of them"""
+  ANTHROPIC_BASE_URL=...      the address of another server, such as a local one, which may need no key
+  OPENAI_API_KEY=...          with '{model}'; 'ollama/NAME' and others need no key: docs/openai.md
+'mainspring demo' runs without a key"""
 
 
 class ModelAccess(Bundle):
-    """A way to a model, and how to close it."""
+    """The provider of the session's model, and how to close it."""
 
     provider: Provider
     close: Close
     key_source: str
-    transport: Transport | None = None  # None: the program has a provider of its own, for all models
+    transport: Transport | None = None  # None: the host supplies a provider, for all models
 
 
 def key_for(settings: Settings, environment: Environment, cwd: str) -> ResolvedKey:
-    """Raises `UsageError` for a key that is there and cannot be used."""
+    """Raises `UsageError` for a key that exists and cannot be used."""
     api = settings.api
     home = home_folder(environment)
     return find_key(KeyRequest(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime))
@@ -54,7 +54,7 @@ def key_for(settings: Settings, environment: Environment, cwd: str) -> ResolvedK
 def new_provider(
     options: SessionOptions, settings: Settings, environment: Environment, cwd: str, models: Iterable[str] = ()
 ) -> ModelAccess:
-    """The one place that knows which provider it is. `models` are those that are sure to be asked."""
+    """The only place that chooses the provider. `models`: those that the session will certainly call."""
     found = key_for(settings, environment, cwd)
     address = settings.api.base_url or ""
     names = tuple(models)
@@ -66,7 +66,7 @@ def new_provider(
     from mainspring.providers.http.proxy import split_url
     from mainspring.providers.http_provider import ApiKey
 
-    split_url(address or HOME)  # an address that is none is told now, and not at the first call
+    split_url(address or HOME)  # raises for an invalid address now, not at the first call
     key = ApiKey(found.value, found.header, found.refresh, found.is_stale)
     transport = Transport(deadlines=read_deadlines(environment, address or HOME), environ=environment)
 
@@ -89,7 +89,7 @@ def new_provider(
 
     router = build_router(settings, environment, transport, anthropic)
     for name in elsewhere:
-        router.provider(name)  # what is wrong with it is told now
+        router.provider(name)  # raises now if something is wrong with it
     return ModelAccess(router, transport.close, found.source, transport)
 
 
@@ -97,7 +97,7 @@ DRIVEN_BY = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_VERSION", "CLAUDE_AGENT
 
 
 def driver_of(environment: Environment) -> str:
-    """As the program that drives us calls itself (stream-json 1.3); one word each, whatever it holds."""
+    """How the program that drives us names itself (stream-json 1.3), without characters that break the header."""
     said = [environment.get(name, "") for name in DRIVEN_BY]
     return ", ".join(
         ["".join([c for c in one if c.isascii() and c.isprintable() and c not in "()"])[:100] for one in said if one]
@@ -105,8 +105,7 @@ def driver_of(environment: Environment) -> str:
 
 
 TOOLLESS = (
-    "'\"tools\": false' in its entry of 'models' in your settings makes plain conversation work, without tools; or "
-    "name another model"
+    "set '\"tools\": false' in its entry of 'models' in your settings to use it without tools, or choose another model"
 )
 
 
@@ -115,7 +114,7 @@ def takes_tools(model: str, settings: Settings) -> bool:
 
 
 def patience_of(settings: Settings) -> RetryLimits:
-    """That of somebody who looks at the screen, with as many retries as the user wants."""
+    """The retry limits of a foreground request, with the number of retries from the settings."""
     from mainspring.providers.retry import PATIENCE, RetryProfile
 
     usual, most = PATIENCE[RetryProfile.FOREGROUND], settings.api.max_retries
@@ -125,7 +124,7 @@ def patience_of(settings: Settings) -> RetryLimits:
 
 
 def ways_out(settings: Settings, source: str) -> UserRemedies:
-    """For Anthropic's protocol: by what brought the key, and who set the address."""
+    """Remedies for Anthropic's protocol, by where the key and the address are set."""
     from mainspring.providers.anthropic.provider import WAYS_OUT
 
     refused = f"the key was refused: check {'the ' if source == FILE else ''}{source}"
@@ -141,7 +140,7 @@ def ways_out(settings: Settings, source: str) -> UserRemedies:
 
 
 def is_elsewhere(model: str, settings: Settings, environment: Environment) -> bool:
-    """Whether it is not asked in Anthropic's own way. Who uses nothing else does not load the rest."""
+    """Whether the model needs a protocol or server other than Anthropic's. For plain Claude models, loads nothing."""
     plain = model.startswith("claude-") and not any(entry.name == model and entry.base_url for entry in settings.models)
     if plain:
         return False
@@ -154,7 +153,7 @@ SILENCE = "MAINSPRING_SILENCE_SECONDS"
 
 
 def read_deadlines(environment: Environment, address: str) -> Deadlines | None:
-    """How long a server may be silent; None: what is usual for such an address."""
+    """How long a server may be silent; None: the default for this address."""
     said = environment.get(SILENCE, "").strip()
     if not said:
         return None
@@ -165,7 +164,7 @@ def read_deadlines(environment: Environment, address: str) -> Deadlines | None:
     except ValueError:
         seconds = 0
     if not 0 < seconds < 86_400:
-        raise StartError(f"'{SILENCE}' is a number of seconds, not '{said}'")
+        raise StartError(f"'{SILENCE}' must be a number of seconds, not '{said}'")
     return replace(deadlines_for(address), headers=seconds, idle=seconds, barren=PER_IDLE * seconds)
 
 
@@ -178,10 +177,10 @@ def new_config(options: SessionOptions, settings: Settings) -> Config:
         raise StartError(str(error)) from None
     effort = capped_effort(options.effort or settings.effort, settings)
     if options.output_schema is not None and not takes_tools(model.name, settings):
-        why = f" needs a model that takes tools, and '{model.name}' takes none by your settings: name another one"
+        why = f" needs a model with tools, but your settings disable tools for '{model.name}': choose another model"
         raise options.error("output_schema", why)
     if model.name in [fallback.name for fallback in fallbacks]:
-        raise options.error("fallback_model", " is the model that it should stand in for: name another one", model.name)
+        raise options.error("fallback_model", " is the main model: choose another one as fallback", model.name)
     return replace(
         DEFAULT,
         model=model,
@@ -202,7 +201,7 @@ def new_config(options: SessionOptions, settings: Settings) -> Config:
 
 
 def least_limit(*limits: int | None) -> int | None:
-    """Of those that somebody has set."""
+    """The lowest of the limits that are set."""
     return min([limit for limit in limits if limit is not None], default=None)
 
 
@@ -214,11 +213,11 @@ def is_thinking_on(options: SessionOptions, settings: Settings) -> bool:
 
 
 EFFORTS = tuple(Effort)
-USUAL_EFFORT = Effort.HIGH  # of a model that nobody says anything to
+USUAL_EFFORT = Effort.HIGH  # the API's default
 
 
 def capped_effort(effort: str | None, settings: Settings) -> str | None:
-    """By `maxEffortLevel`. Where nobody asked for any, the model's own is capped, too."""
+    """Capped by `maxEffortLevel`. Without an effort given, the model's default is capped, too."""
     if settings.max_effort is None:
         return effort
     asked, most = Effort(effort) if effort else USUAL_EFFORT, Effort(settings.max_effort)
@@ -226,7 +225,7 @@ def capped_effort(effort: str | None, settings: Settings) -> str | None:
 
 
 def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Model:
-    """Raises `UsageError` for one that the settings rule out."""
+    """Raises `UsageError` for a model that the settings do not allow."""
     rules = settings.model_rules
     if rules.available is not None or rules.narrowed or rules.denied:
         name = available_name(name, settings)
@@ -243,7 +242,7 @@ def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Mode
 
 
 def available_name(name: str, settings: Settings) -> str:
-    """The same, or what the default is where the usual one is not available. Raises `UsageError`."""
+    """The same name, or, for `default`, the first available model if the usual one is not. Raises `UsageError`."""
     from mainspring.settings.restrictions import explain_model_refusal, first_available
 
     rules, is_default = settings.model_rules, name == "default"
@@ -262,12 +261,12 @@ NEAR_WINDOW, NEAR_OUTPUT = 32_768, 8_192  # tokens: what local servers are usual
 
 
 def as_local_model(model: Model) -> Model:
-    """One on this machine: it costs nothing, and its window is that of its server, which we do not know."""
+    """A model on this machine: it costs nothing, and its server sets the window, which we do not know."""
     return replace(model, window=NEAR_WINDOW, max_output=NEAR_OUTPUT, price=Price())
 
 
 def apply_model_settings(model: Model, settings: Settings) -> Model:
-    """A model that the user knows better than our table."""
+    """Applies the user's own values for the model over those of our table."""
     if model.name.startswith(LOCAL):
         model = as_local_model(model)
     for entry in settings.models:
@@ -288,5 +287,5 @@ LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/")
 
 
 def resolve_model_alias(name: str) -> str:
-    """What `opus` and the like stand for: the table has the newest first."""
+    """The model that `opus` and the like mean: the table has the newest first."""
     return next((listed for listed in MODELS if listed.startswith(f"claude-{name}-")), name)

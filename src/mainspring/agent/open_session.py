@@ -1,4 +1,4 @@
-"""A session is opened: its file, then all that it is made of, from the lowest part to the highest."""
+"""Opens a session: its file, then its parts, from the lowest to the highest."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from mainspring.settings.values import Settings
     from mainspring.tools.shell import WallsOf
 
-Built = Callable[[], SessionParts]  # what a part asks of a later one, it asks when it runs
+Built = Callable[[], SessionParts]  # returns the parts, which a part reaches only when it runs
 
 
 def open_session(  # noqa: PLR0913  # keywords, nearly all of them
@@ -100,9 +100,9 @@ def open_session(  # noqa: PLR0913  # keywords, nearly all of them
 ) -> AgentSession:
     """Opens the session's file, and builds the session. Raises `StartError`.
 
-    `host` is None where nobody can be asked. `opened`: the file, where somebody has opened it before. `deltas`: whether
-    there are updates for pieces of replies. `suggest` hears what the person may say next; `mirror` gets each line of
-    the session's file. `released`: nothing of a conversation is needed any more."""
+    `host`: None if no host can be asked. `opened`: the file, if the caller has already opened it. `deltas`: whether
+    updates include deltas of replies. `suggest` receives suggestions for the next prompt; `mirror` receives each line
+    of the session's file; `released` is called when a conversation has ended and its memory can be freed."""
     return AgentSession(
         config,
         opened or open_journal(config, mirror),
@@ -118,8 +118,8 @@ def open_session(  # noqa: PLR0913  # keywords, nearly all of them
 def build_session_parts(
     config: ResolvedConfig, opened: OpenedSession, links: HostCallbacks, ledger: Ledger | None = None
 ) -> SessionParts:
-    """For a conversation that begins, or goes on: from the lowest part to the highest, each of them complete when it is
-    made. `ledger`: of the conversation before it in this process."""
+    """Builds the parts of a new or resumed conversation, from the lowest to the highest, each complete when it is
+    created. `ledger`: that of the previous conversation in this process."""
     loaded = opened.loaded
     config = replace(config, loop=replace(config.loop, nonce=find_nonce(loaded)))
     before = spent_before(loaded)
@@ -142,7 +142,7 @@ def build_session_parts(
         before_turn=servers.settle,
     )
     session = new_session(config, deps, side_model.ledger, loaded, policy)
-    session.shared.agent_spent(before.by_agents)  # the first event tells of it
+    session.shared.agent_spent(before.by_agents)  # the first event includes it
     attach = make_mention_attacher(surroundings, config.gate, session, config.cwd, servers)
     world = SessionParts(
         config=config,
@@ -167,7 +167,7 @@ def build_session_parts(
 
 
 class SessionTools(Bundle):
-    """The tools of a session, what they work with, and who is asked about them."""
+    """The tools of a session, what they work with, and who approves their calls."""
 
     rewinding: FileCheckpoints | None
     surroundings: ContextSources
@@ -175,7 +175,7 @@ class SessionTools(Bundle):
     kit: BuiltinTools
     hands: Toolset
     servers: SessionMcpServers | NoMcpServers
-    answer: Answerer | None  # None: nobody is asked
+    answer: Answerer | None  # None: nobody can approve
     answer_any_time: Answerer | None  # also for a subagent in the background
 
 
@@ -199,21 +199,21 @@ def build_tools(config: ResolvedConfig, opened: OpenedSession, links: HostCallba
 # --- what tools work with ---------------------------------------------------------------------------
 
 
-def make_tool_links(  # what tools reach
+def make_tool_links(
     config: ResolvedConfig,
     opened: OpenedSession,
     links: HostCallbacks,
     kinds: Mapping[str, AgentType],
     built: Built,
 ) -> ToolLinks:
-    """What tools need of the session, which is made later."""
+    """What tools need of the session, which is built later."""
     policy, gate = config.policy, config.gate
     return ToolLinks(
         mode=lambda: policy.current.mode,
         change_mode=lambda mode: built().session.change(replace(policy.current, mode=mode)),
         past=make_recall_command(opened.journal),
         agent_types=describe_agent_types(kinds),
-        send_agent=lambda given, calling: built().agents.send(given, calling),  # noqa: PLW0108  # made later
+        send_agent=lambda given, calling: built().agents.send(given, calling),  # noqa: PLW0108  # built later
         task_changed=links.task_changed,
         load_skill=lambda name, arguments: built().around.skills.load(name, arguments).text,
         names_host=lambda host: gate.names_host(host, policy.current),
@@ -226,8 +226,8 @@ def make_tool_links(  # what tools reach
 
 
 def new_workspace(config: ResolvedConfig, journal: FileJournal | None, rewinding: FileCheckpoints | None) -> Workspace:
-    """With what tools store beside the session's file: long results, and which files were read."""
-    # Where it really is, before any command runs: from then on no link on the way is followed.
+    """With the paths of what tools store beside the session's file: long results, and which files were read."""
+    # Resolved before any command runs: from then on no link in the path is followed.
     spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results" if journal is not None else ""
     return Workspace(
         config.cwd,
@@ -243,7 +243,7 @@ def new_workspace(config: ResolvedConfig, journal: FileJournal | None, rewinding
 
 def new_context_sources(config: ResolvedConfig, place: Workspace, children: Callable[[], Children]) -> ContextSources:
     options = config.options
-    tells_place = options.exclude_dynamic_sections and not config.system[0]  # our own prompt: another does not tell it
+    tells_place = options.exclude_dynamic_sections and not config.system[0]  # only our own prompt contains it
     return read_context_sources(config, place, children, tells_place=tells_place)
 
 
@@ -270,10 +270,10 @@ def new_builtin_tools(config: ResolvedConfig, place: Workspace, links: ToolLinks
         def is_secret(name: str, value: str) -> bool:
             return sounds_secret(name) or name in keys or bool(find_secrets_in(value))
 
-        # A program that drives us has chosen what we find there, and for its tools (stream-json 1.3).
+        # The program that drives us chose this environment, also for its tools (stream-json 1.3).
         named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
         found = child_environment(environment, settings=settings.env, names=named)
-        if "PATH" in found:  # a relative folder on it is the project's own, in every project (security P6)
+        if "PATH" in found:  # a relative entry would be a directory of every project (security P6)
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
 
@@ -290,7 +290,7 @@ def new_builtin_tools(config: ResolvedConfig, place: Workspace, links: ToolLinks
 
 
 def make_sandbox_access(config: ResolvedConfig, built: Built) -> WallsOf:
-    """What a command may reach. The level of the sandbox is put down in the journal with the first one."""
+    """What a command may reach. The first command also records the sandbox level in the journal."""
     noted: list[asyncio.Future[None]] = []
 
     async def note() -> None:
@@ -306,7 +306,7 @@ def make_sandbox_access(config: ResolvedConfig, built: Built) -> WallsOf:
 
 
 def make_recall_command(journal: FileJournal | None) -> Callable[[], tuple[str, ...] | None]:
-    """The program that searches what was said before."""
+    """The command that searches the session's history."""
 
     def past() -> tuple[str, ...] | None:
         if journal is None or not journal.stored:
@@ -328,8 +328,8 @@ def make_permission_tool(options: SessionOptions, built: Built) -> PermissionToo
 def make_answerers(
     config: ResolvedConfig, links: HostCallbacks, tool: PermissionTool | None
 ) -> tuple[Answerer | None, Answerer | None]:
-    """Who is asked, and who can be asked at any time, also for a subagent in the background. Nobody, if the settings
-    want what would be asked to be denied."""
+    """The answerer during a run, and the one at any time, also for subagents in the background. Both are None if the
+    settings deny every call that needs approval."""
     if config.settings.permissions.asks_nobody:
         return None, None
     if tool is not None:
@@ -347,7 +347,7 @@ def new_hooks(config: ResolvedConfig, kit: BuiltinTools, opened: OpenedSession, 
 
 
 def list_idle_tools(opened: OpenedSession, surroundings: ContextSources, *, attended: bool) -> set[str]:
-    """Of no use in this session, by name."""
+    """Names of the tools that this session cannot use."""
     return {
         *(() if attended else FOR_PEOPLE),
         *(() if surroundings.has_skills else ("Skill",)),
@@ -355,7 +355,7 @@ def list_idle_tools(opened: OpenedSession, surroundings: ContextSources, *, atte
     }
 
 
-def new_toolset(  # noqa: PLR0913  # what it is made of
+def new_toolset(  # noqa: PLR0913  # its inputs
     config: ResolvedConfig, kit: BuiltinTools, hooks: Hooks | None, idle: set[str], built: Built, *, attended: bool
 ) -> Toolset:
     async def late(name: str) -> str:
@@ -376,7 +376,7 @@ def new_toolset(  # noqa: PLR0913  # what it is made of
 
 
 class NoMcpServers:
-    """Where nobody named any, which is most often."""
+    """Used if no server is configured, which is the usual case."""
 
     tools: tuple[str, ...] = ()
     instructions = ""
@@ -409,7 +409,7 @@ class NoMcpServers:
 def connect_mcp_servers(
     config: ResolvedConfig, kit: BuiltinTools, hands: Toolset, relay: Send | None = None
 ) -> SessionMcpServers | NoMcpServers:
-    """`relay` reaches the servers within the program that drives us."""
+    """`relay` reaches servers inside the host."""
     if config.servers is None:
         return NoMcpServers()
     from mainspring.agent.mcp import SessionMcpServers, new_servers, taken_away
@@ -428,13 +428,13 @@ def connect_mcp_servers(
     return SessionMcpServers(servers, hands)
 
 
-# --- what the model is told -------------------------------------------------------------------------
+# --- the system prompt ------------------------------------------------------------------------------
 
 
 def make_system_prompt(
     config: ResolvedConfig, tools: SessionTools, style: PromptStyle | None
 ) -> Callable[[], tuple[str, ...]]:
-    """The system prompt, as it is when a request is built: MCP servers that have come want the model to know things."""
+    """Returns a function that builds the system prompt for a request: MCP servers that connect add instructions."""
     attended, nonce = tools.answer is not None, tools.surroundings.nonce
     blocks = build_system_text(config.system, tools.surroundings, tools.hands.offers, attended=attended, style=style)
     alone = insert_nonce(blocks, nonce)
@@ -447,7 +447,7 @@ def make_system_prompt(
 
 
 def wants_notes(config: ResolvedConfig, opened: OpenedSession, tools: SessionTools) -> bool:
-    """They are for a person who comes back."""
+    """Notes are for sessions with a user at the terminal, who may come back."""
     person = tools.answer is not None and tools.answer_any_time is None
     return person and opened.journal is not None and config.settings.features.auto_memory
 
@@ -466,7 +466,7 @@ def new_side_model(config: ResolvedConfig, ledger: Ledger) -> SideModel:
     )
 
 
-# --- the session, and what goes with it -------------------------------------------------------------
+# --- the session ------------------------------------------------------------------------------------
 
 
 def new_subagents(
@@ -487,7 +487,7 @@ def new_subagents(
     )
 
 
-def new_session_info(  # noqa: PLR0913, PLR0917  # all that there is
+def new_session_info(  # noqa: PLR0913, PLR0917  # its inputs
     config: ResolvedConfig,
     opened: OpenedSession,
     links: HostCallbacks,
@@ -545,17 +545,17 @@ def new_session(
 
 
 def warn_about_other_model(session: EngineSession, config: Config, options: SessionOptions) -> None:
-    """Who goes on with a conversation should know that it goes to another model, perhaps of another company."""
+    """Warns the user that a resumed conversation goes to another model, perhaps of another company."""
     last = next((m.model for m in session.state.history.newest_first() if isinstance(m, Assistant) and m.model), "")
     if last and not same_model(last, config.model.name):
         options.tell(
-            f"this session was held with '{last}', and goes on with '{config.model.name}' "
-            f"('{options.spell('model')}' names another)"
+            f"this session used '{last}' before and continues with '{config.model.name}' "
+            f"(choose another with '{options.spell('model')}')"
         )
 
 
 def list_slash_commands(options: SessionOptions, found: ContextSources, *, driven: bool) -> tuple[str, ...]:
-    """Beside the skills that the model is told of. Who gets bare text is not told of them, and does not pay for it."""
+    """Without the skills that the model knows about. Empty, at no cost, if the front end does not list commands."""
     if not options.lists_commands and not driven:
         return ()
     own, skills = names_at(PIPE if driven else ONCE), skill_names(found)
@@ -563,18 +563,18 @@ def list_slash_commands(options: SessionOptions, found: ContextSources, *, drive
 
 
 def load_usage(loaded: LoadedSession | None) -> tuple[tuple[str, Usage], ...]:
-    """What each model was told and said, in a session that is taken up again."""
+    """The usage by model of a resumed session."""
     if loaded is None:
         return ()
     return used_by(loaded.state.history) if loaded.standing.used is None else loaded.standing.used
 
 
-# --- what the session before it leaves --------------------------------------------------------------
+# --- from the earlier session -----------------------------------------------------------------------
 
 
 def find_nonce(loaded: LoadedSession | None) -> str:
-    """A session that goes on keeps its own, and so does a fork: what the model has seen stays as it was (law 4). It is
-    stored with the config, never read from messages: hooks and servers have a say in those."""
+    """A resumed session keeps its nonce, and so does a fork: what the model has seen does not change (law 4). It is
+    stored with the config, and never read from messages: hooks and servers can write to those."""
     config = loaded.config if loaded is not None else None
     return (config.nonce if config is not None else "") or new_nonce()
 
@@ -593,7 +593,7 @@ def get_budget_limit(options: SessionOptions, settings: Settings) -> int | None:
 
 
 def restore_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> EnginePolicy:
-    """Rules that were added in the session stay; the mode is that of this start, as somebody chose it or by default."""
+    """Keeps the rules that were added in the session; the mode is that of this start."""
     before = loaded.policy if loaded is not None else None
     if before is None:
         return EnginePolicy(config.mode)
@@ -601,12 +601,12 @@ def restore_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> Engi
 
 
 def check_model_available(model: Model | None, config: ResolvedConfig) -> Model | None:
-    """A model that was chosen in the session before; None, and told, if the settings rule it out by now."""
+    """The model that was chosen in the earlier session; None, with a warning, if the settings no longer allow it."""
     if model is None:
         return None
     try:
         available_name(model.name, config.settings)
     except UsageError as error:
-        config.options.tell(f"{error}. The session goes on with '{config.loop.model.name}'")
+        config.options.tell(f"{error}. The session continues with '{config.loop.model.name}'")
         return None
     return model

@@ -1,6 +1,6 @@
-"""Which values an option of a session takes: one table for all front ends.
+"""Checks the values of session options, for all front ends.
 
-Each spells the option as its user wrote it. Loaded where there is something to check.
+Each front end spells the option as its user wrote it. Loaded only when there is something to check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXAMPLE = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
 
 
 def check_option(option: str, value: Any, spell: Spell = by_name, *, least: int | None = None) -> None:
-    """Its type is right already. `least`: where a front end has a meaning for less. Raises `OptionError`."""
+    """Checks a value whose type is already right. `least`: the front end's own minimum. Raises `OptionError`."""
     if option in CHOICES:
         if option != "permission_mode" or value not in OTHER_MODES:
             check_choice(option, value, CHOICES[option], spell)
@@ -37,7 +37,7 @@ def check_choice(option: str, value: str, choices: Iterable[str], spell: Spell =
         from mainspring.text import did_you_mean  # only after a mistake
 
         near = did_you_mean(value, choices)
-        raise OptionError(option, f" is one of {', '.join(choices)}, not '{value}'{near}", spell=spell)
+        raise OptionError(option, f" must be one of {', '.join(choices)}, not '{value}'{near}", spell=spell)
 
 
 def check_number(option: str, value: int, least: int, spell: Spell = by_name) -> None:
@@ -46,7 +46,7 @@ def check_number(option: str, value: int, least: int, spell: Spell = by_name) ->
 
 
 def number_error(option: str, value: object, least: int, spell: Spell = by_name) -> OptionError:
-    return OptionError(option, f" is a whole number of at least {least}, not '{value}'", spell=spell)
+    return OptionError(option, f" must be a whole number of at least {least}, not '{value}'", spell=spell)
 
 
 def is_money(amount: float) -> bool:
@@ -54,4 +54,4 @@ def is_money(amount: float) -> bool:
 
 
 def money_error(value: object, spell: Spell = by_name) -> OptionError:
-    return OptionError(MONEY, f" is an amount of dollars such as 0.50, not '{value}'", spell=spell)
+    return OptionError(MONEY, f" must be an amount in dollars such as 0.50, not '{value}'", spell=spell)

@@ -1,7 +1,7 @@
-"""What a session is made of: one class for all front ends. Each maps its own words to it, field by field, and spells an
-option in its own way where one is wrong: `OptionError`.
+"""`SessionOptions`: the options of a session, one class for all front ends.
 
-Options that a person or a program may give as JSON text, where a file's name could stand, too.
+Each front end maps its own flags or arguments to it, field by field, and spells an option its own way in error
+messages (`OptionError`). `read_option` reads options that may be JSON text or a file name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
 OTHER_MODES = {"manual": "default"}  # Z-31
 
-# Which values options take: `option_checks.py` holds them to it, for all front ends.
+# Which values options take: `option_checks.py` checks them, for all front ends.
 CHOICES = {
     "permission_mode": MODES,
     "effort": ("low", "medium", "high", "xhigh", "max"),
@@ -26,20 +26,20 @@ CHOICES = {
 LEAST = {"max_turns": 1, "max_thinking_tokens": 0, "task_budget": 1, "context_window": 1_000}
 IDS = ("session_id", "resume_session_at", "resume_drops_turn")
 
-Spell = Callable[..., str]  # the name of an option, and perhaps its value, as a front end writes them
+Spell = Callable[..., str]  # spells an option's name, and perhaps its value, as the front end does
 
 
 class StartError(Exception):
-    """What the user asked for cannot be started. The message says why, and the way out."""
+    """The session cannot be started. The message says why, and what to do."""
 
 
 def by_name(option: str, value: str = "") -> str:
-    """As in a Python program."""
+    """Spells an option as a Python program does."""
     return f"{option}={value}" if value else option
 
 
 class OptionError(StartError):
-    """An option is wrong, or refused: which one, the value, and the reason, which begins with a blank or a colon."""
+    """An option is wrong or not allowed: its name, its value, and the reason, which begins with a blank or a colon."""
 
     def __init__(self, option: str, reason: str, value: str = "", spell: Spell = by_name) -> None:
         self.option, self.reason, self.value = option, reason, value
@@ -47,7 +47,7 @@ class OptionError(StartError):
 
 
 def sanitize_words(words: str) -> str:
-    """No secrets, and nothing that a terminal obeys rather than shows."""
+    """Redacts secrets and removes control characters."""
     from mainspring.secrets.redaction import redact
     from mainspring.text import strip_control_characters
 
@@ -55,7 +55,7 @@ def sanitize_words(words: str) -> str:
 
 
 def log_warning(words: str) -> None:
-    """As libraries do: who sets nothing up sees it on standard error."""
+    """Logs a warning, as libraries do: without logging set up it goes to standard error."""
     import logging
 
     logging.getLogger("mainspring").warning("%s", words)
@@ -63,9 +63,9 @@ def log_warning(words: str) -> None:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Fields:
-    """Named values with defaults, which nobody changes.
+    """Immutable named values with defaults.
 
-    A plain class: msgspec would have to be loaded for `mainspring --version`, too (docs/decisions/0061).
+    A plain class: with msgspec, `mainspring --version` would have to load it (docs/decisions/0061).
     """
 
     def __init__(self, **values: Any) -> None:
@@ -82,13 +82,13 @@ class Fields:
 
 
 class SessionOptions(Fields):
-    """What somebody wants of a session; None or empty where nothing was said."""
+    """The options of a session; None or empty: not given."""
 
     # --- where it runs ---
     cwd: str | None = None  # None: the working directory of the process
-    in_process: bool = False  # within another program: nothing of the process is ours to change
-    driven: bool = False  # a program says what is to be done, prompt by prompt
-    sessions_home: str | None = None  # where its file is, if not in the home
+    in_process: bool = False  # embedded in another program: do not change the process
+    driven: bool = False  # a program drives the session, prompt by prompt
+    sessions_home: str | None = None  # where the session file is; None: in the home
 
     # --- the model ---
     model: str | None = None
@@ -102,7 +102,7 @@ class SessionOptions(Fields):
     system_prompt: str | None = None
     system_prompt_file: str | None = None
     append_system_prompt: str | None = None
-    exclude_dynamic_sections: bool = False  # the system prompt is to be alike in all directories
+    exclude_dynamic_sections: bool = False  # makes the system prompt the same in all directories
     output_schema: Mapping[str, Any] | None = None  # JSON Schema of the answer
 
     # --- limits ---
@@ -111,14 +111,14 @@ class SessionOptions(Fields):
     task_budget: int | None = None
 
     # --- tools and permissions ---
-    tools: tuple[str, ...] | None = None  # built-in tools that exist; None: all
-    own_tools: tuple[str, ...] = ()  # names of tools that a program brings
+    tools: tuple[str, ...] | None = None  # built-in tools to offer; None: all
+    own_tools: tuple[str, ...] = ()  # names of the host's tools
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     permission_mode: str | None = None
-    permission_prompt_tool_name: str | None = None  # an MCP tool; 'stdio': the program that drives us
+    permission_prompt_tool_name: str | None = None  # an MCP tool; 'stdio': the host
     add_dirs: tuple[str, ...] = ()
-    host_hooks: tuple[HostHook, ...] = ()  # functions of the program
+    host_hooks: tuple[HostHook, ...] = ()  # functions of the host
 
     # --- which session ---
     session_id: str | None = None
@@ -131,37 +131,37 @@ class SessionOptions(Fields):
     session_mirror: bool = False
 
     # --- what it finds ---
-    settings: str | Mapping[str, Any] | None = None  # a file, or what one holds
+    settings: str | Mapping[str, Any] | None = None  # a file, or the content of one
     setting_sources: tuple[str, ...] | None = None  # None: all
-    skills: tuple[str, ...] | None = None  # of these alone the model is told; None: of all
+    skills: tuple[str, ...] | None = None  # the only ones that the model knows about; None: all
     agents: Mapping[str, Any] | None = None  # definitions by name, with the fields of agent files
-    mcp_servers: tuple[str | Mapping[str, Any], ...] = ()  # files, or what such a file holds; the last one counts
+    mcp_servers: tuple[str | Mapping[str, Any], ...] = ()  # files, or the content of one; the last one wins
     strict_mcp_config: bool = False  # no other servers
     plugin_dirs: tuple[str, ...] = ()
 
-    # --- what is shown of it ---
+    # --- what the front end shows ---
     include_partial_messages: bool = False
     include_hook_events: bool = False
     replay_user_messages: bool = False
-    forward_subagent_text: bool = False  # also what subagents say and think
-    lists_commands: bool = False  # the front end tells which slash commands there are
-    ignored: tuple[str, ...] = ()  # what was asked for and is not honoured yet, as it was spelled
+    forward_subagent_text: bool = False  # also text and thinking of subagents
+    lists_commands: bool = False  # the front end lists the slash commands
+    ignored: tuple[str, ...] = ()  # given options that have no effect yet, as they were spelled
 
     # --- the front end itself ---
-    notice: Callable[[str], object] = staticmethod(log_warning)  # hears what the person should know
-    remark: Callable[[str], object] = staticmethod(log_warning)  # hears what hooks have for the person
+    notice: Callable[[str], object] = staticmethod(log_warning)  # receives warnings for the user
+    remark: Callable[[str], object] = staticmethod(log_warning)  # receives messages of hooks for the user
     spell: Spell = staticmethod(by_name)
 
     def tell(self, words: str) -> None:
-        """Something that the person should know."""
+        """Shows the user a warning."""
         self.notice(sanitize_words(words))
 
     def say(self, words: str) -> None:
-        """What a hook has for the person."""
+        """Shows the user a hook's message."""
         self.remark(sanitize_words(words))
 
     def error(self, option: str, reason: str, value: str = "") -> OptionError:
-        """For an option that is wrong, spelled as the front end does."""
+        """An error for a wrong option, spelled as the front end does."""
         return OptionError(option, reason, value, self.spell)
 
 
@@ -171,7 +171,7 @@ def is_uuid(text: str) -> bool:
 
 
 def read_option(option: str, said: str, spell: Spell) -> str | dict[str, Any]:
-    """What the text holds, if it begins with a brace; else it is a path. Raises `OptionError`."""
+    """Parses the text as JSON if it begins with a brace; else returns it as a path. Raises `OptionError`."""
     from mainspring.settings.read import UnreadableSettings, parse_settings_text
 
     if not said.lstrip().startswith("{"):

@@ -1,13 +1,11 @@
-"""What a host changes in a session: mode, rules, directories (stream-json 4 and 5.1).
+"""Permission changes during a session: mode, rules and directories (stream-json 4 and 5.1), and approvals.
 
-All of it holds for the session at once. What has the user's, the project's or the local settings as its destination is
-written there, too (decision 14); what cannot be written, or will not count, is told and holds for the session only.
-An answer to a question never takes a deny rule out of a file, and never makes `bypassPermissions` a default: whoever
-wants that opens the file.
+Changes apply to the session at once. With the user, project or local settings as their destination they are also
+written there (decision 14); a change that cannot be written, or will not count, is reported and applies to the session
+only. No answer removes a deny rule from a file or makes `bypassPermissions` a default: for that, edit the file.
 
-What the answer to "may this be done?" comes to: rules for this session, rules that are kept, words for the model.
-
-How they are asked is not here: line by line (`cli/plain_input.py`), or with a menu (`cli/tui/permission_dialog.py`).
+`ApprovalScopes` applies a person's approval: rules for this session, and rules that are saved. The dialogs are in
+`cli/plain_input.py` (line by line) and `cli/tui/permission_dialog.py` (menu).
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ DESTINATIONS = {
     "userSettings": SettingsSource.USER,
     "projectSettings": SettingsSource.PROJECT,
     "localSettings": SettingsSource.LOCAL,
-}  # any other, as `session`: memory alone
+}  # any other, such as `session`: not saved
 BEHAVIORS = ("allow", "deny", "ask")
-DENY_STAYS = "no answer takes a deny rule out of a file; open the file, if you want that"
+DENY_STAYS = "an answer cannot remove a deny rule from a file: edit the file to remove it"
 
 
 class PermissionUpdates:
@@ -58,7 +56,7 @@ class PermissionUpdates:
         keeper: SettingsWriter | None = None,
         tell: Callable[[str], object] = log_warning,
     ) -> None:
-        """Without a keeper nothing outlasts the session. `tell` is for what the person should know."""
+        """Without a keeper nothing is saved. `tell` shows warnings to the user."""
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
         self._auto_disabled, self._keeper, self._tell = auto_disabled, keeper, tell
 
@@ -73,38 +71,38 @@ class PermissionUpdates:
         await self._session.change(replace(policy, rules=(*policy.rules, *added)))
 
     async def keep_rules(self, rules: tuple[str, ...], source: SettingsSource = SettingsSource.LOCAL) -> PersistReport:
-        """For later sessions, in a settings file. Raises `UsageError` where nothing can be kept."""
+        """For later sessions, in a settings file. Raises `UsageError` if nothing can be saved."""
         from mainspring.settings.edit import ListChange
 
         if self._keeper is None:
-            raise UsageError("nothing of this session outlasts it")
+            raise UsageError("rules cannot be saved in this session")
         return await asyncio.to_thread(self._keeper.keep, source, ListChange("allow", rules))
 
     async def set_mode(self, mode: object) -> str:
-        """Raises `UsageError` for one that is not to be had."""
+        """Raises `UsageError` for a mode that is not available."""
         named = mode_named(mode)
         if named not in MODES:
-            raise UsageError(f"Invalid permission mode '{mode}': there are {', '.join(MODES)}")
+            raise UsageError(f"Invalid permission mode '{mode}': use one of {', '.join(MODES)}")
         if named == BYPASS and not self._may_bypass:
             raise UsageError(
                 f"Cannot set permission mode to {BYPASS} because the session was not launched with "
-                "--dangerously-skip-permissions"  # in the words that clients know
+                "--dangerously-skip-permissions"  # the text that clients know
             )
         if named == AUTO and self._auto_disabled:
-            raise UsageError(f"Cannot set permission mode to {AUTO}: it is switched off by '{self._auto_disabled}'")
+            raise UsageError(f"Cannot set permission mode to {AUTO}: it is disabled by '{self._auto_disabled}'")
         policy = self._session.shared.policy
         if policy.mode != named:
             await self._session.change(replace(policy, mode=named))
         return named
 
     async def apply(self, updates: object) -> None:
-        """Those that make sense; one that does not gives no right to anybody."""
+        """Applies the valid updates and ignores the others."""
         for update in map(as_object, as_list(updates)):
             if await self._made(update):
                 await self._keep(update)
 
     async def _made(self, update: dict[str, Any]) -> bool:
-        """For this session. Whether it made sense."""
+        """Applies it to this session. Returns whether it was valid."""
         match update.get("type"):
             case "addRules" | "replaceRules" | "removeRules" as kind:
                 return await self._rules(kind, update)
@@ -138,21 +136,21 @@ class PermissionUpdates:
         return True
 
     async def _keep(self, update: dict[str, Any]) -> None:
-        """For later sessions, too."""
+        """Saves it for later sessions, if its destination is a settings file."""
         source = DESTINATIONS.get(str(update.get("destination")))
         if source is None or self._keeper is None:
             return
         try:
             change = update_to_change(update, source, self._place)
         except UsageError as error:
-            self._tell(f"not kept in the {source} settings: {error}")
+            self._tell(f"not saved in the {source} settings: {error}")
             return
         kept = await asyncio.to_thread(self._keeper.keep, source, change)  # the disk, and maybe a lock
         for words in kept.words:
             self._tell(words)
         if kept.files and update.get("type") in ("replaceRules", "removeRules"):
             deny = update.get("behavior") == "deny"
-            self._tell(DENY_STAYS if deny else "rules that were read when this session began hold until it ends")
+            self._tell(DENY_STAYS if deny else "rules loaded when this session began stay in force until it ends")
 
     def _folders(self, *, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
         new, gone = resolve_folders(added, self._place), resolve_folders(removed, self._place)
@@ -183,17 +181,17 @@ def permission_updates(
 
 
 def update_to_change(update: dict[str, Any], source: SettingsSource, place: Workspace) -> Change:
-    """What an update comes to in a settings file. Raises `UsageError` for what an answer does not change there."""
+    """The change of the settings file. Raises `UsageError` for changes that an answer may not make there."""
     from mainspring.settings.edit import ListChange, ModeChange
 
     match update.get("type"):
         case "setMode":
             mode = mode_named(update.get("mode"))
             if mode == BYPASS:
-                raise UsageError(f"no answer makes '{BYPASS}' a default; write it into the file, if you want that")
+                raise UsageError(f"an answer cannot make '{BYPASS}' the default: edit the file to do that")
             return ModeChange(mode)
         case "addDirectories":
-            named = folders_in(update)  # a project's may be relative, and mean the same on another machine
+            named = folders_in(update)  # a project's may stay relative, so that they work on another machine
             return ListChange(
                 "additionalDirectories", resolve_folders(named, place) if source is SettingsSource.USER else named
             )
@@ -205,8 +203,8 @@ def update_to_change(update: dict[str, Any], source: SettingsSource, place: Work
 
 
 def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Change:
-    """One that nobody can read would be complained of at every start, and may stand for one that takes rights away:
-    then none of them is written."""
+    """If one rule does not parse, none is written: it would cause a warning at every start, and may be meant to
+    restrict."""
     from mainspring.permissions.rules import RuleError, parse_rule
     from mainspring.settings.edit import ListChange
 
@@ -222,7 +220,7 @@ def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Chan
     return ListChange(behavior, rules, alone=kind == "replaceRules" and behavior != "deny")
 
 
-# --- what an update says ----------------------------------------------------------------------------
+# --- the fields of an update ------------------------------------------------------------------------
 
 
 def mode_named(said: object) -> str:
@@ -239,7 +237,7 @@ def resolve_folders(folders: tuple[str, ...], place: Workspace) -> tuple[str, ..
 
 
 def format_rule(rule: dict[str, Any]) -> str:
-    """As text; empty if it is none."""
+    """The rule as text; empty if it is not valid."""
     tool, content = rule.get("toolName"), rule.get("ruleContent")
     if not isinstance(tool, str) or not tool:
         return ""
@@ -252,20 +250,20 @@ def folders_in(update: dict[str, Any]) -> tuple[str, ...]:
 
 Tell = Callable[[str], None]
 
-READ = 0.4  # seconds that a question must have stood there: more than between two keys of somebody who types
+READ = 0.4  # seconds before a dialog takes keys: longer than between two keys of a user who is typing
 DECLINED = "The user declined this call and stopped the run. Wait for what they say next."
 
-# What `SettingsWriter` says of each rule ends with the first; the second says it once, with the way out for whoever
-# sits here.
+# The messages of `SettingsWriter` end with the first text; the second replaces all of them, and tells the user what to
+# do.
 NOT_TRUSTED = "this folder is not trusted"
 UNTRUSTED = (
-    "This folder is not trusted: what was kept holds in this session, and in later ones only when you have trusted the "
-    "folder, with '/trust' here or with 'mainspring trust'."
+    "This directory is not trusted. The saved rules apply to this session; to use them in later sessions, trust the "
+    "directory with '/trust' or 'mainspring trust'."
 )
 
 
 class RuleOffer(Bundle):
-    """Rules that can be allowed with a yes, and what they cover, in words. Both are texts from outside."""
+    """Rules that an approval can add, and a description of what they cover. Both are untrusted text."""
 
     rules: tuple[str, ...]
     covers: str
@@ -280,21 +278,21 @@ def get_rule_offer(about: dict[str, Any]) -> RuleOffer:
 
 
 def get_approval_reason(about: dict[str, Any]) -> str:
-    """Why it is asked, and for whom."""
+    """Why the user is asked, and for which subagent."""
     agent = about.get("agent_description") or about.get("agent_type")
     whose = f"for the agent '{agent}'; " if agent else ""
     return f"({whose}{about['decision_reason']})"
 
 
 def deny_approval(words: str = "") -> Approval:
-    """With words the model goes on and hears them; without, the run ends (settled 36)."""
+    """With words, the model reads them and continues; without, the run ends (settled 36)."""
     if words:
         return Approval("deny", message=f"The user said no: {words}")
     return Approval("deny", message=DECLINED, interrupt=True)
 
 
 class ApprovalScopes:
-    """What a person grants, in the session that is spoken to."""
+    """Applies what the user grants, in the current session."""
 
     def __init__(self, permissions: Callable[[], PermissionUpdates]) -> None:
         self._permissions = permissions
@@ -304,7 +302,7 @@ class ApprovalScopes:
         return self._permissions().mode
 
     async def set_mode(self, mode: str) -> None:
-        """For the rest of this session, or until somebody chooses another."""
+        """For the rest of this session, or until the user chooses another."""
         await self._permissions().set_mode(mode)
 
     async def add(self, rules: tuple[str, ...]) -> None:
@@ -312,9 +310,9 @@ class ApprovalScopes:
         await self._permissions().add_rules(rules)
 
     async def keep(self, rules: tuple[str, ...], tell: Tell, warn: Tell) -> None:
-        """In the local settings: in this project they hold from now on, if it is trusted."""
+        """Saves them in the local settings: they apply to this project from now on, if it is trusted."""
         kept = await self._permissions().keep_rules(rules)
         for file in kept.files:
-            tell(f"(kept in '{strip_control_characters(file)}')")
+            tell(f"(saved in '{strip_control_characters(file)}')")
         for words in dict.fromkeys([UNTRUSTED if one.endswith(NOT_TRUSTED) else one for one in kept.words]):
             warn(strip_control_characters(words))

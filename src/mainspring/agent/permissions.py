@@ -1,4 +1,4 @@
-"""Who may do what in this session, from flags and settings: rules, mode, folders. `permissions/` decides by them."""
+"""Collects the permission rules, mode and directories of a session from options and settings, for `permissions/`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
 SERVERS = "mcpServers"  # of a file with MCP servers
 
-# What a source of settings is called in a verdict.
+# The name of a settings source in a permission decision.
 NAMES = {
     SettingsSource.USER: "user",
     SettingsSource.PROJECT: "project",
@@ -29,7 +29,7 @@ NAMES = {
 }
 
 
-def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
+def new_gate(  # noqa: PLR0913, PLR0917  # its inputs
     options: SessionOptions,
     settings: Settings,
     cwd: str,
@@ -56,7 +56,7 @@ def new_gate(  # noqa: PLR0913, PLR0917  # what rules are made of
 
 
 def counts_in(settings: Settings) -> Callable[[RuleText], bool]:
-    """Whether a rule of the session has a say: one that allows what only the administrator may allow has none."""
+    """Whether a rule of the session counts: it does not if only the administrator may allow what it allows."""
 
     def counts(rule: RuleText) -> bool:
         if settings.permissions.managed_only and rule.behavior == "allow":
@@ -71,7 +71,7 @@ def check_names(options: SessionOptions, settings: Settings) -> None:
     of_flags = (options.allowed_tools, options.disallowed_tools, options.tools, options.model, options.fallback_model)
     if (
         any(of_flags) or given.deny or given.ask or given.allow or settings.model or settings.hooks
-    ):  # else there is nothing to look at
+    ):  # else there is nothing to check
         from mainspring.agent.config_checks import tell_of_slips
 
         tell_of_slips(options, settings)
@@ -97,12 +97,12 @@ def collect_rules(options: SessionOptions, settings: Settings, cwd: str) -> tupl
 
 
 def opens_web(rule: RuleText) -> bool:
-    """Whether it lets somebody but the administrator choose what can be reached."""
+    """Whether it allows hosts and does not come from the administrator."""
     return rule.behavior == "allow" and rule.text.lstrip().startswith("WebFetch") and rule.source != "administrator"
 
 
 def make_sandbox_rules(settings: Settings, cwd: str) -> list[RuleText]:
-    """What the sandbox keeps from commands is kept from tools, too."""
+    """Denies to tools what the sandbox denies to commands."""
     given = settings.sandbox
     said = [
         *[(f"WebFetch(domain:{entry.text})", entry) for entry in given.denied_domains],
@@ -113,7 +113,7 @@ def make_sandbox_rules(settings: Settings, cwd: str) -> list[RuleText]:
 
 
 def sandbox_path_to_pattern(entry: SettingEntry, cwd: str) -> str:
-    """A path of `sandbox.filesystem` in the words of a rule, where `/path` would be relative."""
+    """A path of `sandbox.filesystem` in the syntax of a rule, where `/path` would be relative."""
     path = entry.text.replace("(", "\\(").replace(")", "\\)")
     if path.startswith("~"):
         return path
@@ -123,8 +123,8 @@ def sandbox_path_to_pattern(entry: SettingEntry, cwd: str) -> str:
 
 
 def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tuple[str, ...]:
-    """Absolute ones. A relative one is meant from the folder of its settings file, or from the working folder; what
-    a pattern matches is looked up now."""
+    """Absolute paths. A relative one starts at the directory of its settings file, or at the working directory;
+    patterns are expanded now."""
     import glob
 
     found: list[str] = []
@@ -135,7 +135,7 @@ def sandbox_paths(entries: tuple[SettingEntry, ...], cwd: str, home: str) -> tup
 
 
 def get_rule_base(entry: SettingEntry, cwd: str) -> str:
-    """What `/path` in a rule is relative to: for files of the user's side, the folder of the file."""
+    """What `/path` in a rule is relative to: in the user's and the administrator's files, the file's directory."""
     if entry.origin.source in (SettingsSource.USER, SettingsSource.ADMINISTRATOR) and entry.origin.place.startswith(
         "/"
     ):
@@ -144,7 +144,7 @@ def get_rule_base(entry: SettingEntry, cwd: str) -> str:
 
 
 def list_additional_folders(options: SessionOptions, settings: Settings, cwd: str, home: str) -> tuple[str, ...]:
-    """Those that were added to the working folder."""
+    """Additional directories from options and settings."""
     named = [resolve_folder(folder, cwd, home) for folder in options.add_dirs]
     listed = [absolute_folder(entry.text, cwd, home) for entry in settings.permissions.directories]
     out = leading_out(listed, (cwd, *named))
@@ -152,11 +152,11 @@ def list_additional_folders(options: SessionOptions, settings: Settings, cwd: st
 
 
 def leading_out(paths: Iterable[str], tops: tuple[str, ...]) -> dict[str, str]:
-    """Those that lie in a working folder by their names, and elsewhere in truth, with where that is. A command in the
-    sandbox can have put a link in their place, in this session or an earlier one."""
+    """Paths inside the workspace that are links to somewhere else, with their targets. A sandboxed command may have
+    created the link, in this session or an earlier one."""
     known = [name for top in tops for name in (top, os.path.realpath(top))]
     out: dict[str, str] = {}
-    for path in sorted(paths):  # a folder before what is in it
+    for path in sorted(paths):  # a directory before its content
         name, found = os.path.normpath(path), os.path.realpath(path)
         if any(is_within(name, top) for top in known) and not any(is_within(found, top) for top in known):
             out[path] = found
@@ -167,16 +167,16 @@ def leading_out(paths: Iterable[str], tops: tuple[str, ...]) -> dict[str, str]:
 
 def left_out(origin: str, key: str, text: str, found: str) -> str:
     return (
-        f"{origin}: '{key}' has '{text}', which is a link to '{found}' now. It is left out, because a command may have "
-        "made the link: name that folder itself, if you mean it"
+        f"{origin}: '{key}' has '{text}', which is now a link to '{found}'. It is skipped, because a command may have "
+        "created the link: if you mean that directory, name it itself"
     )
 
 
 def check_folders(options: SessionOptions, settings: Settings, cwd: str, home: str) -> None:
-    """One that is not there gives nobody any right, but somebody meant another: who names it now is told so at once."""
+    """A directory that does not exist is probably misspelled: an error for an option, a warning for a setting."""
     for folder in options.add_dirs:
         if not os.path.isdir(resolve_folder(folder, cwd, home)):  # noqa: PTH112  # pathlib takes 8 ms
-            raise options.error("add_dirs", ": there is no such folder", folder)
+            raise options.error("add_dirs", ": there is no such directory", folder)
     entries = settings.permissions.directories
     named = [resolve_folder(folder, cwd, home) for folder in options.add_dirs]
     out = leading_out([absolute_folder(entry.text, cwd, home) for entry in entries], (cwd, *named))
@@ -185,8 +185,8 @@ def check_folders(options: SessionOptions, settings: Settings, cwd: str, home: s
             options.tell(left_out(entry.origin.place, "permissions.additionalDirectories", entry.text, found))
         elif not os.path.isdir(resolve_folder(entry.text, cwd, home)):  # noqa: PTH112
             options.tell(
-                f"{entry.origin.place}: 'permissions.additionalDirectories' has '{entry.text}', and there is no such "
-                "folder"
+                f"{entry.origin.place}: 'permissions.additionalDirectories' has '{entry.text}', but there is no such "
+                "directory"
             )
 
 
@@ -199,28 +199,26 @@ def absolute_folder(folder: str, cwd: str, home: str) -> str:
 
 
 def expand_home(folder: str, home: str | None = None) -> str:
-    """`home`: the user's, in the session's environment; None: of this process."""
+    """`home`: the user's, in the session's environment; None: that of this process."""
     return expand_tilde(folder, users_folder({}) if home is None else home)
 
 
 def choose_permission_mode(options: SessionOptions, settings: Settings, environment: Mapping[str, str]) -> str:
     chosen = options.permission_mode or settings.permissions.default_mode or DEFAULT
     if chosen == BYPASS and settings.permissions.bypass_disabled:
-        raise StartError(
-            f"'{BYPASS}' is switched off by 'permissions.disableBypassPermissionsMode': choose another mode"
-        )
+        raise StartError(f"'{BYPASS}' is disabled by 'permissions.disableBypassPermissionsMode': choose another mode")
     if chosen == AUTO and settings.permissions.auto_disabled:
-        raise StartError(f"'{AUTO}' is switched off by '{settings.permissions.auto_disabled}': choose another mode")
+        raise StartError(f"'{AUTO}' is disabled by '{settings.permissions.auto_disabled}': choose another mode")
     if chosen == BYPASS and os.geteuid() == 0 and environment.get("IS_SANDBOX") != "1":
         raise StartError(
-            f"'{BYPASS}' is refused for root, for whom nothing is out of reach: use another user, or set IS_SANDBOX=1 "
-            "where nothing can be harmed"
+            f"'{BYPASS}' is not allowed for root, who can change everything: use another user, or set IS_SANDBOX=1 "
+            "where nothing can be harmed, such as in a container"
         )
     return chosen
 
 
 def refuse_sideloading(options: SessionOptions) -> None:
-    """By `disableSideloadFlags`. Servers within the program that drives us are no files from elsewhere."""
+    """For `disableSideloadFlags`. MCP servers inside the host are not sideloaded."""
     given = {
         "agents": options.agents is not None,
         "plugin_dirs": bool(options.plugin_dirs),
@@ -228,11 +226,11 @@ def refuse_sideloading(options: SessionOptions) -> None:
     }
     for option, is_there in given.items():
         if is_there:
-            raise options.error(option, " is switched off by 'disableSideloadFlags': leave it out")
+            raise options.error(option, " is disabled by 'disableSideloadFlags': remove it")
 
 
 def is_within_program(servers: str | Mapping[str, Any]) -> bool:
-    """All of them, and by what is certain: of a file nobody knows what it holds."""
+    """Whether all of them certainly are: a file may contain anything."""
     named = None if isinstance(servers, str) else servers.get(SERVERS, {})
     if not isinstance(named, Mapping):
         return False
@@ -241,7 +239,7 @@ def is_within_program(servers: str | Mapping[str, Any]) -> bool:
 
 
 def taken_away(options: SessionOptions, settings: Settings) -> set[str]:
-    """Tools that the model is not even told of: denied as a whole (N-10)."""
+    """Tools that are denied as a whole: the model does not see them (N-10)."""
     denied = [*options.disallowed_tools, *[entry.text for entry in settings.permissions.deny]]
     bare = [rule.removesuffix("()").removesuffix("(*)") for rule in denied]
     return {"Agent" if rule == "Task" else rule for rule in bare if "(" not in rule and "*" not in rule}

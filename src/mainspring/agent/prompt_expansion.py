@@ -1,13 +1,11 @@
-"""What goes along with what somebody says: files that it names, and what hooks have to say of it, as when a session
-begins and ends. For every door.
+"""Prompts as front ends submit them, and how they are expanded, for every front end.
 
-What a prompt asks of the loop itself, beside what it asks of the model. The same for every door.
+`Prompt` is text and images, and how to read them. `PromptHooks` adds the attachments of a prompt and the context of
+hooks, and runs the hooks at the start and end of a session. A prompt can also address the loop itself:
 
-/compact keep the numbers      sums the conversation up, heeding these words (D-36)
-+500k mend all the tests       goes on until that many tokens were written (H-01)
-mend all the tests +500k       the same
-
-What a front end submits: text and images, and how they are to be read.
+/compact keep the numbers      compacts the conversation with these instructions (D-36)
++500k fix all the tests        continues until the model has written that many tokens (H-01)
+fix all the tests +500k        the same
 """
 
 from __future__ import annotations
@@ -22,21 +20,21 @@ from mainspring.hooks.events import HookPoint, HookResult, Hooks
 
 
 class BlockedPrompt(Value):
-    """A prompt that a hook does not let through, or that stands for what nobody brings: the model is not asked."""
+    """A hook blocked the prompt, or it could not be expanded: the model is not called."""
 
     reason: str
 
 
 class AttachedMention(Value):
-    """What became of an `@name` in a prompt, for whoever looks: what was attached, or why it was not."""
+    """The outcome of an `@name` in a prompt, for the user: what was attached, or why nothing was."""
 
-    name: str  # as it was written
+    name: str  # as the user wrote it
     what: str = ""  # '12 lines'
     why_not: str = ""
 
 
 class ExpandedPrompt(tuple[User, ...]):
-    """What goes to the model, as any tuple has it; a door may tell what came along."""
+    """The messages for the model, as a tuple; `attached` is what a front end may show of them."""
 
     attached: tuple[AttachedMention, ...]
 
@@ -49,7 +47,7 @@ class ExpandedPrompt(tuple[User, ...]):
 Attach = Callable[[str], Awaitable[ExpandedPrompt]]
 
 
-async def attach_nothing(text: str) -> ExpandedPrompt:  # noqa: ARG001  # it has the shape of what brings something
+async def attach_nothing(text: str) -> ExpandedPrompt:  # noqa: ARG001  # has the signature of `Attach`
     return ExpandedPrompt()
 
 
@@ -57,22 +55,22 @@ class PromptHooks:
     """One for a session."""
 
     def __init__(self, hooks: Hooks, source: str = "startup", attach: Attach = attach_nothing) -> None:
-        """`attach` brings what a text names by `@path` and the like, or raises `ToolError`."""
+        """`attach` returns the attachments for mentions such as `@path`, or raises `ToolError`."""
         self._hooks = hooks
         self._source = source
         self._attach = attach
         self._begun = False
 
     async def said(self, prompt: User, words: str | None = None) -> ExpandedPrompt | BlockedPrompt:
-        """What goes to the model: the prompt, the files that it names, and what hooks have to add to it. `words`: what
-        of it is looked through for files; None: all. Data that came along names none."""
+        """The messages for the model: the prompt, its attachments, and the context of hooks. `words`: the part that is
+        searched for mentions; None: all. Piped data has no mentions."""
         context: list[str] = []
         if not self._begun:
             self._begun = True
             context += (await self._ask(HookPoint.SESSION_START, source=self._source)).context
         opinion = await self._ask(HookPoint.USER_PROMPT_SUBMIT, prompt=prompt.text)
         if opinion.block or opinion.stop is not None:
-            return BlockedPrompt(opinion.reason or opinion.stop or "A hook does not let this prompt through.")
+            return BlockedPrompt(opinion.reason or opinion.stop or "A hook blocked this prompt.")
         context += opinion.context
         try:
             files = await self._attach(prompt.text if words is None else words)
@@ -90,18 +88,17 @@ class PromptHooks:
 
 COMPACT = "/compact"
 UNITS = {"k": 1_000, "m": 1_000_000}
-MOST = 1_000_000_000  # tokens; nobody means more
+MOST = 1_000_000_000  # tokens; no user means more
 
 
 def parse_compact_command(prompt: str) -> str | None:
-    """The words for whoever sums up, if that is what the prompt is; None: it is something else."""
+    """The instructions of a `/compact` command; None: the prompt is not one."""
     command, *words = prompt.split(None, 1) or [""]
     return "".join(words).strip() if command == COMPACT else None
 
 
 def parse_token_budget(prompt: str) -> int | None:
-    """Tokens that the model is to use, if the prompt begins or ends with a number of them. The prompt keeps the words:
-    the model may as well know."""
+    """The token budget, if the prompt begins or ends with one. The prompt keeps it, so that the model knows it, too."""
     words = prompt.split()
     if not words:
         return None
@@ -120,7 +117,7 @@ def _tokens(word: str) -> int | None:
 
 
 def _ends_in_prose(prompt: str) -> bool:
-    """Not in a block of code, and not in a diff, whose lines begin with a plus, too."""
+    """Whether the prompt ends neither in a code block nor in a diff, whose lines also begin with a plus."""
     lines = prompt.rstrip().splitlines()
     fences = sum(line.lstrip().startswith(("```", "~~~")) for line in lines)
     in_diff = lines[-1].startswith("+") and any(line.startswith(("+", "-", "@@")) for line in lines[-4:-1])
@@ -129,11 +126,11 @@ def _ends_in_prose(prompt: str) -> bool:
 
 class Prompt(Bundle):
     content: tuple[Content, ...]
-    id: str = ""  # the client's; empty: the session makes one
-    data: str = ""  # piped in beside the prompt: never read for slash commands, mentions or token budgets
-    literal: bool = False  # nothing in it is expanded
-    origin: Mapping[str, Any] | None = None  # comes back with the result
-    delivery: Literal["next_run", "steer"] = "next_run"  # steer: joins the run under way, if nothing must be expanded
+    id: str = ""  # the client's; empty: the session creates one
+    data: str = ""  # piped in with the prompt: never searched for slash commands, mentions or token budgets
+    literal: bool = False  # do not expand it
+    origin: Mapping[str, Any] | None = None  # returned with the result
+    delivery: Literal["next_run", "steer"] = "next_run"  # steer: joins the current run, if it needs no expansion
 
     @property
     def text(self) -> str:
@@ -146,7 +143,7 @@ class QueuedPrompt(Bundle):
 
     id: str
     prompt: Prompt
-    restored: bool = False  # it waited already when the session was last closed: `release()` sends it
+    restored: bool = False  # it was queued when the session was last closed: `release()` sends it
 
 
 def text_prompt(text: str) -> Prompt:
@@ -154,7 +151,7 @@ def text_prompt(text: str) -> Prompt:
 
 
 def append_piped_data(content: tuple[Content, ...], data: str) -> tuple[Content, ...]:
-    """Behind the last text, as one text with it."""
+    """Appends the data to the last text block, or as a new one."""
     if not data:
         return content
     if content and isinstance(last := content[-1], Text):

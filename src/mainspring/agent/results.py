@@ -1,8 +1,8 @@
-"""How a run came out, in the words of stream-json 6.4 and in words for people. A table, and a few sentences.
+"""The outcome of a run, in the terms of stream-json 6.4 and as text for people.
 
-It differs from settled 20 in one thing, as the real product does: where the model's API failed for good, the subtype is
-`success`, with `is_error` true, and the error's prose stands in for the answer. After an exhausted output limit the
-partial text stays the answer, and `errors` says that it is one.
+It differs from settled 20 in one point, as Claude Code does: if the model's API failed for good, the subtype is
+`success`, with `is_error` true, and the error text replaces the answer. After an exhausted output limit the partial
+text stays the answer, and `errors` says that it is partial.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ class OutcomeRow(Bundle):
     subtype: Subtype
     is_error: bool = True
     reason: str = ""  # stream-json's `terminal_reason`; empty: the terminal's own name
-    words: str = ""  # what `errors` says; empty: the result's detail
+    words: str = ""  # the text in `errors`; empty: the result's detail
 
 
 ANSWER = OutcomeRow(Subtype.SUCCESS, is_error=False)
 API_FAILED = OutcomeRow(Subtype.SUCCESS, reason="api_error")
-# The prompt, or a picture in it. It has a reason of its own; the words are the API's, if it was asked.
+# The prompt or an image in it is too large. The reason is its own; the text is the API's, if there was a request.
 TOO_MUCH = OutcomeRow(Subtype.SUCCESS, words="The conversation does not fit the model's window")
 TOO_LARGE = OutcomeRow(Subtype.SUCCESS, words="The request is larger than the model's service takes")
 ABORTED = OutcomeRow(Subtype.ERROR_DURING_EXECUTION, words="The request was interrupted")
@@ -68,14 +68,14 @@ ROWS: dict[Cause, OutcomeRow] = {
 }
 
 
-LOCAL = (Cause.COMPACTED, Cause.NOT_COMPACTED)  # of what is done without a turn
+LOCAL = (Cause.COMPACTED, Cause.NOT_COMPACTED)  # runs without a turn
 
 
 class RunOutcome(Bundle):
     subtype: Subtype
     is_error: bool
     reason: str
-    text: str | None  # the answer or what there is of it, or the API's error in its place; None where `errors` speaks
+    text: str | None  # the answer, a part of it, or the API's error instead; None: see `errors`
     errors: tuple[str, ...]
     status: int | None = None  # of the API's error
 
@@ -106,7 +106,7 @@ def make_outcome(result: Result, failure: Failure | None = None) -> RunOutcome:
 
 # --- an API's failure -------------------------------------------------------------------------------
 
-# stream-json 6.2: the names that users of the SDK branch on. What is not listed is no failure of the API.
+# stream-json 6.2: the names that users of the SDK branch on. Anything not listed is no failure of the API.
 ERROR_NAMES: dict[Trouble, str] = {
     Trouble.RATE_LIMIT: "rate_limit",
     Trouble.OVERLOADED: "server_error",
@@ -121,7 +121,7 @@ ERROR_NAMES: dict[Trouble, str] = {
 }
 BY_STATUS = {402: "billing_error", 404: "model_not_found"}
 
-# What the provider's own words do not say already.
+# Advice that the provider's message does not contain already.
 WAY_OUT: dict[Trouble, str] = {
     Trouble.OVERLOADED: ". Try again later, or set a fallback model",
 }

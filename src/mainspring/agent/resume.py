@@ -1,4 +1,4 @@
-"""Which session a command goes on with, and its file. Reading one is imported only by those who take one up again."""
+"""Finds the session to resume and opens its file. The code that reads a session is imported only to resume one."""
 # pathlib takes 8 ms to load
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
 
-NOT_STORED = "nothing of this session is stored"
-SHORTEST = 4  # characters of an id that may stand for all of it
+NOT_STORED = "this session is not stored"
+SHORTEST = 4  # characters of a session id prefix
 OF_IDS = frozenset("0123456789abcdef-")
 MOST_CANDIDATES = 5
 LONGEST_DRIVER, LONGEST_HEAD = 50, 1_000  # characters
@@ -33,24 +33,24 @@ MOST_WARNINGS = 5  # of a damaged file; `mainspring sessions show` has them all
 
 
 class ResumeError(StartError):
-    """The session that was asked for cannot be taken up. A driving program wants to hear of it as a result, too."""
+    """The requested session cannot be resumed. stream-json also reports it as a result."""
 
 
 class OpenedSession(Bundle):
     session_id: str
-    journal: FileJournal | None  # None: there is no place to write it to
+    journal: FileJournal | None  # None: the session is not stored
     loaded: LoadedSession | None = None  # None: the session is new
 
 
 class SessionLocation(Bundle):
-    """Where this command's sessions are, and what is written into them."""
+    """Where the sessions of this process are stored, and the fields of their lines."""
 
     home: str | None
     cwd: str
     secrets: tuple[str, ...]
-    mirror: Mirrored | None = None  # is told each line of them, too (stream-json 14.5)
-    entrypoint: str = "cli"  # who drives us
-    branch: str = ""  # of the repository here
+    mirror: Mirrored | None = None  # receives each line of them, too (stream-json 14.5)
+    entrypoint: str = "cli"  # names the program that drives us
+    branch: str = ""  # of the repository in the working directory
 
     @property
     def folder(self) -> str:
@@ -67,7 +67,7 @@ def open_journal(config: ResolvedConfig, mirror: Mirrored | None = None) -> Open
 
 
 def open_session_file(options: SessionOptions, place: SessionLocation, new_id: str) -> OpenedSession:
-    """`new_id` is for a session that begins now, unless the command line names one."""
+    """`new_id`: the id of a new session, unless the options name one."""
     check_session_options(options)
     session_id = options.session_id or new_id
     if place.home is None:
@@ -90,17 +90,17 @@ def new_place(
     mirror: Mirrored | None = None,
     home: str | None = None,
 ) -> SessionLocation:
-    """`home`: where the session is, if not in ours."""
+    """`home`: where the session is stored; None: in ours."""
     driver = environment.get("CLAUDE_CODE_ENTRYPOINT", "")
     entrypoint = driver if driver.isprintable() and len(driver) <= LONGEST_DRIVER else ""
     return SessionLocation(home or home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
 
 
 def branch_of(folder: str) -> str:
-    """By its file alone: git itself takes several milliseconds. Empty: there is no repository, or no branch."""
+    """Read from `.git/HEAD`: git itself takes several milliseconds. Empty: there is no repository, or no branch."""
     while True:
         try:
-            head = os.open(f"{folder}/.git/HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be anything
+            head = os.open(f"{folder}/.git/HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be a pipe
             try:
                 said = os.read(head, LONGEST_HEAD).decode(errors="replace").strip()
             finally:
@@ -118,18 +118,18 @@ def check_session_options(options: SessionOptions) -> None:
     spell = options.spell
     for name, said in (("fork_session", options.fork_session), ("resume_session_at", options.resume_session_at)):
         if said and not goes_on:
-            raise options.error(name, f" goes with '{spell('resume', 'ID')}' or '{spell('continue_conversation')}'")
+            raise options.error(name, f" needs '{spell('resume', 'ID')}' or '{spell('continue_conversation')}'")
     if options.resume_drops_turn and not options.resume_session_at:
-        raise options.error("resume_drops_turn", f" goes with '{spell('resume_session_at', 'UUID')}'")
+        raise options.error("resume_drops_turn", f" needs '{spell('resume_session_at', 'UUID')}'")
     if options.session_id and goes_on and not options.fork_session:
         either, fork = f"'{spell('resume')}' or '{spell('continue_conversation')}'", spell("fork_session")
-        raise options.error("session_id", f" names a new session: with {either} add '{fork}'")
+        raise options.error("session_id", f" sets the id of a new session: with {either}, add '{fork}'")
 
 
 def open_unstored_session(options: SessionOptions, session_id: str) -> OpenedSession:
     if options.resume:
         raise ResumeError(format_no_session(options.resume))
-    why = "there is no home: set MAINSPRING_HOME"
+    why = "no home directory found: set MAINSPRING_HOME"
     if options.require_journal:
         raise options.error("require_journal", f": {why}")
     options.tell(f"{NOT_STORED}: {why}")
@@ -146,11 +146,11 @@ def journal_options(options: SessionOptions, place: SessionLocation) -> JournalO
     )
 
 
-# --- going on ---------------------------------------------------------------------------------------
+# --- resume -----------------------------------------------------------------------------------------
 
 
 def find_session_to_resume(options: SessionOptions, place: SessionLocation) -> str | None:
-    """The file to go on with; None for a new session, also where there is none to continue."""
+    """The file to resume; None: a new session, also if there is none to continue."""
     if options.resume:
         file = find_session_by_name(options.resume, place)
         if file is None:
@@ -165,7 +165,7 @@ def find_session_to_resume(options: SessionOptions, place: SessionLocation) -> s
 
 
 def find_session_by_name(name: str, place: SessionLocation) -> str | None:
-    """By its id, from any folder; by its title only from this one; else by how its id begins."""
+    """By its id, from any directory; by its title, from this one; else by a prefix of its id."""
     assert place.home is not None
     if is_uuid(name):
         return find_session_file(place.home, name.lower(), place.cwd)
@@ -176,7 +176,7 @@ def find_session_by_name(name: str, place: SessionLocation) -> str | None:
 
 
 def find_session_by_prefix(name: str, place: SessionLocation) -> str | None:
-    """Sessions of this folder come before those of others. Of several, none is guessed."""
+    """Sessions of this directory come before those of others. Raises `ResumeError` if several match."""
     if len(name) < SHORTEST or not set(name) <= OF_IDS:
         return None
     from mainspring.sessions.listing import newest_first
@@ -187,7 +187,7 @@ def find_session_by_prefix(name: str, place: SessionLocation) -> str | None:
         if len(entries) > 1:
             told = ", ".join([f"'{entry.session_id}'" for entry in entries[:MOST_CANDIDATES]])
             more = f" and {len(entries) - MOST_CANDIDATES} more" if len(entries) > MOST_CANDIDATES else ""
-            raise ResumeError(f"'{name}' is the beginning of {len(entries)} session IDs: {told}{more}. Give more of it")
+            raise ResumeError(f"'{name}' matches {len(entries)} sessions: {told}{more}. Give more characters of the id")
         if entries:
             return os.fspath(entries[0].file)
     return None
@@ -224,7 +224,7 @@ def resume_session_file(
     except OSError as error:
         raise ResumeError(f"'{file}' cannot be read: {error.strerror}") from None
     except SessionInUse as error:
-        raise ResumeError(f"{error}: leave it there, or fork it with '{options.spell('fork_session')}'") from None
+        raise ResumeError(f"{error}: close it there, or fork it with '{options.spell('fork_session')}'") from None
     except UsageError as error:
         raise ResumeError(str(error)) from None
     warn_about_loaded(loaded, options)
@@ -236,4 +236,4 @@ def warn_about_loaded(loaded: LoadedSession, options: SessionOptions) -> None:
         options.tell(warning)
     if len(loaded.warnings) > MOST_WARNINGS:
         more = len(loaded.warnings) - MOST_WARNINGS
-        options.tell(f"and {more} more such lines: 'mainspring sessions show {loaded.session_id}' names them")
+        options.tell(f"and {more} more such lines: 'mainspring sessions show {loaded.session_id}' lists them")

@@ -1,6 +1,6 @@
-"""Which run comes next, and how a prompt becomes one: the queue, interrupts, reports of subagents in the background.
+"""The run loop of an agent session: the prompt queue, interrupts, and reports of subagents in the background.
 
-One task, which never runs ahead of the reader: it goes on when every update so far has been taken.
+It is one task, and never runs ahead of the reader: it continues once the reader has read every update so far.
 """
 
 from __future__ import annotations
@@ -53,14 +53,12 @@ class LocalCommand(Bundle):
     """A slash command that needs no model."""
 
     answer: Callable[[], Awaitable[str]]
-    starts_anew: bool = False  # it puts another conversation in the place of this one
+    starts_anew: bool = False  # it replaces this conversation with a new one
 
 
 class InterruptResult(Bundle):
-    """What an interrupt met."""
-
-    met: bool  # a run was under way, or about to begin
-    queued: tuple[str, ...] = ()  # ids of prompts that still wait
+    met: bool  # it stopped a run, or one that was about to begin
+    queued: tuple[str, ...] = ()  # ids of prompts that are still queued
 
 
 class RunLoop:
@@ -72,21 +70,21 @@ class RunLoop:
         *,
         deltas: bool,
     ) -> None:
-        """`world`: as it is now. `commands`: slash commands that are answered without the model, by name."""
+        """`world` returns the current session parts. `commands`: slash commands that need no model, by name."""
         self._current, self._updates, self._commands, self._deltas = world, updates, commands, deltas
         self._queue: deque[QueuedPrompt] = deque()
-        self._sent: set[str] = set()  # ids of steering prompts that may go out by themselves
+        self._sent: set[str] = set()  # ids of steering prompts that may start a run themselves
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._run: Run | None = None
-        self._run_left: asyncio.Future[None] | None = None  # somebody waits for its end
+        self._run_left: asyncio.Future[None] | None = None  # `leave_run` waits for its end
         self._stoppable: asyncio.Future[Any] | None = None  # what an interrupt ends before there is a run
-        self._number = 0  # of the run under way, or of the last one
-        self._unwanted = 0  # the number of a run that is to end as soon as it begins
+        self._number = 0  # of the current run, or of the last one
+        self._unwanted = 0  # the number of a run that must end as soon as it begins
         self.under_way = False  # from its start until its result
         self._hold_reports = self._finishing = self._paused = False
-        self._told_idle = -1  # subagents that the last `Idle` told of; -1: something has happened since
-        self._in_use = 0  # what `finish` waits for
+        self._told_idle = -1  # the number of subagents in the last `Idle`; -1: something has happened since
+        self._in_use = 0  # open `in_use` blocks, which `finish` waits for
         self._open_questions = 0
         self.state: State = "idle"
 
@@ -94,11 +92,11 @@ class RunLoop:
     def _world(self) -> SessionParts:
         return self._current()
 
-    # --- what waits ---
+    # --- the queue ---
 
     async def submit(self, prompt: Prompt) -> QueuedPrompt:
         if self._finishing:
-            raise UsageError("this session takes no more prompts: it was finished, or closed")
+            raise UsageError("this session takes no more prompts: it is finished or closed")
         self.release()
         if prompt.delivery == "steer" and self._can_steer(prompt):
             command = await self._world.session.submit(prompt.text)
@@ -115,7 +113,7 @@ class RunLoop:
         return queued
 
     def _can_steer(self, prompt: Prompt) -> bool:
-        """Nothing in it must be expanded, no hook wants to see it, and nothing waits before it."""
+        """It needs no expansion, no hook must see it, and no other prompt is queued before it."""
         if self._queue or (self._run is None and not self._steering()):
             return False
         text, hooks = prompt.text, self._world.hands.hooks
@@ -131,7 +129,7 @@ class RunLoop:
         return (*steering, *self._queue)
 
     async def withdraw(self, id: str) -> Prompt | None:
-        """None: it is on its way to the model, or nobody knows it."""
+        """None: it was already sent to the model, or the id is unknown."""
         for one in self._queue:
             if one.id == id:
                 self._queue.remove(one)
@@ -142,7 +140,7 @@ class RunLoop:
         return None
 
     def release(self) -> None:
-        """Send what was restored, and let reports of subagents go on."""
+        """Sends restored prompts, and lets reports of subagents start runs again."""
         self._sent |= {one.id for one in self._steering()}
         self._hold_reports = False
         self._news.set()
@@ -153,7 +151,7 @@ class RunLoop:
         self._news.set()
 
     def abandon(self) -> None:
-        """No more prompts, and what waits is dropped: the run under way is interrupted, and its result is the end."""
+        """No more prompts: drops the queue and interrupts the current run, whose result is the last."""
         self._queue.clear()
         self._sent.clear()
         self._finishing = True
@@ -170,13 +168,13 @@ class RunLoop:
             self._news.set()
 
     def interrupt_target(self) -> int | None:
-        """The run that an interrupt which comes now is about: the one under way, or the one that is about to begin."""
+        """The run that an interrupt would stop now: the current one, or the one about to begin."""
         if self.under_way:
             return self._number
         return self._number + 1 if self._queue else None
 
     def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> InterruptResult:
-        """The run under way, wherever it is, or the next one that waits. Never waits itself."""
+        """Stops the current run at any point, or the next queued one. Never waits itself."""
         target = self.interrupt_target() if target is None else target
         self._hold_reports = self._hold_reports or hold_reports
         runs = target == self._number and self.under_way
@@ -209,7 +207,7 @@ class RunLoop:
         self._updates.close()
 
     async def close(self) -> None:
-        """Ends the run under way, with all that it started."""
+        """Ends the current run and everything it started."""
         self._finishing = True
         if self._task is not None:
             await end_all([self._task])
@@ -225,13 +223,13 @@ class RunLoop:
             self._news.set()
 
     async def leave_run(self) -> None:
-        """Return when the run whose result was told is over."""
+        """Returns when the run whose result was read is over."""
         while self._run is not None:
             self._run_left = asyncio.get_running_loop().create_future()
             await self._run_left
 
     async def _work(self) -> None:
-        """Until nothing more can come."""
+        """Runs until no more prompts or reports can come."""
         while True:
             self._news.clear()
             await self._updates.caught_up()
@@ -252,13 +250,13 @@ class RunLoop:
                 await self._something()
 
     def _rest(self, background: int) -> None:
-        """Told once, as long as nothing else happens."""
+        """Pushes `Idle` once, as long as nothing else happens."""
         if self._told_idle != background:
             self._told_idle = background
             self._updates.push(Idle(background))
 
     def _goes_on(self) -> bool:
-        """By itself: a steering prompt was not taken by the run that it was for, or a subagent has reported."""
+        """Whether a run starts by itself: its run did not take a steering prompt, or a subagent has reported."""
         waiting = self._world.session.shared.inbox.waiting()
         if any(one.origin is Origin.PROMPT for one in waiting):
             return any(one.id in self._sent for one in waiting)
@@ -266,7 +264,7 @@ class RunLoop:
 
     @property
     def has_more(self) -> bool:
-        """Subagents in the background still work, or have reported: another run will follow by itself."""
+        """Subagents in the background still run, or have reported: another run will follow by itself."""
         return not self._hold_reports and self._world.has_more
 
     def _waits_for_reports(self) -> bool:
@@ -274,7 +272,7 @@ class RunLoop:
         return agents.away > 0 and agents.turns_left > 0 and not self._hold_reports
 
     async def _something(self) -> None:
-        """A prompt, a call, or something of a subagent in the background."""
+        """Waits for a prompt, a call, or an event of a subagent in the background."""
         hopes: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._news.wait())]
         if self._world.agents.away and not self._hold_reports:
             hopes.append(asyncio.ensure_future(self._world.wait_for_more()))
@@ -312,7 +310,7 @@ class RunLoop:
             await self._expanded(prompt, message)
 
     async def _answered_anew(self, local: LocalCommand, prompt: Prompt, message: User) -> None:
-        """`/clear`: its run goes on in the new conversation, if there is one."""
+        """`/clear`: its run continues in the new conversation, if there is one."""
         before = self._world
         answer = await local.answer()
         started = RunStarted("prompt", prompt, message) if self._world is before else RunStarted("prompt")
@@ -331,8 +329,8 @@ class RunLoop:
             await self._follow(self._world.run(wish, heard, deltas=self._deltas), prompt)
 
     def _meaning(self, prompt: Prompt, message: User) -> tuple[User, str, str]:
-        """What goes to the model; what of it is read for mentions; and what for `/compact` and `+500k`. A skill or a
-        custom command stands for its text; a slash command that nobody knows is text."""
+        """The message for the model; the part that is searched for mentions; and the part that is searched for
+        `/compact` and `+500k`. A skill or a custom command expands to its text; an unknown slash command is text."""
         if prompt.literal:
             return message, "", ""
         from mainspring.agent.slash_commands import expand_slash_command
@@ -362,7 +360,7 @@ class RunLoop:
             await self._follow(self._world.go_on(deltas=self._deltas, anew=wanted), None)
 
     async def _open(self, started: RunStarted) -> None:
-        await self._unless_interrupted(self._world.settle())  # tools of MCP servers that have come meanwhile
+        await self._unless_interrupted(self._world.settle())  # adds tools of MCP servers that connected meanwhile
         self._updates.push(started)
         await self._updates.caught_up()
 
@@ -384,7 +382,7 @@ class RunLoop:
                 await self._updates.follow(run)
             if not run.begun:
                 self._end(PromptReturned(prompt))
-        except (MainspringError, OSError) as error:  # the journal failed, or we did: nothing may go on (law 3)
+        except (MainspringError, OSError) as error:  # the journal or our code failed: stop (law 3)
             self._sent.clear()
             self._hold_reports = True
             self._end(RunBroken(error))
@@ -400,12 +398,12 @@ class RunLoop:
     # --- the state ---
 
     def ended(self, turns: int) -> None:
-        """The reader has the result of the run."""
+        """The reader has read the run's result."""
         self.under_way = False
         self._world.agents.took(turns)
 
     def asks(self, more: int) -> None:
-        """A question is put to the host, or answered: 1 and -1."""
+        """A question was sent to the host (1), or answered (-1)."""
         self._open_questions += more
         if self._open_questions and more > 0:
             self._enter("requires_action")

@@ -1,6 +1,6 @@
-"""The sandbox of a session of the command: what is wanted, whether it can be had, and what it lets through.
+"""The sandbox of a session: which level the settings ask for, whether it is available, and what it lets through.
 
-Nothing of it is loaded before it is needed: when the first command is run, or when somebody wants to know the level.
+It is loaded only when needed: for the first command, or when a caller asks for the level.
 """
 
 from __future__ import annotations
@@ -23,23 +23,20 @@ if TYPE_CHECKING:
     from mainspring.sandbox.proxy import ProxyNetwork
     from mainspring.sandbox.sandbox import NetworkAccess, SandboxLevel, SandboxRunner, SandboxStatus
 
-TOLD = "sandbox-told"  # in our home: why there is no sandbox was said
-# Of the command that this task runs, or ran last: others may run beside it, each in a task of its own.
+TOLD = "sandbox-told"  # a file in our home: the last reason without a sandbox that the user has seen
 
 
 class SandboxConfig(Bundle):
-    """What a sandbox stands on."""
-
     wanted: Wanted
     folders: tuple[str, ...]
     home: str | None  # ours
-    path: str  # where programs are looked for
+    path: str  # where to look for programs
     policy: Callable[[], PermissionPolicy]
-    unreadable: Callable[[], tuple[tuple[str, ...], bool]]  # what rules keep from being read; whether that is all
-    masked: tuple[str, ...] = ()  # never to be read by a command: where keys are, and what the settings deny
-    writable: tuple[str, ...] = ()  # beyond the folders
+    unreadable: Callable[[], tuple[tuple[str, ...], bool]]  # paths that rules deny to read; whether that is all
+    masked: tuple[str, ...] = ()  # unreadable for every command: key files, and what the settings deny
+    writable: tuple[str, ...] = ()  # outside the workspace
     read_only: tuple[str, ...] = ()
-    tell: Callable[[str], object] = log_warning  # hears why there is none
+    tell: Callable[[str], object] = log_warning  # receives the reason if there is none
 
 
 class SessionSandbox:
@@ -56,11 +53,11 @@ class SessionSandbox:
         self._hidden: tuple[tuple[str, ...], bool] | None = None
         self._hidden_rules: tuple[str, ...] = ()
         if is_required(ground.wanted):
-            _ = self.standing  # or nothing is begun
+            _ = self.standing  # raises if it is not available
 
     @property
     def standing(self) -> SandboxStatus:
-        """What is in force. Asked for the first time, it may take a moment."""
+        """The sandbox in force. The first access probes for it, which may take a moment."""
         if self._standing is None:
             from mainspring.sandbox.sandbox import (
                 ProbeResult,
@@ -75,10 +72,10 @@ class SessionSandbox:
             level = level_of(wanted)
             answer = ProbeResult(None)
             if level is not SandboxLevel.OFF:
-                home = ground.home or "/"  # where nobody can write, another folder is taken
+                home = ground.home or "/"  # if it is not writable, the probe uses another directory
                 with suppress(OSError):
-                    make_folder(home)  # on a fresh machine nobody has made it yet
-                # Landlock keeps files at the top of a repository from being made: better than nothing, if asked for.
+                    make_folder(home)  # on a fresh machine it does not exist yet
+                # Landlock prevents new files at the top of a repository, so it is used only if a sandbox is required.
                 kinds = tuple(SandboxBackend) if level is SandboxLevel.REQUIRED else (SandboxBackend.BUBBLEWRAP,)
                 answer = probe_sandbox(home, path=ground.path, outside=ground.folders, kinds=kinds)
             try:
@@ -100,8 +97,8 @@ class SessionSandbox:
         return self.standing.words
 
     async def open(self) -> None:
-        """The way to the network, for those who listed domains; the others have none in there."""
-        if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock has no way to a proxy
+        """Starts the proxy if the settings list domains; without it, commands have no network."""
+        if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock cannot reach a proxy
             return
         from mainspring.permissions.hosts import proxy_gate
         from mainspring.sandbox.proxy import ProxyNetwork, SandboxProxy
@@ -111,26 +108,26 @@ class SessionSandbox:
         self._way = await self._network.__aenter__()
 
     def walls(self, command: str, leave: bool) -> SandboxAccess:  # a callback
-        """What a command may reach; `leave`: it asks for everything."""
+        """What a command may reach; `leave`: it asks to run outside the sandbox."""
         from mainspring.processes.child import SandboxAccess
 
         if self.standing.level != "bubblewrap":
             self._tell()
         return self._walls(command, leave) if self.in_force else SandboxAccess.NONE
 
-    def _walls(self, command: str, leave: bool) -> SandboxAccess:  # as it is asked
+    def _walls(self, command: str, leave: bool) -> SandboxAccess:  # a callback
         from mainspring.tools.shell import SandboxExclusions, walls_of
 
         wanted = self._ground.wanted
         return walls_of(SandboxExclusions(wanted.excluded, wanted.may_be_left))(command, leave)
 
     def hides_denied(self, command: str, leave: bool) -> bool:  # a callback
-        """Whether a command finds none of the files that rules keep from being read."""
+        """Whether the sandbox hides all files from a command that rules deny to read."""
         if leave or not self.in_force:
             return False
         from mainspring.processes.child import SandboxAccess
 
-        # A rule that came later is not among those that the sandbox was made with.
+        # The sandbox does not know rules that were added after it was built.
         complete = self._unreadable()[1] and self._hidden_rules == _reading_rules(self.policy())
         return complete and self._walls(command, leave) is not SandboxAccess.NONE
 
@@ -145,7 +142,7 @@ class SessionSandbox:
         return self._sandbox.around(job)
 
     def notes(self, said: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of a command that were not told before in this session."""
+        """The notes of a command that this session has not shown yet."""
         new = tuple(dict.fromkeys([note for note in said if note not in self._noted]))
         self._noted.update(new)
         return new
@@ -159,7 +156,7 @@ class SessionSandbox:
             import shutil
 
             shutil.rmtree(self._temp, ignore_errors=True)
-            with suppress(OSError):  # other sessions are in there, or it is the system's
+            with suppress(OSError):  # other sessions use it, or it is the system's
                 os.rmdir(os.path.dirname(self._temp))  # noqa: PTH106, PTH120  # pathlib takes 8 ms to load
 
     def _build(self) -> SandboxRunner:
@@ -167,7 +164,7 @@ class SessionSandbox:
 
         ground = self._ground
         state = self._state_folder()
-        temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a folder of our own
+        temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a directory of our own
         os.makedirs(temp, 0o700, exist_ok=True)  # noqa: PTH103
         denied = (*ground.masked, *self._unreadable()[0])
         shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # as above
@@ -184,8 +181,8 @@ class SessionSandbox:
         return build_sandbox(self.standing, rooms, way=self._way)
 
     def _state_folder(self) -> str:
-        """In our home; where that cannot be written (read-only, full), in the system's temporary folder, which is told.
-        Without either no command runs: it would run without its sandbox."""
+        """In our home; if that is not writable (read-only, full), in the system's temporary directory, with a warning.
+        Without either no command runs: it would run outside the sandbox."""
         home = self._ground.home
         if home is None:
             return checked_folder(f"{self._own_folder()}/sandbox")
@@ -193,23 +190,24 @@ class SessionSandbox:
             return checked_folder(f"{home}/sandbox")
         except OSError as error:
             state = self._shared_folder()
-            self._ground.tell(f"'{home}' cannot be written ({error.strerror}): the sandbox uses '{state}' instead")
+            self._ground.tell(f"'{home}' is not writable ({error.strerror}): the sandbox uses '{state}' instead")
             return state
 
     def _shared_folder(self) -> str:
-        """One for all sessions of this user, which share its locks; if somebody else took its name, one of our own."""
+        """One for all sessions of this user, which share its locks; if another user owns it, one for this session."""
         shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # pathlib takes 8 ms to load
         return checked_folder(f"{shared if is_of_user(shared) else self._own_folder()}/sandbox")
 
     def _unreadable(self) -> tuple[tuple[str, ...], bool]:
-        """Looked for once: a session has one sandbox."""
+        """Computed once: a session has one sandbox."""
         if self._hidden is None:
             self._hidden = self._ground.unreadable()
             self._hidden_rules = _reading_rules(self._ground.policy())
         return self._hidden
 
     def _own_folder(self) -> str:
-        """Of this session. All of a user are in one folder, which hooks find in '/tmp' and cannot change."""
+        """The temporary directory of this session. Those of a user are in one directory, which hooks see in '/tmp' and
+        cannot change."""
         if not self._temp:
             import tempfile
 
@@ -223,7 +221,7 @@ class SessionSandbox:
         return self._temp
 
     def _tell(self) -> None:
-        """Once for each home and reason: whoever has read it need not read it every day."""
+        """Warns once per home and reason, not in every session."""
         standing, home = self.standing, self._ground.home
         if self._told or standing.wanted == "off":
             return
@@ -236,12 +234,12 @@ class SessionSandbox:
                 fd = os.open(f"{home}/{TOLD}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
                 with os.fdopen(fd, "w", encoding="utf-8") as file:
                     file.write(standing.reason)
-        how = "in a lower sandbox (landlock)" if standing.program else "without a sandbox"
+        how = "in a weaker sandbox (Landlock)" if standing.program else "without a sandbox"
         self._ground.tell(f"commands run {how}: {standing.reason}")
 
 
 def checked_folder(path: str) -> str:
-    """It, made if it is missing. Raises `OSError` where nothing can be made in it."""
+    """Creates the directory if it is missing. Raises `OSError` if it is not writable."""
     import tempfile
 
     os.makedirs(path, 0o700, exist_ok=True)  # noqa: PTH103  # pathlib takes 8 ms to load
@@ -250,7 +248,7 @@ def checked_folder(path: str) -> str:
 
 
 def is_of_user(folder: str) -> bool:
-    """A folder that only this user can open: in a temporary folder anybody may have taken its name."""
+    """Whether only this user can open the directory: in a temporary directory another user may own its name."""
     with suppress(OSError):
         found = os.lstat(folder)
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
@@ -261,13 +259,13 @@ def no_writable_folder_error(error: OSError) -> UsageError:
     from mainspring.sandbox.bubblewrap import SandboxError
 
     return SandboxError(
-        f"the sandbox has no folder that it can write ({error.strerror}: '{error.filename}'), so no command is run. "
-        "Free some space, set TMPDIR to a folder that you can write, or switch the sandbox off in your settings"
+        f"the sandbox has no writable directory ({error.strerror}: '{error.filename}'), so the command was not run. "
+        "Free some space, set TMPDIR to a writable directory, or switch the sandbox off in your settings"
     )
 
 
 def is_required(wanted: Wanted) -> bool:
-    """Also where paths are denied to commands: nothing else keeps a command from them."""
+    """Also if the settings deny paths to commands: only the sandbox can enforce that."""
     return wanted.required or (wanted.enabled is not False and bool(wanted.unreadable or wanted.read_only))
 
 

@@ -1,4 +1,4 @@
-"""One agent session behind every front end: prompts in, updates out, and everything that can be asked of it between.
+"""The agent session that every front end drives: prompts in, updates out, and methods to control it.
 
     session = open_session(resolve_config(options, environment), host)
     await session.start()
@@ -8,17 +8,14 @@
         ...
     await session.close()
 
-It keeps its identity over clear, resume, rewind and reload; what changes is one private bundle (`SessionParts`), which
-is complete when it is made. Nothing runs before the updates are read. The host is called only when the reader has taken
-every earlier update, and no method here waits for the reader: a program may read and call in one task.
+The object stays the same over clear, resume, rewind and reload; only its `SessionParts` are replaced, which are
+complete when they are created. Nothing runs before the updates are read. The session calls the host only once the
+reader has read every earlier update, and no method here waits for the reader: a program may read and call in one task.
 
-What stays when another session takes the place of the one before it in this process: `/clear`, `/resume`, `/rewind`,
-`/trust` and a reload in the terminal, `/clear` in the pipe.
-
-One rule: money, mode, rules and folders belong to the process. What was spent counts against the limit, whichever
-session spent it, and the ledger is the same object; what somebody has allowed or chosen holds until they leave.
-
-Which model a session is told to ask from now on.
+Some state survives when another session replaces this one in the process (`/clear`, `/resume`, `/rewind`, `/trust` and
+a reload in the terminal, `/clear` in stream-json): money, mode, rules and directories belong to the process. All
+spending counts against the limit, whichever session caused it, and the ledger is the same object; what the user
+allowed or chose applies until the process ends.
 """
 
 from __future__ import annotations
@@ -61,7 +58,7 @@ Why = Literal["clear", "resume", "rewind", "reload"]
 
 
 class AgentSession:
-    def __init__(  # noqa: PLR0913  # what it is made of
+    def __init__(  # noqa: PLR0913  # its inputs
         self,
         config: ResolvedConfig,
         opened: OpenedSession,
@@ -73,7 +70,7 @@ class AgentSession:
         mirror: Callable[[str, bytes], None] | None,
         released: Callable[[], object],
     ) -> None:
-        """For `open_session`, which knows what these are. `build` makes what each conversation is made of."""
+        """Called by `open_session`, which describes the arguments. `build` builds the parts of each conversation."""
         self.config, self.host = config, host
         self._build, self._suggest = build, suggest
         self._mirror, self._released = mirror, released
@@ -86,15 +83,15 @@ class AgentSession:
         self._permissions: PermissionUpdates | None = None
         self._take(config, opened, "startup")
 
-    # --- life ---
+    # --- start and close ---
 
     async def start(self) -> None:
-        """Sandbox, MCP servers, reports of subagents that were lost. Before the first prompt."""
+        """Starts the sandbox and MCP servers, and reports lost subagents. Call it before the first prompt."""
         await self.world.open()
 
     async def close(self, reason: str = "other") -> None:
-        """Ends what is under way, with all that it started, and stores the session. Whoever is cancelled meanwhile
-        still waits for that, and so does whoever asks a second time."""
+        """Ends the current run and everything it started, and stores the session. A caller that is cancelled meanwhile
+        still waits for that, and so does a second call."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(reason))
         await await_uncancellable(self._closing)
@@ -114,7 +111,7 @@ class AgentSession:
                 self.opened.journal.close()
 
     def kill(self) -> None:
-        """All child processes, at once. For a signal handler."""
+        """Kills all child processes at once. For a signal handler."""
         self.world.kit.kill()
 
     def _take(self, config: ResolvedConfig, opened: OpenedSession, source: str, ledger: Ledger | None = None) -> None:
@@ -131,7 +128,7 @@ class AgentSession:
     def _links(self, config: ResolvedConfig, source: str) -> HostCallbacks:
         host, options, asked = self.host, config.options, None
         if host is not None:
-            from mainspring.agent.approvals import HostQuestions  # who asks nobody does not pay for it
+            from mainspring.agent.approvals import HostQuestions  # not loaded without a host
 
             asked = HostQuestions(host, self._updates.caught_up, self._runs.asks, self.update_permissions)
         self._questions = asked
@@ -149,15 +146,16 @@ class AgentSession:
     # --- prompts and updates ---
 
     def updates(self) -> UpdateStream:
-        """For one reader. Ends after `close()`, or after `finish()` when all is done."""
+        """For one reader. Ends after `close()`, or after `finish()` when everything is done."""
         return self._updates
 
     async def submit(self, prompt: Prompt | str) -> QueuedPrompt:
-        """For the next run; a steering one goes to the run under way with its next request, and is journaled first."""
+        """Queues a prompt for the next run; a steering prompt joins the current run with its next request, and is
+        journaled first."""
         return await self._runs.submit(text_prompt(prompt) if isinstance(prompt, str) else prompt)
 
     def enqueue(self, prompt: Prompt) -> QueuedPrompt:
-        """For a run of its own, behind those that wait."""
+        """Queues a prompt for a run of its own, after those already queued."""
         return self._runs.enqueue(prompt)
 
     @property
@@ -165,11 +163,11 @@ class AgentSession:
         return self._runs.queued
 
     async def withdraw(self, id: str) -> Prompt | None:
-        """None: it is on its way to the model, or nobody knows it."""
+        """None: it was already sent to the model, or the id is unknown."""
         return await self._runs.withdraw(id)
 
     def release(self) -> None:
-        """Send what was restored, and let reports of subagents go on."""
+        """Sends restored prompts, and lets reports of subagents start runs again."""
         self._runs.release()
 
     def finish(self) -> None:
@@ -177,7 +175,7 @@ class AgentSession:
         self._runs.finish()
 
     def abandon(self) -> None:
-        """No more prompts, and what waits is dropped: the run under way is interrupted, and its result is the end."""
+        """No more prompts: drops the queue and interrupts the current run, whose result is the last."""
         self._runs.abandon()
 
     def in_use(self) -> AbstractContextManager[None]:
@@ -185,11 +183,11 @@ class AgentSession:
         return self._runs.in_use()
 
     def interrupt_target(self) -> int | None:
-        """The run that an interrupt which comes now is about: the one under way, or the one that is about to begin."""
+        """The run that an interrupt would stop now: the current one, or the one about to begin."""
         return self._runs.interrupt_target()
 
     def interrupt(self, target: int | None = None, *, hold_reports: bool = False) -> InterruptResult:
-        """The run under way, wherever it is, or the next one that waits. Never waits itself."""
+        """Stops the current run at any point, or the next queued one. Never waits itself."""
         return self._runs.interrupt(target, hold_reports=hold_reports)
 
     @property
@@ -198,10 +196,10 @@ class AgentSession:
 
     @property
     def has_more(self) -> bool:
-        """Subagents in the background still work, or have reported: another run will follow by itself."""
+        """Subagents in the background still run, or have reported: another run will follow by itself."""
         return self._runs.has_more
 
-    # --- what is seen of updates on their way out ---
+    # --- updates on their way to the reader ---
 
     def _begin(self) -> None:
         self._runs.begin()
@@ -219,23 +217,23 @@ class AgentSession:
     # --- change the session ---
 
     async def clear(self) -> None:
-        """A new conversation under a new id. Raises `StartError`, and then nothing has changed."""
+        """Starts a new conversation with a new id. If it raises `StartError`, nothing has changed."""
         await self._change_to(self._next_options(), "clear")
 
     async def resume(self, session_id: str) -> None:
-        """Raises `StartError`, and then nothing has changed."""
+        """If it raises `StartError`, nothing has changed."""
         await self._change_to(self._next_options(session_id), "resume")
 
     async def rewind_to(self, message_id: str) -> None:
-        """A fork of this conversation up to this line of its file, and with it."""
+        """Continues with a fork of this conversation up to and including this message."""
         options = self._next_options(self.world.about.session_id)
         await self._change_to(options.replace(fork_session=True, resume_session_at=message_id), "rewind")
 
     async def reload(self) -> None:
-        """The same conversation, with settings read anew. Raises `StartError`, and then nothing has changed."""
+        """Reads the settings again, in the same conversation. If it raises `StartError`, nothing has changed."""
         said, journal = bool(self.world.session.state.history), self.opened.journal
         if said and (journal is None or not journal.stored):
-            raise StartError("nothing of it is stored. '/clear' begins a new one")
+            raise StartError("this conversation is not stored. '/clear' starts a new one")
         options = self._next_options(self.world.about.session_id if said else None)
         await self._change_to(options, "reload")
 
@@ -244,7 +242,7 @@ class AgentSession:
 
     async def _change_to(self, options: SessionOptions, why: Why) -> None:
         if self._runs.under_way:
-            raise StartError("a run is under way: interrupt it first")
+            raise StartError("a run is in progress: interrupt it first")
         await self._runs.leave_run()
         config = self.config.resolve_again(options)
         opened = None if why == "reload" else open_journal(config, self._mirror)  # a file can be open only once
@@ -265,13 +263,13 @@ class AgentSession:
     def _opened_again(self, config: ResolvedConfig) -> tuple[ResolvedConfig, OpenedSession]:
         try:
             return config, open_journal(config, self._mirror)
-        except StartError as error:  # somebody was faster, or has removed it
-            self._updates.push(Notice(f"It cannot be resumed: {error}. A new one begins.", "warning"))
+        except StartError as error:  # another process opened or removed it
+            self._updates.push(Notice(f"The session cannot be resumed: {error}. A new session was started.", "warning"))
             config = replace(config, options=config.options.replace(resume=None))
             return config, open_journal(config, self._mirror)
 
     def _commands(self) -> dict[str, LocalCommand]:
-        """Slash commands that need no model, in every front end."""
+        """Slash commands that need no model, for every front end."""
         return {
             "/clear": LocalCommand(self._clear_by_prompt, starts_anew=True),
             "/context": LocalCommand(self._context),
@@ -281,8 +279,8 @@ class AgentSession:
         try:
             config = self.config.resolve_again(self._next_options())
             opened = open_journal(config, self._mirror)
-        except StartError as error:  # this one goes on
-            return f"No new conversation can begin: {error}"
+        except StartError as error:  # this conversation continues
+            return f"Cannot start a new conversation: {error}"
         await self._switch(config, opened, "clear")
         return ""
 
@@ -290,27 +288,27 @@ class AgentSession:
         return self.context_text()
 
     async def compact(self, focus: str = "") -> QueuedPrompt:
-        """Summarize the conversation now: a run of its own."""
+        """Compacts the conversation now, in a run of its own."""
         return await self.submit(f"/compact {focus}".rstrip())
 
     @property
     def model(self) -> Model:
-        """The one that the next request goes to."""
+        """The model of the next request."""
         return self.world.session.shared.policy.model or self.world.about.model
 
     async def set_model(self, name: str | None) -> Model:
-        """None: the session's own. Raises `UsageError` for one that cannot be asked."""
+        """None: the session's own. Raises `UsageError` for a model that is not available."""
         session = self.world.session
         model = choose_model(name, self.config)
         await session.change(replace(session.shared.policy, model=model))
         return model or session.config.model
 
     async def set_mode(self, mode: object) -> str:
-        """Raises `UsageError` for one that is not to be had."""
+        """Raises `UsageError` for a mode that is not available."""
         return await self.permissions.set_mode(mode)
 
     async def update_permissions(self, updates: object) -> None:
-        """Rules, directories and the mode, for this session or for longer (stream-json 5.1)."""
+        """Changes rules, directories and the mode, for this session or permanently (stream-json 5.1)."""
         await self.permissions.apply(updates)
 
     @property
@@ -324,24 +322,24 @@ class AgentSession:
         return self._permissions
 
     def add_directory(self, folder: str) -> None:
-        """One more that tools may touch, also after the settings are read anew."""
+        """Adds a working directory, which stays after a reload."""
         options = self.config.options
         self.permissions.set_folders((*self.world.kit.place.folders, folder))
         self.config = replace(self.config, options=options.replace(add_dirs=(*options.add_dirs, folder)))
 
     async def stop_task(self, id: str) -> None:
-        """A subagent or a command in the background, if it still works."""
+        """Stops a subagent or a command in the background, if it still runs."""
         await self.world.stop(id)
 
     async def rewind_files(self, user_message_id: str) -> dict[str, Any]:
-        """Every file that tools have changed since that prompt is what it was when it came. Raises `UsageError`."""
+        """Restores every file that tools have changed since that prompt. Raises `UsageError`."""
         return await self.world.rewind(user_message_id)
 
     async def rename(self, title: str) -> None:
-        """Raises `UsageError` where nothing is stored, or nothing was said yet."""
+        """Raises `UsageError` if the session is not stored, or is empty."""
         journal = self.opened.journal
         if journal is None or not journal.stored:
-            raise UsageError("nothing of this session is stored")
+            raise UsageError("this session is not stored")
         journal.rename(title)
 
     async def reconnect_mcp(self, server: str) -> None:
@@ -353,7 +351,7 @@ class AgentSession:
 
     def _mcp(self, name: str) -> McpServers:
         if (servers := self.world.mcp) is None:
-            raise UsageError(f"there is no MCP server '{name}', nor any other")
+            raise UsageError(f"there is no MCP server '{name}': none is configured")
         return servers
 
     # --- read ---
@@ -374,7 +372,7 @@ class AgentSession:
         return context_text(self.world)
 
     def watch_hooks(self) -> None:
-        """From now on there are updates for each hook, when it is asked and when it has answered."""
+        """From now on, pushes an update when a hook starts and when it finishes."""
         from mainspring.agent.hooks import attach_hook_watcher
 
         self._hooks_watched = True
@@ -384,12 +382,12 @@ class AgentSession:
 class SessionCarryOver(Bundle):
     ledger: Ledger  # for `build_session_parts`
     policy: EnginePolicy
-    settings_mode: str  # as the settings and the command line had it
+    settings_mode: str  # as settings and options set it
     folders: tuple[str, ...]  # additional ones
 
 
 def take_along(world: SessionParts, config: ResolvedConfig) -> SessionCarryOver:
-    """Of the session that ends."""
+    """Collects the state to carry over from the session that ends."""
     shared = world.session.shared
     return SessionCarryOver(shared.ledger, shared.policy, config.mode, tuple(world.kit.place.folders))
 
@@ -397,8 +395,8 @@ def take_along(world: SessionParts, config: ResolvedConfig) -> SessionCarryOver:
 async def carry_over(
     carried: SessionCarryOver, world: SessionParts, config: ResolvedConfig, *, reloaded: bool = False
 ) -> None:
-    """To the session that was begun with `carried.ledger`. `reloaded`: what counts has changed, so that a mode nobody
-    chose, and folders that came from settings, are those of `config`."""
+    """Applies it to the session that was opened with `carried.ledger`. `reloaded`: the settings may have changed, so a
+    mode that the user did not choose, and the directories, are those of `config`."""
     policy = carried.policy
     if reloaded and policy.mode == carried.settings_mode:
         policy = replace(policy, mode=config.mode)
@@ -414,7 +412,7 @@ def set_folders(config: ResolvedConfig, place: Workspace, folders: tuple[str, ..
 
 
 def options_for_next(options: SessionOptions, session_id: str | None = None) -> SessionOptions:
-    """The same, but for what they say of an earlier session. `session_id`: the one to resume."""
+    """The same options without those about an earlier session. `session_id`: the one to resume."""
     return options.replace(
         resume=session_id,
         continue_conversation=False,
@@ -426,7 +424,7 @@ def options_for_next(options: SessionOptions, session_id: str | None = None) -> 
 
 
 def choose_model(name: str | None, config: ResolvedConfig) -> Model | None:
-    """None: the session's own. Raises `UsageError` for one that cannot be asked."""
+    """None: the session's own. Raises `UsageError` for a model that is not available."""
     if name in (None, "", "default"):
         return None
     ways = ModelRouter(config)

@@ -1,4 +1,4 @@
-"""What an agent session is made of while one conversation lasts: complete when it is made, see `open_session.py`."""
+"""The parts of an agent session for one conversation. `open_session.py` builds them, complete."""
 
 from __future__ import annotations
 
@@ -41,51 +41,51 @@ if TYPE_CHECKING:
     from mainspring.tools.toolset import Toolset
 
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
-STDIO = "stdio"  # as the permission prompt tool: the program that drives us is asked
+STDIO = "stdio"  # as the permission prompt tool: ask the program that drives us
 
 
 class HostCallbacks(Bundle):
-    """What the front end of a session, and the program around it, bring."""
+    """Callbacks of the front end and the host."""
 
-    answer: Answerer | None = None  # who is asked about calls; None: nobody
-    in_background: bool = False  # also for a subagent in the background
-    hooks: tuple[Hook, ...] = ()  # functions of the program
-    say: Callable[[str], object] | None = None  # hears what hooks have for the person
-    relay: Send | None = None  # the way to MCP servers that live in the program
-    suggest: Callable[[str], object] | None = None  # hears what the person may say next
-    task_changed: Callable[[BackgroundCommand], object] = lambda _: None  # hears of commands in the background
-    source: str = "startup"  # why the session begins, as `SessionStart` hooks are told
+    answer: Answerer | None = None  # approves calls; None: nobody can approve
+    in_background: bool = False  # it also answers for subagents in the background
+    hooks: tuple[Hook, ...] = ()  # functions of the host
+    say: Callable[[str], object] | None = None  # receives messages of hooks for the user
+    relay: Send | None = None  # reaches MCP servers inside the host
+    suggest: Callable[[str], object] | None = None  # receives suggestions for the next prompt
+    task_changed: Callable[[BackgroundCommand], object] = lambda _: None  # receives changes of background commands
+    source: str = "startup"  # why the session begins, for `SessionStart` hooks
 
 
 class SessionInfo(Bundle):
-    """What `init` says of a session."""
+    """The facts about a session that `init` reports."""
 
     session_id: str
     cwd: str
     model: Model
     tools: tuple[str, ...] = ()
-    later: Callable[[], tuple[str, ...]] = tuple  # tools that came since, of MCP servers
-    servers: Callable[[], list[dict[str, str]]] = list  # and these, with their states
-    agents: tuple[str, ...] = ()  # the kinds of them
-    commands: tuple[str, ...] = ("compact",)  # that we understand ourselves
-    skills: Callable[[], tuple[str, ...]] = tuple  # by name; asked for only by those who show them
-    words: Callable[[], tuple[str, ...]] = tuple  # with a slash, that are prompts of MCP servers
+    later: Callable[[], tuple[str, ...]] = tuple  # tools of MCP servers that connected since
+    servers: Callable[[], list[dict[str, str]]] = list  # MCP servers with their states
+    agents: tuple[str, ...] = ()  # agent types
+    commands: tuple[str, ...] = ("compact",)  # slash commands
+    skills: Callable[[], tuple[str, ...]] = tuple  # by name; called only to show them
+    words: Callable[[], tuple[str, ...]] = tuple  # slash commands that are prompts of MCP servers
     mode: str = "default"
-    output_style: str = "default"  # that is in force
-    output_styles: Callable[[], tuple[str, ...]] = tuple  # by name; asked for only by those who show them
-    used: tuple[tuple[str, Usage], ...] = ()  # by each model, before this process took the session up
+    output_style: str = "default"  # the one in force
+    output_styles: Callable[[], tuple[str, ...]] = tuple  # by name; called only to show them
+    used: tuple[tuple[str, Usage], ...] = ()  # by model, before this process resumed the session
     key_source: str = "none"
     betas: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()  # flags that were given, and are not honoured yet
-    sandbox: Callable[[], str] = str  # its level, in words; asked for only by those who show it
+    ignored: tuple[str, ...] = ()  # given flags that have no effect yet
+    sandbox: Callable[[], str] = str  # its level, as text; called only to show it
     max_retries: int = 9  # of a request to the model (G-18)
-    spent: int = 0  # nano-dollars, before this process took the session up
+    spent: int = 0  # nano-dollars, before this process resumed the session
 
 
 class SessionCleanup:
-    """Removes sessions that are older than the settings want to keep them, in the home that the settings are of."""
+    """Removes sessions that are older than the settings allow, in the home of these settings."""
 
-    PATIENCE = 0.5  # seconds: a short one is finished at the end, what is left of a long one comes next time
+    PATIENCE = 0.5  # seconds to wait at the end; the next session continues an unfinished cleanup
 
     def __init__(self, config: ResolvedConfig, opened: OpenedSession) -> None:
         self._days, self._keep = config.settings.cleanup_days, opened.session_id
@@ -109,28 +109,28 @@ class SessionParts(Bundle):
     about: SessionInfo
     hands: Toolset
     prompts: PromptHooks
-    skill: Callable[[str, str], str]  # the text of one, or of a command, by its name; raises `ToolError`
+    skill: Callable[[str, str], str]  # the text of a skill or custom command, by name; raises `ToolError`
     agents: SessionSubagents
-    lost_agents: tuple[AgentRecord, ...]  # that were at work when the program ended
-    servers: SessionMcpServers | NoMcpServers  # of MCP
-    waits_for_servers: bool  # before the first prompt; else the first turn does
+    lost_agents: tuple[AgentRecord, ...]  # those that were running when the process ended
+    servers: SessionMcpServers | NoMcpServers
+    waits_for_servers: bool  # before the first prompt; else in the first turn
     around: ContextSources
-    kinds: Mapping[str, AgentType]  # of agents; empty: ours alone
+    kinds: Mapping[str, AgentType]  # agent types; empty: only the built-in ones
     kit: BuiltinTools
     mind: ModelContext
-    system: Callable[[], tuple[str, ...]]  # the system prompt, as it is now
+    system: Callable[[], tuple[str, ...]]  # the current system prompt
     cleanup: SessionCleanup
-    rewinding: FileCheckpoints | None = None  # None: nobody wants to go back
+    rewinding: FileCheckpoints | None = None  # None: checkpointing is off
 
     async def open(self) -> None:
-        """What takes the event loop, before the first prompt."""
+        """Starts what needs the event loop, before the first prompt."""
         self.cleanup.start()
         await self.config.sandboxing.open()
         await self.servers.open(wait=self.waits_for_servers)
         await self.agents.tell_of_lost(self.lost_agents)
 
     async def close(self, reason: str = "other") -> None:
-        """`reason`: as `SessionEnd` hooks are told."""
+        """`reason`: for `SessionEnd` hooks."""
         await self.agents.close()
         await self.prompts.ended(reason)
         await self.mind.close()
@@ -143,31 +143,31 @@ class SessionParts(Bundle):
         await self.cleanup.close()
 
     async def rewind(self, user_message_id: str) -> dict[str, Any]:
-        """Every file that our tools have changed since that prompt is what it was when it came (stream-json 4). Raises
-        `UsageError`, in words for the driving program."""
+        """Restores every file that our tools have changed since that prompt (stream-json 4). Raises `UsageError` with a
+        message for the host."""
         if self.rewinding is None:
             raise UsageError(
                 f"File checkpointing is not enabled: start the session with 'enable_file_checkpointing' ({CHECKPOINTS}"
-                "=true), and where it can be stored"
+                "=true), and store it"
             )
         return await self.rewinding.rewind(user_message_id)
 
     @property
     def mcp(self) -> McpServers | None:
-        """None: nobody named any."""
+        """None: no server is configured."""
         return get_mcp_servers(self.servers)
 
     async def stop(self, task: str) -> None:
-        """An agent or a command in the background, if it still works."""
+        """Stops a subagent or a command in the background, if it still runs."""
         await self.agents.stop(task)
         await self.kit.stop(task)
 
     async def settle(self) -> None:
-        """Before a turn is announced: tools of servers that have come meanwhile."""
+        """Adds tools of MCP servers that connected meanwhile. Called before a run is announced."""
         await self.servers.settle()
 
     def run(self, said: str, heard: tuple[User, ...], *, deltas: bool = True) -> Run:
-        """What was said may be a wish to the loop itself."""
+        """`said`: the prompt's text, which may be `/compact` or hold a token budget."""
         session = self.session
         self.agents.begin(session.config.max_turns)
         if (words := parse_compact_command(said)) is not None:
@@ -178,7 +178,7 @@ class SessionParts(Bundle):
 
     @property
     def has_more(self) -> bool:
-        """Agents in the background still work, or have reported: the conversation goes on by itself."""
+        """Subagents in the background still run, or have reported: another run follows by itself."""
         waits = self.agents.away or self.session.shared.inbox.waiting()
         return bool(waits) and self.agents.turns_left > 0
 
@@ -187,7 +187,7 @@ class SessionParts(Bundle):
             await self.agents.next_report()
 
     def go_on(self, *, deltas: bool = True, anew: bool = False) -> Run:
-        """With what waits. `anew`: somebody has spoken, and turns are counted from here."""
+        """Runs with the queued messages. `anew`: the user sent a prompt, so turns are counted from here."""
         if anew:
             self.agents.begin(self.session.config.max_turns)
         config = replace(self.session.config, max_turns=self.agents.turns_left)
@@ -195,5 +195,5 @@ class SessionParts(Bundle):
 
 
 def get_mcp_servers(servers: SessionMcpServers | NoMcpServers) -> McpServers | None:
-    """None: nobody named any."""
+    """None: no server is configured."""
     return getattr(servers, "servers", None)

@@ -1,9 +1,8 @@
-"""What somebody says may stand for more: `/name words` for a skill, a command or a prompt of an MCP server, `@path` for
-a file, `@server:uri` for a resource. For every door.
+"""Slash commands and mentions, for every front end.
 
-The words with a slash that we understand ourselves: one table, from which every door takes what it needs.
-
-No skill and no command of others takes their place. What each does is where it is done.
+`/name arguments` expands to a skill, a custom command or a prompt of an MCP server; `@path` attaches a file and
+`@server:uri` a resource. `WORDS` is the table of built-in slash commands; skills and custom commands cannot replace
+them. Each front end implements its own.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Skill = Callable[[str, str], str]
 
 
 def expand_slash_command(said: str, world: SessionParts) -> str | None:
-    """The prompt that it stands for; None: it is what it is, or nobody knows the word."""
+    """The prompt that it expands to; None: it is plain text, `/compact` or an unknown command."""
     if not said.startswith("/") or parse_compact_command(said) is not None:
         return None
     word, words = (*said.split(None, 1), "")[:2]
@@ -44,8 +43,8 @@ def expand_slash_command(said: str, world: SessionParts) -> str | None:
 
 
 def skill_of(found: ContextSources, servers: SessionMcpServers | NoMcpServers | None = None) -> Skill:
-    """The text of a skill or a command, by its name; it raises `ToolError`. A prompt of a server stands for itself:
-    what it says is fetched, and goes along (`make_mention_attacher`)."""
+    """Returns a function that loads the text of a skill or custom command by name, or raises `ToolError`. A prompt of
+    an MCP server stays as it is: `make_mention_attacher` fetches and attaches its text."""
 
     def text(name: str, arguments: str) -> str:
         if servers is not None and servers.knows(name, arguments):
@@ -56,7 +55,7 @@ def skill_of(found: ContextSources, servers: SessionMcpServers | NoMcpServers | 
 
 
 def get_slash_entries(found: ContextSources) -> SlashCatalog:
-    """All words with a slash but our own. What was left out of them is told, once."""
+    """All slash commands that are not built in. Reports skipped ones, once."""
     slash = found.slash
     for problem in slash.news():
         found.tell(problem)
@@ -64,14 +63,14 @@ def get_slash_entries(found: ContextSources) -> SlashCatalog:
 
 
 def list_other_commands(found: ContextSources, own: tuple[str, ...]) -> tuple[SlashEntry, ...]:
-    """Those that none of our own words hides."""
-    if not found.has_words:  # as with most: nothing is loaded for them
+    """Those that no built-in command in `own` hides."""
+    if not found.has_words:  # the usual case: load nothing
         return ()
     return tuple([entry for entry in get_slash_entries(found).entries() if entry.name not in own])
 
 
 def skill_names(found: ContextSources) -> tuple[str, ...]:
-    """Of those that the model is told of."""
+    """Of the skills that the model knows about."""
     return tuple(found.skills.told) if found.has_skills else ()
 
 
@@ -82,9 +81,9 @@ def make_mention_attacher(
     cwd: str,
     servers: SessionMcpServers | NoMcpServers | None = None,
 ) -> Attach:
-    """Brings the files that a prompt names, by the rules for `Read` as they are then; and what it names of MCP servers.
-    What the view holds already is not sent a second time. Raises `ToolError` where a server does not bring the prompt
-    that was chosen."""
+    """Returns a function that attaches the files and MCP resources that a prompt mentions. The current rules for `Read`
+    apply. Attachments that are already in the view are not sent again. It raises `ToolError` if a server does not
+    return the chosen prompt."""
 
     async def may(path: str) -> Verdict:
         from mainspring.permissions.policy import PermissionRequest
@@ -93,7 +92,7 @@ def make_mention_attacher(
         return verdict.decision
 
     async def may_of(server: str, uri: str) -> bool:
-        """Whoever names it wants it read; but a rule that is against it holds."""
+        """The user mentioned it, so it may be read, unless a rule denies it."""
         from mainspring.permissions.policy import PermissionRequest
 
         asked = PermissionRequest("ReadMcpResourceTool", {"server": server, "uri": uri}, cwd)
@@ -119,13 +118,13 @@ def make_mention_attacher(
 
 
 def medium_of(fd: int, name: str) -> MentionMedia | None:
-    from mainspring.agent.media import medium_in  # most files are text, and most prompts name none
+    from mainspring.agent.media import medium_in  # most files are text, and most prompts mention none
 
     return medium_in(fd, name)
 
 
 def lines_of_attached(attached: tuple[AttachedMention, ...]) -> list[str]:
-    """A line for each `@name` of a prompt: for the person, and harmless."""
+    """A line for each `@name` of a prompt, for the user, without control characters."""
     return [" ".join(strip_control_characters(format_mention_notice(one)).split()) for one in attached]
 
 
@@ -133,43 +132,43 @@ def format_mention_notice(one: AttachedMention) -> str:
     return f"not attached: {one.name} ({one.why_not})" if one.why_not else f"+ {one.name}, {one.what}"
 
 
-ONCE, PIPE, TERMINAL = "once", "pipe", "terminal"  # `-p`, a driving program, a conversation
+ONCE, PIPE, TERMINAL = "once", "pipe", "terminal"  # print mode, stream-json, the terminal
 
 
 class SlashCommand:
-    """A plain class: it is defined at every start, and a tuple with names takes half a millisecond for that."""
+    """A plain class: it is defined at every start, and a named tuple takes half a millisecond for that."""
 
     def __init__(self, name: str, about: str, hint: str = "", doors: tuple[str, ...] = (TERMINAL,)) -> None:
-        """`hint`: what may stand behind it."""
+        """`hint`: its arguments."""
         self.name, self.about, self.hint, self.doors = name, about, hint, doors
 
 
 WORDS = (
-    SlashCommand("compact", "Sum the conversation up now", "[instructions]", (ONCE, PIPE, TERMINAL)),
-    SlashCommand("clear", "Begin a new conversation", "", (PIPE, TERMINAL)),
-    SlashCommand("resume", "The sessions of this folder; with an id or a title, go on with that one", "[session]"),
-    SlashCommand("rewind", "The last prompts; with a number, go back to before that one", "[number]"),
+    SlashCommand("compact", "Compact the conversation now", "[instructions]", (ONCE, PIPE, TERMINAL)),
+    SlashCommand("clear", "Start a new conversation", "", (PIPE, TERMINAL)),
+    SlashCommand("resume", "List the sessions of this directory, or resume one by ID or title", "[session]"),
+    SlashCommand("rewind", "List the last prompts, or go back to before one of them", "[number]"),
     SlashCommand("rename", "Give this session a title", "TITLE"),
-    SlashCommand("export", "Write the conversation to a file, as Markdown", "[file]"),
-    SlashCommand("status", "Session, model, folders, sandbox, servers, settings: how things stand"),
-    SlashCommand("context", "What fills the window", "", (PIPE, TERMINAL)),
-    SlashCommand("cost", "What this session has cost so far, by model"),
-    SlashCommand("model", "Which model is asked; with a name, ask that one from now on", "[name]"),
-    SlashCommand("permissions", "The mode, and the rules in force with their sources"),
-    SlashCommand("add-dir", "Let the tools work in one more folder", "FOLDER"),
-    SlashCommand("memory", "The memory files that the model knows; 'edit' says how to change them", "[edit]"),
-    SlashCommand("init", "Have the project looked at, and its memory file written or improved", "[wishes]"),
-    SlashCommand("skills", "Skills and commands, and where they come from"),
-    SlashCommand("agents", "Kinds of agents, and those that are at work"),
-    SlashCommand("tasks", "What runs in the background; 'stop ID' ends one", "[stop ID]"),
-    SlashCommand("mcp", "MCP servers; 'reconnect NAME' tries one again", "[reconnect NAME]"),
-    SlashCommand("hooks", "Which hooks stand where, and which are held back"),
-    SlashCommand("config", "Each setting that holds, and who said so"),
-    SlashCommand("trust", "Trust this folder: what it brings takes effect; 'remove' takes that back", "[remove]"),
-    SlashCommand("doctor", "Look whether everything that is needed is there"),
-    SlashCommand("help", "This"),
-    SlashCommand("exit", "Leave; so does Ctrl-D"),
-    SlashCommand("quit", "The same"),
+    SlashCommand("export", "Write the conversation to a Markdown file", "[file]"),
+    SlashCommand("status", "Show session, model, directories, sandbox, servers and settings"),
+    SlashCommand("context", "Show what fills the context window", "", (PIPE, TERMINAL)),
+    SlashCommand("cost", "Show what this session has cost so far, by model"),
+    SlashCommand("model", "Show the model, or switch to another one", "[name]"),
+    SlashCommand("permissions", "Show the permission mode and the rules with their sources"),
+    SlashCommand("add-dir", "Add a working directory", "FOLDER"),
+    SlashCommand("memory", "List the memory files; 'edit' shows how to change them", "[edit]"),
+    SlashCommand("init", "Analyze the project and write or improve its memory file", "[instructions]"),
+    SlashCommand("skills", "List skills and custom commands with their sources"),
+    SlashCommand("agents", "List agent types and running subagents"),
+    SlashCommand("tasks", "List background tasks; 'stop ID' stops one", "[stop ID]"),
+    SlashCommand("mcp", "List MCP servers; 'reconnect NAME' reconnects one", "[reconnect NAME]"),
+    SlashCommand("hooks", "List hooks, and which of them are disabled"),
+    SlashCommand("config", "Show the effective settings and where each comes from"),
+    SlashCommand("trust", "Trust this directory; 'remove' revokes that", "[remove]"),
+    SlashCommand("doctor", "Check your installation"),
+    SlashCommand("help", "Show this help"),
+    SlashCommand("exit", "Exit (or press Ctrl-D)"),
+    SlashCommand("quit", "The same as /exit"),
 )
 
 

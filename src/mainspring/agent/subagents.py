@@ -1,6 +1,6 @@
-"""The agents of a session of the command: which kinds there are, and what each is made of.
+"""The subagents of a session: the agent types, and the parts of each subagent.
 
-Ours are known without a look at the disk, and everything else is loaded when the first one is sent out.
+The built-in types need no disk access; everything else is loaded when the first subagent starts.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
 
-OURS = ("general-purpose", "Explore")  # as `context/agent_types.py` has them
+OURS = ("general-purpose", "Explore")  # the names in `context/agent_types.py`
 
 
 def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, AgentType]:
-    """Empty: ours alone. What is left out is told, once."""
+    """Empty: only the built-in types. Warns once about skipped ones."""
     places = found.memory.places("agents")
     tell_of_untrusted(places, options)
     if options.agents is None and not places.are_there():
@@ -57,7 +57,7 @@ def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, Age
     try:
         given = parse_agent_types(options.agents, odd) if options.agents is not None else {}
     except UsageError as error:
-        raise options.error("agents", f" cannot be understood: {error}") from None
+        raise options.error("agents", f" is not valid: {error}") from None
     made = find_agent_types(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"}, options.spell("agents"))
     for problem in (*odd, *made.problems):
         options.tell(problem)
@@ -65,7 +65,7 @@ def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, Age
 
 
 def cap_agent_effort(kinds: Mapping[str, AgentType], settings: Settings) -> Mapping[str, AgentType]:
-    """By `maxEffortLevel`, which holds for agents, too."""
+    """Applies `maxEffortLevel` to the agent types."""
     if settings.max_effort is None:
         return kinds
     from mainspring.agent.model import capped_effort
@@ -84,12 +84,12 @@ def tell_of_untrusted(places: ConfigFolders, options: SessionOptions) -> None:
     found = next((folder for folder in ours if os.path.isdir(folder)), "")  # noqa: PTH112  # pathlib takes 8 ms to load
     if found:
         options.tell(
-            f"the agents in '{found}' are left out: this folder is not trusted ('mainspring trust' changes that)"
+            f"the agents in '{found}' are skipped: this directory is not trusted. Run 'mainspring trust' to trust it"
         )
 
 
 def describe_agent_types(kinds: Mapping[str, AgentType]) -> str:
-    """As the model is told of them; empty: ours alone."""
+    """The description for the model; empty: only the built-in types."""
     if not kinds:
         return ""
     from mainspring.context.agent_types import format_agent_types
@@ -98,7 +98,7 @@ def describe_agent_types(kinds: Mapping[str, AgentType]) -> str:
 
 
 class SubagentInputs(Bundle):
-    """What there is in a session for its agents."""
+    """What a session provides for its subagents."""
 
     config: ResolvedConfig
     kit: BuiltinTools
@@ -108,11 +108,11 @@ class SubagentInputs(Bundle):
     asked: SideModel
     hands: Toolset
     session: EngineSession
-    ask: Answerer | None = None  # who can be asked at any time, also for an agent in the background
+    ask: Answerer | None = None  # approves calls at any time, also for subagents in the background
 
 
 class SessionSubagents:
-    """The agents of one session, made with the first one that is sent out."""
+    """The subagents of one session. The registry is created with the first one."""
 
     def __init__(self, household: SubagentInputs) -> None:
         self._household = household
@@ -129,7 +129,7 @@ class SessionSubagents:
         return self._made
 
     def begin(self, limit: int) -> None:
-        """Somebody has said something: so many turns may come of it, those after reports of agents included (law 1)."""
+        """The user sent a prompt: so many turns may follow, including those after reports of subagents (law 1)."""
         self._left = limit
 
     def took(self, turns: int) -> None:
@@ -140,7 +140,7 @@ class SessionSubagents:
         return self._left
 
     async def tell_of_lost(self, lost: tuple[AgentRecord, ...]) -> None:
-        """When a session is taken up again."""
+        """Reports lost subagents to a resumed session."""
         if lost:
             await self.agents.tell_of_lost(lost)
 
@@ -149,7 +149,7 @@ class SessionSubagents:
         return self._made.away if self._made is not None else 0
 
     def at_work(self) -> tuple[SubagentStatus, ...]:
-        """Those that are away."""
+        """The running subagents."""
         return self._made.at_work() if self._made is not None else ()
 
     async def next_report(self) -> None:
@@ -166,11 +166,11 @@ class SessionSubagents:
 
 
 class SpentBefore(Bundle):
-    """What a session that is taken up has spent, in nano-dollars."""
+    """What a resumed session has spent, in nano-dollars."""
 
-    spent: int = 0  # as its events tell,
-    by_agents: int = 0  # and of which none has told
-    lost: tuple[AgentRecord, ...] = ()  # agents that were at work when the program ended
+    spent: int = 0  # recorded in its events
+    by_agents: int = 0  # by subagents, not recorded in an event yet
+    lost: tuple[AgentRecord, ...] = ()  # subagents that were running when the process ended
 
 
 def spent_before(loaded: LoadedSession | None) -> SpentBefore:
@@ -181,7 +181,7 @@ def spent_before(loaded: LoadedSession | None) -> SpentBefore:
 
 
 def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
-    """With what each had spent by then."""
+    """With what each had spent."""
     from mainspring.sessions.paths import agent_file
     from mainspring.sessions.resume import load_session
 
@@ -221,7 +221,7 @@ def new_agents(household: SubagentInputs) -> SubagentRegistry:
     return SubagentRegistry(home, deliver)
 
 
-# --- what one is made of ----------------------------------------------------------------------------
+# --- the parts of a subagent ------------------------------------------------------------------------
 
 
 def system_of(kind: AgentType, hands: Toolset, household: SubagentInputs) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ def system_of(kind: AgentType, hands: Toolset, household: SubagentInputs) -> tup
     return insert_nonce((kind.prompt, *place), found.nonce)
 
 
-def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
+def mind_of(  # noqa: PLR0913, PLR0917  # its inputs
     ways: ModelRouter,
     config: Config,
     hands: Toolset,
@@ -243,7 +243,7 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
     ledger: Ledger,
     household: SubagentInputs,
 ) -> ModelContext:
-    """What the user and the project want to be known counts for agents, too; notes are taken by the session alone."""
+    """Memory files of the user and the project apply to subagents, too; only the session takes notes."""
     from mainspring.agent.context import new_model_context
     from mainspring.context.sources import ContextSourceOptions, ContextSources
 
@@ -255,16 +255,16 @@ def mind_of(  # noqa: PLR0913, PLR0917  # what a mind is made of
         children=lambda: kit.children,
         skills="Skill" in hands.offers,
         nonce=household.found.nonce,
-        told_cwd=hands.place.cwd if household.found.tells_place else "",  # it begins where the shell is
+        told_cwd=hands.place.cwd if household.found.tells_place else "",  # it starts in the shell's directory
     )
     surroundings = ContextSources(around)
-    provider = ways.provider(config.model.name)  # its summaries go where its conversation goes, and nowhere else
+    provider = ways.provider(config.model.name)  # its summaries go to the same server as its conversation
     asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
     return new_model_context(asked, surroundings, hands, lambda: system)
 
 
 def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) -> SubagentJournal:
-    """A file beside the session's, and one that says whose it is (stream-json 14.4)."""
+    """A file beside the session's, and a `.meta.json` that names the call (stream-json 14.4)."""
     from mainspring.engine.subagents import SubagentJournal
     from mainspring.sessions.records import NoJournal
 
@@ -281,14 +281,14 @@ def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) 
 
 
 class ModelRouter:
-    """To the models of agents: that of the session, where it reaches one; else to the model's own server."""
+    """Finds the provider of a subagent's model: the session's, if it serves the model; else the model's own server."""
 
     def __init__(self, config: ResolvedConfig) -> None:
         self._parts = config
         self._router: ProviderRouter | None = None
 
     def model(self, name: str) -> Model:
-        """Raises `UsageError` for one that cannot be asked."""
+        """Raises `UsageError` for a model that is not available."""
         from mainspring.agent.model import chosen_model
 
         model = chosen_model(name, self._parts.options, self._parts.settings)
@@ -303,7 +303,7 @@ class ModelRouter:
             return reached.provider
         if not is_elsewhere(name, settings, environment):
             if reached.key_source == "none" and not settings.api.base_url:
-                raise UsageError("there is no key for Anthropic's models")
+                raise UsageError("there is no key for Anthropic's models: set ANTHROPIC_API_KEY")
             return reached.provider
         from mainspring.agent.endpoints import build_router
         from mainspring.providers.router import ProviderRouter
@@ -313,7 +313,7 @@ class ModelRouter:
             made = build_router(settings, environment, reached.transport, lambda: known)
             self._router = known if isinstance(known, ProviderRouter) else made
         try:
-            self._router.provider(name)  # what is wrong with it is told now
+            self._router.provider(name)  # raises now if something is wrong with it
         except StartError as error:
             raise UsageError(str(error)) from None
         return self._router

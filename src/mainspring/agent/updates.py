@@ -1,7 +1,7 @@
-"""What an agent session tells its front end, beside the updates of a run (`core/updates.py`), and the stream of both.
+"""Updates of an agent session beside those of a run (`core/updates.py`), and `UpdateStream`, which carries both.
 
-The updates of a run are taken from it directly: no task stands between, and nothing is queued twice. What happens
-between runs waits in a queue. Nothing runs ahead of the reader: `caught_up` returns when it has come back for more.
+The stream reads the updates of a run directly from it: there is no task between, and nothing is queued twice. Updates
+between runs are queued. Nothing runs ahead of the reader: `caught_up` returns when the reader waits for more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ State = Literal["idle", "running", "requires_action"]
 
 @dataclass_transform(frozen_default=True)
 class SessionUpdate:
-    """The base of them all: `isinstance(update, SessionUpdate)` tells them from those of a run.
+    """The base class: `isinstance(update, SessionUpdate)` distinguishes these from the updates of a run.
 
     Plain classes, with their fields as annotations: fifteen structs would take half a millisecond of every start.
     """
@@ -40,7 +40,7 @@ class SessionUpdate:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and other.__dict__ == self.__dict__
 
-    __hash__ = None  # type: ignore[assignment]  # they hold what cannot be hashed
+    __hash__ = None  # type: ignore[assignment]  # their values may not be hashable
 
     def __repr__(self) -> str:
         fields = ", ".join([f"{name}={getattr(self, name)!r}" for name in self.__class__.__annotations__])
@@ -54,26 +54,26 @@ class StateChanged(SessionUpdate):
 class RunStarted(SessionUpdate):
     """A run begins. Its prompt is not expanded yet, and hooks have not seen it."""
 
-    cause: Literal["prompt", "report", "queue"]  # queue: prompts that were handed to an earlier run
+    cause: Literal["prompt", "report", "queue"]  # queue: steering prompts that an earlier run did not take
     prompt: Prompt | None = None
     message: User | None = None  # the prompt as a message, with its id
 
 
 class PromptExpanded(SessionUpdate):
-    """What the prompt's mentions brought, and what they did not bring."""
+    """Which of the prompt's mentions were attached, and which were not."""
 
     attached: tuple[AttachedMention, ...] = ()
     missing: tuple[str, ...] = ()  # files that are mentioned and do not exist
 
 
 class PromptBlocked(SessionUpdate):
-    """A hook refused the prompt, or it could not be expanded: the model is not asked. This ends the run."""
+    """A hook blocked the prompt, or it could not be expanded: the model is not called. This ends the run."""
 
     reason: str
 
 
 class PromptAnswered(SessionUpdate):
-    """A slash command that needs no model. This ends the run."""
+    """The answer of a slash command that needs no model. This ends the run."""
 
     text: str
 
@@ -85,13 +85,13 @@ class PromptReturned(SessionUpdate):
 
 
 class RunBroken(SessionUpdate):
-    """The journal failed, or we did: the run ends without a result (law 3)."""
+    """The journal or our code failed: the run ends without a result (law 3)."""
 
     error: Exception
 
 
 class SessionReset(SessionUpdate):
-    """Another conversation has taken the place of the one before it."""
+    """Another conversation has replaced this one."""
 
     before: str  # session ids
     after: str
@@ -99,19 +99,19 @@ class SessionReset(SessionUpdate):
 
 
 class Idle(SessionUpdate):
-    """Nothing is to be run now."""
+    """Nothing to run now."""
 
     background: int = 0  # subagents that will report
 
 
 class TaskChanged(SessionUpdate):
-    """A command in the background has started, or is over."""
+    """A command in the background has started or ended."""
 
     task: Any
 
 
 class Notice(SessionUpdate):
-    """For the person."""
+    """A message for the user."""
 
     text: str
     level: Literal["info", "warning"] = "info"
@@ -138,15 +138,16 @@ class UpdateStream:
         observe: Callable[[AnyUpdate], object],
         observed: frozenset[type] = frozenset(),
     ) -> None:
-        """`begin` is called with the first read; `observe` sees updates of these classes before the reader does."""
+        """`begin` is called on the first read; `observe` receives updates of the `observed` classes before the reader
+        does."""
         self._begin, self._observe, self._observed = begin, observe, observed
         self._queue: deque[AnyUpdate] = deque()
         self._run: Run | None = None
         self._run_over: asyncio.Future[None] | None = None
-        self._finishing: asyncio.Task[None] | None = None  # the run whose result was taken
+        self._finishing: asyncio.Task[None] | None = None  # ends the run whose result was read
         self._reader: asyncio.Future[None] | None = None  # waits for something to be queued
-        self._behind: list[asyncio.Future[None]] = []  # who waits for the reader
-        self._waits = False  # the reader has taken everything, and waits
+        self._behind: list[asyncio.Future[None]] = []  # `caught_up` calls that wait for the reader
+        self._waits = False  # the reader has read everything, and waits
         self._reading = self._begun = self._closed = False
 
     # --- the reader ---
@@ -156,14 +157,14 @@ class UpdateStream:
 
     @property
     def unread(self) -> bool:
-        """Something has happened that the reader has not taken yet."""
+        """There are updates that the reader has not read yet."""
         return bool(self._queue) or (self._run is not None and self._run.unread)
 
     async def __anext__(self) -> AnyUpdate:
         if self._reading:
-            raise UsageError("somebody else reads this session: one of you reads, and hands the updates on")
+            raise UsageError("another task is already reading this session's updates: read them in one task only")
         if (run := self._run) is not None and run.unread:
-            update: AnyUpdate = run.take()  # the common case, and the quick one
+            update: AnyUpdate = run.take()  # the common case, without awaiting
         else:
             self._reading = True
             try:
@@ -197,14 +198,14 @@ class UpdateStream:
                     return await run.__anext__()
             except StopAsyncIteration:
                 self._end_run()
-            except Exception as error:  # noqa: BLE001  # the session decides what a broken run comes to
+            except Exception as error:  # noqa: BLE001  # the session decides how to handle a broken run
                 self._end_run(error)
             finally:
                 self._waits = False
 
     async def _finish_run(self, result: Result) -> None:
-        """Who has the result finds the session in order: its history is complete, and another run can begin. A reader
-        that is cancelled meanwhile gets the result with its next read."""
+        """When the reader gets the result, the session is consistent: its history is complete, and another run can
+        begin. A reader that is cancelled meanwhile gets the result with its next read."""
         if self._run is not None and self._finishing is None:
             self._finishing = asyncio.get_running_loop().create_task(self._finished(self._run))
         if self._finishing is not None:
@@ -219,7 +220,7 @@ class UpdateStream:
         broken: Exception | None = None
         try:
             await run.finish()
-        except Exception as error:  # noqa: BLE001  # told behind the result
+        except Exception as error:  # noqa: BLE001  # reported after the result
             broken = error
         while run.unread:
             self._queue.append(run.take())
@@ -232,14 +233,14 @@ class UpdateStream:
     # --- the session ---
 
     def push(self, update: AnyUpdate) -> None:
-        """In its place: behind what has happened in the run under way."""
+        """Adds an update, in order: after those of the current run so far."""
         if self._closed or (self._run is not None and self._run.show(update)):
             return
         self._queue.append(update)
         self._wake_reader()
 
     async def follow(self, run: Run) -> None:
-        """The reader takes the updates of this run. Returns at its end; raises what broke it."""
+        """Lets the reader read the updates of this run. Returns at its end; raises the error that broke it."""
         self._run = run
         self._run_over = over = asyncio.get_running_loop().create_future()
         self._wake_reader()
@@ -250,11 +251,11 @@ class UpdateStream:
             self._wake_reader()
 
     def leave_run(self) -> None:
-        """The run that was to be followed is not wanted any more, and has not begun."""
+        """Ends `follow` for a run that was cancelled before it began."""
         self._end_run()
 
     async def caught_up(self) -> None:
-        """Return when the reader has taken every update and has come back for more."""
+        """Returns when the reader has read every update and waits for more."""
         came_back = self._waits
         while not self._closed and (not came_back or self.unread):
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -263,7 +264,7 @@ class UpdateStream:
             came_back = True  # though its read may have been cancelled since
 
     def close(self) -> None:
-        """Nothing more comes: the reader gets what is queued, then the end."""
+        """No more updates: the reader gets what is queued, then the end."""
         self._closed = True
         self._wake_behind()
         self._wake_reader()

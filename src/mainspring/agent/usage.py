@@ -1,4 +1,4 @@
-"""What the runs of a session came to so far: money and tokens by model, and time spent waiting for the API."""
+"""The usage of a session so far: cost and tokens by model, and time spent waiting for the API."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ OBSERVED = frozenset({RunStarted, RequestStarted, ReplyDone, AgentDone, Result})
 
 
 class UsageMeter:
-    """Sees the updates of a session on their way to its front end. They carry no time, so it is taken then."""
+    """Observes the updates on their way to the front end. They carry no timestamps, so it reads the clock then."""
 
     def __init__(
         self, model: Model, now: Callable[[], int], before: int = 0, used: Iterable[tuple[str, Usage]] = ()
     ) -> None:
-        """`before`: what the session had cost when it was taken up, and `used` what its models were told and said."""
+        """`before`: the cost of the session when it was resumed; `used`: its usage by model until then."""
         self._models = {model.name: model}
         self._now, self._began = now, now()
-        self._model = model.name  # the one that was asked last
-        self._asked: int | None = None  # when
+        self._model = model.name  # of the last request
+        self._asked: int | None = None  # when the open request began
         self._used: dict[str, Usage] = dict(used)
         self._cost = {name: cost(one, self._known(name).price) for name, one in self._used.items()}
-        self._before = before - sum(self._cost.values())  # that no reply accounts for
+        self._before = before - sum(self._cost.values())  # the part that no reply accounts for
         self._run_used, self._run_cost = Usage(), 0
-        self._ahead = 0  # what agents have spent that no result has told of
+        self._ahead = 0  # cost of subagents that no result has included yet
         self.api_ms = 0
 
     def observe(self, update: object) -> None:
@@ -67,8 +67,8 @@ class UsageMeter:
         self._book(used, cost(used, self._known(self._model).price))
 
     def agent_ended(self, used: Iterable[tuple[str, Usage]]) -> None:
-        """What agents use is not in the usage of a run, but in the cost of this one or, in the background, of a later
-        one (6.4)."""
+        """The usage of subagents is not in the usage of a run, but in the cost of this run or, for the background, of
+        a later one (6.4)."""
         for model, one in used:
             spent = cost(one, self._known(model).price)
             self._used[model] = self._used.get(model, Usage()) + one
@@ -76,7 +76,7 @@ class UsageMeter:
             self._ahead += spent
 
     def ended(self, result: Result) -> None:
-        """What no reply accounts for (attempts that failed, summaries) is booked on the model that was asked last."""
+        """Books the rest that no reply accounts for (failed attempts, summaries) on the model of the last request."""
         self._stop_clock()
         rest, spent = subtract_usage(result.usage, self._run_used), result.cost - self._run_cost
         by_agents = min(self._ahead, max(0, spent))

@@ -1,1 +1,1 @@
-"""A session that a program drives, in frames of stream-json: over a pipe, or within one process."""
+"""stream-json: the frames and control requests of a session that a program drives, over a pipe or in one process."""

@@ -1,8 +1,7 @@
-"""What a driving program may ask of us at any time, also in the middle of a turn (stream-json 4): a table.
+"""Control requests that a driving program may send at any time, also in the middle of a turn (stream-json 4).
 
-Every request gets one answer, and each is answered by a task of its own: one that takes long holds up nobody.
-
-What a driving program can know of us and of its session (stream-json 3.1 and 4).
+`HANDLERS` is the table of them. Every request gets one response, from a task of its own: a slow one delays no other.
+`about_us` is the response to `initialize` (stream-json 3.1).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def about_us(world: SessionParts, config: ResolvedConfig, state: str) -> dict[st
 
 
 def list_commands(world: SessionParts) -> list[dict[str, str]]:
-    """Those that we understand ourselves; skills, commands of others, and prompts of servers come behind them."""
+    """Built-in commands first; then skills, custom commands and prompts of MCP servers."""
     found = list_other_commands(world.around, names_at(PIPE))
     ours = [command_entry(one.name, one.about, one.hint) for one in words_at(PIPE)]
     return [*ours, *[command_entry(one.name, one.about, one.hint) for one in (*found, *world.servers.words())]]
@@ -64,7 +63,7 @@ Handler = Callable[["StreamJsonServer", ControlRequest], Awaitable[Answer]]
 
 
 async def answer_control_request(door: StreamJsonServer, request: ControlRequest, target: int | None) -> None:
-    """`target`: the turn that an interrupt is about, by what was known when it came."""
+    """`target`: the turn that an interrupt stops, determined when it arrived."""
     handler = HANDLERS.get(request.subtype)
     response: dict[str, Any] = {"subtype": "success", "request_id": request.id}
     try:
@@ -75,13 +74,13 @@ async def answer_control_request(door: StreamJsonServer, request: ControlRequest
         response = {"subtype": "error", "request_id": request.id, "error": str(error)}
     await door.out.put({"type": "control_response", "response": response})
     if request.subtype == "interrupt" and target is not None:
-        door.session.interrupt(target)  # what comes of it is told after the answer
+        door.session.interrupt(target)  # its frames follow the response
 
 
 async def initialize(door: StreamJsonServer, request: ControlRequest) -> Answer:
-    """The first one is heard before there is a session, which is made of it; hooks of a later one come too late."""
+    """The first one configures the session before it is built; hooks of a later one come too late."""
     if (found := door.session.world.mcp) is not None:
-        await found.ready(kind="sdk")  # those of the other side; others may take their time
+        await found.ready(kind="sdk")  # those inside the program; others may still be connecting
     late = bool(request.fields.get("hooks")) and request is not door.first
     return about_us(door.session.world, door.session.config, door.session.state) | (
         {"hooks_applied": False} if late else {}
@@ -126,7 +125,7 @@ async def get_context_usage(door: StreamJsonServer, request: ControlRequest) -> 
 
 
 async def stop_task(door: StreamJsonServer, request: ControlRequest) -> Answer:
-    """One that is over, or that nobody knows, needs no stopping (as Claude Code has it)."""
+    """A finished or unknown task is no error (as in Claude Code)."""
     await door.session.stop_task(str(request.fields.get("task_id", "")))
     await door.session.updates().caught_up()
     return {}

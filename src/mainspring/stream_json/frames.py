@@ -1,10 +1,9 @@
-"""Updates of a run as frames (stream-json 6 and 7). Pure: ids and time are handed in.
+"""Encodes the updates of a run as frames (stream-json 6 and 7). Pure: the caller passes in ids and time.
 
-Withdrawn replies (settled 33): a block's frame leaves when the block is finished, so it may be withdrawn later.
-stream-json has no frame that takes another one back, and its readers know none. What it has for "something you should
-know" is `system/informational`; ours says it in words, and names the message in `tombstone_frame`: all frames with this
-`message_to_wire.id` are void. With partial messages the reply has no `message_stop` either, like every reply that broke
-off.
+Withdrawn replies (settled 33): a block's frame is sent when the block is finished, so the block may be withdrawn later.
+stream-json has no frame that withdraws another, and its clients know none. We send a `system/informational` frame that
+says so as text and names the message in `withdrawn` (`tombstone_frame`): all frames with this message id are void. With
+partial messages the reply has no `message_stop` either, like every reply that broke off.
 """
 
 from __future__ import annotations
@@ -73,13 +72,13 @@ from mainspring.stream_json.task_frames import (
 )
 from mainspring.version import __version__
 
-PROTOCOL = "2.1.325"  # the version of Claude Code whose wire docs/spec/stream-json.md describes
+PROTOCOL = "2.1.325"  # the Claude Code version whose protocol docs/spec/stream-json.md describes
 
-CONTEXT_EDIT = "mainspring_context_edit"  # a layer other than a summary took something out of the view
+CONTEXT_EDIT = "mainspring_context_edit"  # a layer other than a summary removed something from the view
 
 
 class FrameEncoder:
-    """One for a session: cost and API time add up over its runs."""
+    """One per session: cost and API time add up over its runs."""
 
     def __init__(  # noqa: PLR0913  # keywords, all but one
         self,
@@ -92,19 +91,19 @@ class FrameEncoder:
         replay: bool = False,
         forward: bool = False,
     ) -> None:
-        """`usage_to_wire` has seen each update before it comes here. `forward`: also what agents say and think."""
+        """`usage` observes each update before it comes here. `forward`: also send text and thinking of subagents."""
         self._about, self._usage = about, usage
         self._new_id, self._now = new_id, now
         self._partial = partial
-        self.origin: Object | None = None  # who wanted the run under way: told again with its result
+        self.origin: Object | None = None  # of the current run's prompt: repeated in its result
         self._replay = replay
         self._first_model = about.model
         self._started = ReplyStarted("", about.model.name, Usage())
-        self._open = -1  # the index of the block that streams
+        self._open = -1  # the index of the streaming block
         self._failure: Failure | None = None
-        self._calls: dict[str, tuple[ToolCall, int]] = {}  # under way, and since when
+        self._calls: dict[str, tuple[ToolCall, int]] = {}  # running, with their start times
         self._denials: list[Object] = []  # of this run
-        self._asked: set[str] = set()  # the calls that somebody was asked about
+        self._asked: set[str] = set()  # calls that the host was asked about
         self._trigger = "auto"  # of a summary in this run
         self._agents = TaskFrames(self._frame, now, forward=forward)
 
@@ -113,16 +112,16 @@ class FrameEncoder:
         return self._partial
 
     def standing(self, mode: str, model: Model | None) -> None:
-        """What may have changed since the session began, for the next `init`."""
+        """Updates what may have changed since the session began, for the next `init`."""
         self._about = replace(self._about, mode=mode, model=model or self._first_model)
 
     def opening(self, prompt: User | None, wish: str | None = None, *, as_blocks: bool = False) -> list[Object]:
-        """Of each run that somebody asked for, before anything else of it. `wish`: what was said to us, where data was
-        added to it. Without a prompt the conversation goes on by itself."""
+        """The first frames of a run. `wish`: the prompt's text without the data that was added to it. Without a prompt
+        the run started by itself."""
         about = self._about
         init: Object = {
             "cwd": about.cwd,
-            # As its clients know them (8).
+            # The names that clients know (8).
             "tools": ["Task" if name == "Agent" else name for name in (*about.tools, *about.later())],
             "mcp_servers": about.servers(),
             "model": about.model.name,
@@ -151,15 +150,15 @@ class FrameEncoder:
         self._trigger = "auto" if parse_compact_command(wish) is None else "manual"
 
     def of_shell(self, shell: ShellTask) -> list[Object]:
-        """A command in the background begins, or is over."""
+        """A command in the background has started or ended."""
         return shell_frames(shell, self.system, self._now())
 
     def broke_off(self, why: str) -> list[Object]:
-        """In place of a result: the run was ended by something that is no part of it, such as a full disk."""
+        """Replaces the result: something outside the run ended it, such as a full disk."""
         return [self._without_turns(Subtype.ERROR_DURING_EXECUTION, {"is_error": True, "errors": [why]})]
 
     def _without_turns(self, subtype: Subtype, fields: Object) -> Object:
-        """A result where no run has come to one."""
+        """A result without a finished run."""
         told: Object = {
             "subtype": subtype,
             "duration_ms": 0,
@@ -173,13 +172,13 @@ class FrameEncoder:
         return self._frame("result", told | fields)
 
     def interrupted(self) -> list[Object]:
-        """Before the model was asked: hooks had not had their say yet."""
+        """The run was interrupted before the model was called, while hooks were still running."""
         frames = self.broke_off("The request was interrupted")
         frames[0]["terminal_reason"] = Terminal.ABORTED_STREAMING
         return frames
 
     def reset(self, before: str) -> Object:
-        """Another conversation begins; this frame is the last one of the old one (6.7)."""
+        """Another conversation begins; this is the last frame of the old one (6.7)."""
         told = {"type": "conversation_reset", "new_conversation_id": self._about.session_id}
         return told | {"session_id": before, "uuid": self._new_id()}
 
@@ -187,7 +186,7 @@ class FrameEncoder:
         return self.system("status", {"status": None, "permissionMode": mode})
 
     def refused(self, why: str) -> list[Object]:
-        """A hook did not let the prompt through, or it was for ourselves: there was no turn (6.4)."""
+        """A hook blocked the prompt, or it was a local slash command: there was no turn (6.4)."""
         return [self._without_turns(Subtype.SUCCESS, {"is_error": False, "result": why})]
 
     def of(self, update: Update) -> list[Object]:
@@ -213,19 +212,19 @@ class FrameEncoder:
             case AgentStarted() | AgentUpdate() | AgentDone():
                 return self._agents.of(update)
             case MaxTurnsReached() | QuestionAnswered() | PrefixBroken() | ToolSummary():
-                return []  # stream-json has no frame for them, or the result says it
+                return []  # stream-json has no frame for them, or the result contains it
             case _:
                 assert_never(update)
 
     def _progress(self, update: CallProgress) -> list[Object]:
-        """How a call gets on, for those who follow live."""
+        """The progress of a call, for clients that show it live."""
         call, began = self._calls.get(update.call_id, (None, 0))
         if call is None:
             return []
         return [self._frame("tool_progress", progress_frame(update, call, self._now() - began))]
 
     def _noted(self, update: RequestStarted | CallStarted | CallProgress | QuestionAsked) -> list[Object]:
-        """No frame of its own, as a rule: its end has one."""
+        """Usually no frame: the end of it has one."""
         match update:
             case CallProgress():
                 return self._progress(update) if self._partial else []
@@ -246,7 +245,7 @@ class FrameEncoder:
         return self._frame("system", {"subtype": subtype} | fields)
 
     def _event(self, event: Object) -> Object:
-        """Written out, because there is one for each piece of a text."""
+        """Written out for speed: there is one for each text delta."""
         return {
             "type": "stream_event",
             "event": event,
@@ -280,7 +279,7 @@ class FrameEncoder:
         """The block's own frame comes after its last delta and before its `content_block_stop`."""
         shown, frames = block_to_wire(done.block), list[Object]()
         if self._partial and self._open != done.index:
-            frames.append(self._block_begins(done.index, shown))  # it came whole
+            frames.append(self._block_begins(done.index, shown))  # it arrived complete, without deltas
         elif self._partial and isinstance(done.block, Thinking) and done.block.signature:
             signature = {"type": "signature_delta", "signature": done.block.signature}
             frames.append(self._event({"type": "content_block_delta", "index": done.index, "delta": signature}))
@@ -301,7 +300,7 @@ class FrameEncoder:
         ends = {"type": "message_delta", "delta": why, "usage": usage_to_wire(done.usage)}
         return [self._event(ends), self._event({"type": "message_stop"})]
 
-    # --- what the model is told ---
+    # --- user messages and tool results ---
 
     def _user(self, parts: list[Object] | str, id: str) -> Object:
         fields = {"message": {"role": "user", "content": parts}, "parent_tool_use_id": None}
@@ -310,7 +309,7 @@ class FrameEncoder:
     def _said(self, said: User, *, as_blocks: bool = False) -> Object:
         match said.content:
             case (Text() as only,) if said.origin is Origin.PROMPT and not as_blocks:
-                return self._user(only.text, said.id)  # as it was given
+                return self._user(only.text, said.id)  # a string, as the client sent it
             case parts:
                 return self._user([content_to_wire(part) for part in parts], said.id)
 
@@ -318,14 +317,14 @@ class FrameEncoder:
         (call, _), frames = self._calls.pop(done.result.call_id, (None, 0)), list[Object]()
         if done.denied and call is not None:
             self._denials.append({"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input})
-            if call.id not in self._asked:  # nobody else knows of it
+            if call.id not in self._asked:  # the client does not know of it
                 told = {"tool_name": call.name, "tool_use_id": call.id, "message": done.result.text}
                 frames.append(self.system("permission_denied", told))
         self._asked.discard(done.result.call_id)
         return [*frames, self._result_of(done.result, done.data)]
 
     def _result_of(self, result: ToolResult, data: object = None) -> Object:
-        """Of what failed, programs expect the words alone (6.3)."""
+        """Clients expect the text alone for a failed call (6.3)."""
         own = f"Error: {result.text}" if result.is_error else result.text if data is None else data
         return self._user([tool_result(result)], result.id) | {"tool_use_result": own}
 
@@ -336,7 +335,7 @@ class FrameEncoder:
         return frame if said.origin is Origin.INTERRUPTION else frame | {"isSynthetic": True}
 
     def _injected(self, said: User) -> list[Object]:
-        """What the user typed is not echoed, unless it is asked for; reminders are between us and the model."""
+        """Prompts of the user are echoed only if the client asks for it; reminders for the model are not sent."""
         if said.origin is Origin.ATTACHMENT:
             return []
         if said.origin is not Origin.PROMPT:
@@ -346,7 +345,7 @@ class FrameEncoder:
     # --- the rest ---
 
     def _boundary(self, update: Boundary) -> list[Object]:
-        """Only a summary is what clients know as a boundary: the conversation begins again there."""
+        """Clients know only a summary as a boundary: the conversation begins again there."""
         if update.layer != CompactionKind.SUMMARY:
             return [self.system(CONTEXT_EDIT, {"layer": update.layer, "freed_tokens": update.freed})]
         sizes = {"pre_tokens": update.before, "post_tokens": update.after, "freed": update.freed}
@@ -369,7 +368,7 @@ class FrameEncoder:
                 assert_never(update)
 
     def _failed(self, failure: Failure) -> list[Object]:
-        """A failure of the API is one synthetic message; others only have the result."""
+        """A failure of the API becomes one synthetic message; other failures are only in the result."""
         self._failure = failure
         error = error_name(failure)
         if error is None:
@@ -401,7 +400,7 @@ class FrameEncoder:
         if out.status is not None:
             fields["api_error_status"] = out.status
         if result.estimated:
-            fields["estimated"] = True  # settled 14: nobody told what a call cost
+            fields["estimated"] = True  # settled 14: a server did not report the cost of a call
         if result.output is not None:
             fields["structured_output"] = result.output
         if self.origin is not None:

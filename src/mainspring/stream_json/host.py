@@ -1,6 +1,6 @@
 """The program at the other end of the pipe, as the host of an agent session (stream-json 5).
 
-What we ask of the program that drives us (stream-json 5): many at once, answered in any order, or never.
+`OutgoingRequests` sends control requests to it: many at once, answered in any order, or never.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mainspring.stream_json.outgoing import FrameSink
 from mainspring.stream_json.wire_host import WireHost, deny
 from mainspring.text import as_list, as_object
 
-SHUT = "the program that drives this session listens no more"
+SHUT = "the program that drives this session has closed the connection"
 
 
 class CallbackError(Exception):
-    """The program's own code failed. In its words."""
+    """A callback of the program failed. The message is the program's."""
 
 
 class OutgoingRequests:
@@ -30,8 +30,8 @@ class OutgoingRequests:
         self._shut = False
 
     async def ask(self, subtype: str, **fields: Any) -> dict[str, Any]:
-        """Raises `CallbackError`; and `ConnectionError` if no answer can come any more. Who is cancelled withdraws the
-        question."""
+        """Raises `CallbackError`, or `ConnectionError` if no answer can come any more. Cancelling the caller withdraws
+        the request."""
         if self._shut:
             raise ConnectionError(SHUT)
         own_id = self._new_id()
@@ -50,7 +50,7 @@ class OutgoingRequests:
             self._open.pop(own_id, None)
 
     def hear(self, reply: ControlReply) -> None:
-        """An answer to what nobody asked is passed over."""
+        """Ignores a reply without an open request."""
         answer = self._open.pop(reply.id, None)
         if answer is None or answer.done():
             return
@@ -60,7 +60,7 @@ class OutgoingRequests:
             answer.set_exception(CallbackError(reply.error))
 
     def shut(self) -> None:
-        """Standard input has ended: nothing can be answered any more."""
+        """Standard input has ended: fails all open and later requests."""
         self._shut = True
         waiting, self._open = self._open, {}
         for answer in waiting.values():
@@ -79,7 +79,7 @@ class StreamJsonHost(WireHost):
         except CallbackError as error:
             return deny(f"The permission callback failed: {error}")
         except ConnectionError:
-            return deny(f"Nobody can be asked: {SHUT}.")
+            return deny(f"Permission cannot be requested: {SHUT}.")
 
     async def run_hook(self, hook_id: str, payload: JsonObject) -> object:
         called = payload.get("tool_use_id") or new_id()
@@ -102,7 +102,7 @@ def read_hooks(given: object) -> tuple[HostHook, ...]:
 
 def read_event_hooks(event: str, matchers: object) -> list[HostHook]:
     found = [hook for matcher in map(as_object, as_list(matchers)) for hook in read_matcher_hooks(event, matcher)]
-    return found or [HostHook(event, "")]  # so that an event nobody knows is told of
+    return found or [HostHook(event, "")]  # so that an unknown event causes a warning
 
 
 def read_matcher_hooks(event: str, matcher: dict[str, Any]) -> list[HostHook]:

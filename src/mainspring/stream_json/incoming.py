@@ -1,7 +1,7 @@
-"""What a driving program says, line by line (stream-json 1.4, 2 and 3.2). Pure.
+"""Parses the lines that a driving program sends (stream-json 1.4, 2 and 3.2). Pure.
 
-What nobody knows is passed over, so that newer programs can say more. What is no JSON, or no prompt at all, is an
-error: whoever sends that has lost the thread, and would wait in vain.
+Unknown frames are ignored, so that newer programs can send more. A line that is not JSON, or a malformed prompt, is an
+error: the program would otherwise wait for an answer that never comes.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ from mainspring.core.messages import Content, Document, Image, Text
 from mainspring.core.value import Bundle
 from mainspring.text import as_list, as_object
 
-LONGEST_SHOWN = 200  # characters of a line that cannot be understood
+LONGEST_SHOWN = 200  # characters of a line that cannot be parsed
 
 
 class BadLineError(Exception):
-    """In words for whoever wrote the line."""
+    """A line cannot be parsed. The message is for the author of the program."""
 
 
 class WirePrompt(Prompt):
-    as_blocks: bool = False  # it came as a list, and is repeated as one
+    as_blocks: bool = False  # it was a list of blocks, and is replayed as one
 
 
 class ControlRequest(Bundle):
-    """A control request."""
-
     id: str
     subtype: str
     fields: dict[str, Any]
 
 
 class ControlReply(Bundle):
-    """To a request of ours."""
+    """The reply to one of our requests."""
 
     id: str
     value: dict[str, Any]
@@ -46,17 +44,17 @@ Incoming = WirePrompt | ControlRequest | ControlReply
 
 
 def parse_incoming(line: bytes) -> Incoming | None:
-    """None: nothing that concerns us. Raises `BadLineError`."""
+    """None: an empty line or an unknown frame. Raises `BadLineError`."""
     if not line.strip():
         return None
     try:
         said = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadLineError(f"a line on standard input is no JSON ({error}): '{shorten_line(line)}'") from None
+        raise BadLineError(f"a line on standard input is not JSON ({error}): '{shorten_line(line)}'") from None
     except RecursionError:
         raise BadLineError("a line on standard input is nested too deeply") from None
     if not isinstance(said, dict):
-        raise BadLineError(f"a line on standard input is no JSON object: '{shorten_line(line)}'")
+        raise BadLineError(f"a line on standard input is not a JSON object: '{shorten_line(line)}'")
     frame = cast("dict[str, Any]", said)
     match frame.get("type"):
         case "user":
@@ -89,7 +87,7 @@ def parse_control_reply(response: dict[str, Any]) -> ControlReply | None:
 def parse_prompt_frame(frame: dict[str, Any]) -> WirePrompt:
     message = as_object(frame.get("message"))
     if message.get("role") != "user":
-        raise BadLineError(f"a message of the role '{message.get('role')}' is no prompt: the role must be 'user'")
+        raise BadLineError(f"a message with the role '{message.get('role')}' is not a prompt: the role must be 'user'")
     said, own_id, origin = message.get("content"), frame.get("uuid"), frame.get("origin")
     parts = (
         [parse_text(said)]
@@ -106,7 +104,7 @@ def parse_prompt_frame(frame: dict[str, Any]) -> WirePrompt:
 
 
 def parse_content_block(one: dict[str, Any]) -> list[Content]:
-    """A block of the API. What cannot be handed on is said in its place: nobody should wonder where it went."""
+    """A block of the API. An unsupported block becomes a text that says so, so that it does not vanish silently."""
     kind, source = one.get("type"), as_object(one.get("source"))
     match kind, source.get("type"):
         case "text", _:

@@ -1,19 +1,17 @@
-"""Frames on their way out: whole lines, in order, from whoever has one.
+"""Outgoing frames: encodes values as lines of JSON, writes whole lines in order, and mirrors the session's files.
 
-One value as one line of JSON: always valid, and never longer than a reader takes.
+Clients of stream-json give up on a line of more than 1 MiB (stream-json 1.4). `encode_line` cuts a value that is too
+long where it is longest, and marks the cut; short values beside it, such as ids, stay complete.
 
-The reader of stream-json gives up on a line of more than 1 MiB (stream-json 1.4). What is too long is cut where it is
-longest, and says so; short values beside it, ids above all, stay whole.
+`TranscriptMirror` sends the lines of the session's files, for a session store elsewhere (stream-json 14.5):
 
-The session's lines on the pipe (stream-json 14.5): what was written to its files, for a store elsewhere.
-
-    mirror = Mirror()
+    mirror = TranscriptMirror()
     open_session_file(options, replace(place, mirror=mirror.add), new_id)
     for frame in mirror.frames():       # now and then, and before each result
         ...
 
-A line goes out as it stands in its file: nothing is decoded. Only a line that is too long for a frame of its own is,
-and cut. Nothing is written here.
+It sends a line as it is in the file, without decoding. Only a line that is too long for a frame of its own is decoded
+and cut.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ import msgspec
 from mainspring.engine.tasks import retrieve_exception
 from mainspring.sessions.line_format import OURS
 
-MOST = 1_048_576  # bytes, the newline not counted; the reader counts characters, of which there are never more
-LEAST = 64  # bytes: of values that would get less, only the first ones are kept
+MOST = 1_048_576  # bytes, without the newline; clients count characters, of which there are never more
+LEAST = 64  # bytes: if values would get less, only the first ones are kept
 LONGEST_KEY = 200  # characters of a key, in an object that is cut
 
 Json: TypeAlias = "str | float | bool | list[Json] | dict[str, Json] | None"
@@ -36,7 +34,7 @@ T = TypeVar("T")
 
 
 def _no_messages(_: object) -> list[object]:
-    """A checkpoint holds no messages (settled 6)."""
+    """A checkpoint contains no messages (settled 6)."""
     return []
 
 
@@ -45,7 +43,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_no_messages)
 
 def encode_line(value: object, most: int = MOST) -> bytes:
     data, room = encode_json(value), most
-    while len(data) > most:  # once, as a rule: keys and commas are only estimated
+    while len(data) > most:  # usually once: keys and commas are only estimated
         data = encode_json(cut_to_size(msgspec.to_builtins(value), room))
         room = room * 3 // 4
     return data + b"\n"
@@ -54,7 +52,7 @@ def encode_line(value: object, most: int = MOST) -> bytes:
 def encode_json(value: object) -> bytes:
     try:
         return _encoder.encode(value)
-    except UnicodeEncodeError:  # half a character: models and file names hold such things
+    except UnicodeEncodeError:  # half a character: model output and file names may contain these
         return _encoder.encode(replace_half_characters(msgspec.to_builtins(value, enc_hook=_no_messages)))
 
 
@@ -79,7 +77,7 @@ def whole_text(text: str) -> str:
 
 
 def cut_to_size(value: Json, room: int) -> Json:
-    """The value, shortened so that its JSON fits into so many bytes."""
+    """Shortens the value so that its JSON fits into so many bytes."""
     if json_size(value) <= room:
         return value
     match value:
@@ -100,12 +98,12 @@ def cut_to_size(value: Json, room: int) -> Json:
 
 
 def take_first_items(items: list[T], room: int) -> list[T]:
-    """As many as can get a share worth having."""
+    """As many items as can get a useful share of the room."""
     return items[: max(1, room // (2 * LEAST))]
 
 
 def share_out(items: list[Json], room: int) -> list[Json]:
-    """Small ones stay whole; the others get an equal share of what is left."""
+    """Small items stay complete; the others get equal shares of the rest."""
     share = 0
     for count, length in zip(range(len(items), 0, -1), sorted(map(json_size, items)), strict=True):
         share = room // count
@@ -119,7 +117,7 @@ def cut_text(text: str, room: int) -> str:
     note = f"... [{len(text):,} characters, cut here]"
     kept = max(0, room - len(note) - 2)
     while kept and json_size(text[:kept] + note) > room:
-        kept = kept * room // (json_size(text[:kept] + note) + 1)  # what is escaped takes up to six bytes
+        kept = kept * room // (json_size(text[:kept] + note) + 1)  # an escaped character takes up to six bytes
     return text[:kept] + note if kept else note
 
 
@@ -131,15 +129,15 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class FrameSink(Protocol):
-    """To the program that drives us."""
+    """Sends frames to the program that drives us."""
 
     async def put(self, *frames: dict[str, Any]) -> None: ...
 
     async def raw(self, lines: list[bytes]) -> None:
-        """Frames that are JSON already."""
+        """Sends frames that are JSON already."""
 
     async def room(self) -> None:
-        """Wait for a slow reader, between two things that happen. `put` may not wait: answers must get through."""
+        """Waits for a slow reader, between two updates. `put` may not wait: responses must get through."""
 
 
 class PipeFrameSink:
@@ -153,14 +151,14 @@ class PipeFrameSink:
         await self.raw([encode_line(frame) for frame in frames])
 
     async def raw(self, lines: list[bytes]) -> None:
-        """Whoever is cancelled meanwhile, what has begun is written to its end: half a line ends the other side."""
+        """Writes whole lines even if the caller is cancelled: half a line would break the client."""
         if lines:
             work = asyncio.ensure_future(self._all(lines))
-            work.add_done_callback(retrieve_exception)  # nobody may be left who waits for it
+            work.add_done_callback(retrieve_exception)  # the caller may no longer wait for it
             await asyncio.shield(work)
 
     async def room(self) -> None:
-        """`put` has waited: a pipe has room for little."""
+        """Nothing to do: `put` has already waited, since a pipe buffers little."""
 
     async def _all(self, lines: list[bytes]) -> None:
         async with self._one:
@@ -172,29 +170,29 @@ END = b"]}"
 
 
 class TranscriptMirror:
-    """Lines that wait for the pipe, by file, in the order in which they were written."""
+    """Queues lines for the pipe, by file, in the order in which they were written."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[bytes]] = {}
 
     def add(self, file: str, lines: bytes) -> None:
-        """For `Options.mirror` of a journal. Cheap: it is called for every record."""
+        """For `JournalOptions.mirror`. Cheap, because it is called for every record."""
         self._waiting.setdefault(file, []).append(lines)
 
     def frames(self) -> list[bytes]:
-        """All that waits, as lines for the pipe."""
+        """Takes all queued lines, as frames for the pipe."""
         waiting, self._waiting = self._waiting, {}
         return [frame for file, pieces in waiting.items() for frame in frames_of(file, b"".join(pieces))]
 
 
 def frames_of(file: str, lines: bytes) -> Iterator[bytes]:
-    """As many entries in each as there is room for."""
+    """Each frame holds as many entries as fit."""
     head = b'{"type":"transcript_mirror","filePath":' + encode_json(file) + b',"entries":['
     room = MOST - len(head) - len(END)
     entries, length = list[bytes](), -1  # the first has no comma before it
     for one in lines.split(b"\n"):
         if not one:
-            continue  # a line end that closes what a crash had torn
+            continue  # an empty line that ends a line torn by a crash
         entry = one if len(one) <= room else shorten_entry(one, room)
         if entries and length + 1 + len(entry) > room:
             yield head + b",".join(entries) + END + b"\n"
@@ -205,13 +203,13 @@ def frames_of(file: str, lines: bytes) -> Iterator[bytes]:
         yield head + b",".join(entries) + END + b"\n"
 
 
-# --- what is too long ---------------------------------------------------------------------------------------
+# --- entries that are too long ------------------------------------------------------------------------------
 
 
 def shorten_entry(entry: bytes, room: int) -> bytes:
-    """A line of the conversation is cut as others on the pipe are. One of ours cannot be: half of a checkpoint would be
-    taken for the whole. What goes out for it is an event that follows none, so a reader takes the conversation's lines.
-    """
+    """Cuts a line of the conversation like other values. One of our own lines cannot be cut: a reader would take half a
+    checkpoint for a complete one. It is replaced by an event out of sequence, so that a reader uses the conversation's
+    lines instead."""
     note = f"a line of {len(entry):,} bytes was too long for the pipe"
     if entry.startswith(OURS):
         return OURS + b'"n":0,"event":{"type":"Cut"},"cut":' + encode_json(note) + b"}"

@@ -1,4 +1,4 @@
-"""The updates of an agent session as frames of stream-json: for print mode, the pipe and the SDK."""
+"""Renders the updates of an agent session as stream-json frames: for print mode, the pipe and the SDK."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from mainspring.agent.session import AgentSession
     from mainspring.hooks.invocation import HookCallFinished, HookCallStarted
 
-BY_REPORT = {"kind": "task-notification"}  # the origin of a run that a report of a subagent has begun
+BY_REPORT = {"kind": "task-notification"}  # the origin of a run that a subagent's report started
 
 
 class Renderer:
-    """What hooks do between runs is held for the next: nothing that clients do not know may stand behind a result."""
+    """Holds frames of hooks between runs until the next run: clients expect no such frame after a result."""
 
     def __init__(self, session: AgentSession, *, notices: bool = False, states: Object | None = None) -> None:
-        """`states`: what goes along with a frame about the state; None: there is none."""
+        """`states`: extra fields of frames about the state; None: send no such frames."""
         self._session, self._notices, self._states = session, notices, states
         self._held: list[Object] = []
         self._in_run = False
@@ -108,7 +108,7 @@ class Renderer:
             case PromptReturned():
                 return self.frames.interrupted()
             case RunBroken():
-                return self.frames.broke_off(f"the run broke off: {update.error}")
+                return self.frames.broke_off(f"the run failed: {update.error}")
             case _:
                 assert_never(update)
 
@@ -139,7 +139,7 @@ def hook_outcome_fields(hook: HookCallFinished) -> Object:
 
 
 def states_in(environment: dict[str, str]) -> Object | None:
-    """What goes along with frames about the state; None: the client did not ask for them."""
+    """Extra fields of frames about the state; None: the client did not ask for these frames."""
     host_only = environment.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
     for_all = environment.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
     if not host_only and not for_all:

@@ -1,9 +1,9 @@
-"""The stream-json server: prompts and requests come in, frames go out, around one agent session.
+"""The stream-json server: reads prompts and requests, drives one agent session, and sends frames.
 
-Each prompt is a run of its own, in the order in which they came (stream-json 7 rule 5; the wire calls a run a turn).
-Requests are answered at any time. That nothing more will come is no stop signal: what was received is done first.
+Each prompt is a run of its own, in the order of arrival (stream-json 7 rule 5; the protocol calls a run a turn).
+Requests are answered at any time. The end of input does not stop the session: it finishes everything it received.
 
-How the two sides reach each other is not known here: `cli/stream_json.py` has lines of JSON.
+The transport is elsewhere: `cli/stream_json.py` reads and writes lines of JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mainspring.messages_api import Object
 
 
-EVERY = 0.1  # seconds: how often the session's lines are repeated, if somebody wants them
+EVERY = 0.1  # seconds: how often the session's lines are mirrored, if the client asks for it
 
 
 def do_nothing() -> None:
@@ -47,13 +47,13 @@ def do_nothing() -> None:
 
 
 class ServerProcess(Bundle):
-    """What the process around a session does for it."""
+    """What the process provides for a session."""
 
     prepare: Callable[[SessionOptions], ResolvedConfig]
-    heard: Callable[[], AsyncGenerator[Incoming, None]]  # what the program says; raises `BadLineError`
+    heard: Callable[[], AsyncGenerator[Incoming, None]]  # the parsed input; raises `BadLineError`
     out: FrameSink  # where frames go
-    begun: Callable[[], object] = do_nothing  # everything is loaded
-    left: Callable[[], object] = do_nothing  # nothing of a conversation is needed any more
+    begun: Callable[[], object] = do_nothing  # called when everything is loaded
+    left: Callable[[], object] = do_nothing  # called when a conversation has ended and its memory can be freed
 
 
 class StreamJsonServer:
@@ -61,23 +61,23 @@ class StreamJsonServer:
     renderer: Renderer
 
     def __init__(self, options: SessionOptions, process: ServerProcess) -> None:
-        """Raises `StartError`: what is wrong is told before anybody waits or pays."""
+        """Raises `StartError` for wrong options, before anything waits or costs money."""
         self.parts, self._process = process.prepare(options), process
         self.out = process.out
         self.first: Incoming | None = None
         self.questions = OutgoingRequests(self.out, new_id)
-        self._news = asyncio.Event()  # somebody wants an end before there is a session
+        self._news = asyncio.Event()  # `stop` was called, perhaps before there is a session
         self._stopping = False
         self._failed = False  # the last run
-        self._early: list[Object] = []  # frames that come before the next ones
-        self.wrong: Exception | None = None  # what the other side said cannot be understood
+        self._early: list[Object] = []  # frames to send before the next ones
+        self.wrong: Exception | None = None  # the input cannot be parsed, or our code failed
         self._tasks: set[asyncio.Task[None]] = set()
         self._mirror = TranscriptMirror() if self.parts.options.session_mirror else None
 
     # --- from the first line to the last ---
 
     async def serve(self) -> int:
-        """The exit code. Raises `ResumeError`, which the program has heard of then, as a result."""
+        """Returns the exit code. Raises `ResumeError`, after sending it as a result."""
         opened = await self._opened_or_told()
         said = self._process.heard()
         self.first = await self._first(said)
@@ -113,7 +113,7 @@ class StreamJsonServer:
             self.parts.options.tell(str(self.wrong))
 
     async def _first(self, said: AsyncGenerator[Incoming, None]) -> Incoming | None:
-        """What the session is made of: hooks and agents come with the first request, and everything waits for it."""
+        """Waits for the first line, which configures the session: it may contain hooks and agents."""
         waiting = asyncio.ensure_future(self._next(said))
         while not waiting.done() and not self._stopping:
             woken = asyncio.ensure_future(self._news.wait())
@@ -135,7 +135,7 @@ class StreamJsonServer:
     def _begin(self, first: Incoming, opened: OpenedSession) -> None:
         if isinstance(first, ControlRequest) and first.subtype == "initialize":
             if first.fields.get("agents") and self.parts.settings.no_sideloading:
-                raise StartError("'agents' is switched off by 'disableSideloadFlags': leave it out")
+                raise StartError("'agents' is disabled by 'disableSideloadFlags': remove it")
             self.parts = replace(self.parts, options=apply_initialize_fields(self.parts.options, first.fields))
         options = self.parts.options
         host = StreamJsonHost(
@@ -154,7 +154,7 @@ class StreamJsonServer:
             self.session.watch_hooks()
 
     def _interrupt_soon(self) -> None:
-        """When what is being said now has been heard."""
+        """After the current answer has been processed."""
         asyncio.get_running_loop().call_soon(self.session.interrupt)
 
     async def _opened_or_told(self) -> OpenedSession:
@@ -165,11 +165,11 @@ class StreamJsonServer:
             raise
 
     def kill(self) -> None:
-        """At once, with all that it has started."""
+        """Kills all child processes at once."""
         if hasattr(self, "session"):
             self.session.kill()
 
-    # --- what goes out ---
+    # --- output ---
 
     async def _show(self, update: AnyUpdate) -> None:
         frames = self.renderer.render(update)
@@ -185,7 +185,7 @@ class StreamJsonServer:
             await self.out.room()
 
     async def _repeat(self, mirror: TranscriptMirror) -> None:
-        """The session's lines, now and then; before a result `_repeated` does it."""
+        """Mirrors the session's lines now and then; before a result, `_repeated` does it."""
         while True:
             await asyncio.sleep(EVERY)
             await self.out.raw(mirror.frames())
@@ -201,7 +201,7 @@ class StreamJsonServer:
         finally:
             await self._repeated()
 
-    # --- what comes in ---
+    # --- input ---
 
     async def _listen(self, said: AsyncGenerator[Incoming, None]) -> None:
         while (one := await self._next(said)) is not None:
@@ -227,18 +227,18 @@ class StreamJsonServer:
         return task
 
     async def _respond(self, request: ControlRequest, target: int | None) -> None:
-        """What was asked before the end of input is answered before the end."""
+        """Requests that arrived before the end of input are answered before the session ends."""
         with self.session.in_use():
             await answer_control_request(self, request, target)
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self.wrong = error if isinstance(error, Exception) else None  # our own mistake, or nobody reads
+            self.wrong = error if isinstance(error, Exception) else None  # a bug of ours, or the client no longer reads
             self.stop()
 
     def stop(self) -> None:
-        """The end, in order: by a signal, or because nobody understands the other side any more."""
+        """Ends the session in order: after a signal, or after input that cannot be parsed."""
         self._stopping = True
         self._news.set()
         if not hasattr(self, "session"):
@@ -250,7 +250,7 @@ class StreamJsonServer:
 
 
 def apply_initialize_fields(options: SessionOptions, fields: dict[str, Any]) -> SessionOptions:
-    """With what an `initialize` request says of the session."""
+    """The options with the fields of an `initialize` request."""
     said: dict[str, object] = {}
     if fields.get("agents"):
         said["agents"] = fields["agents"]

@@ -1,10 +1,8 @@
-"""What works beside a session, as frames of stream-json (6.6 and 12): agents, their calls and results, and commands
-in the background.
+"""Frames of subagents and background commands (stream-json 6.6 and 12), and the fields of other frames beside the
+conversation (stream-json 6.7). Pure.
 
-What an agent says and thinks is sent only to those who ask for it; the last of it is the result of the call for which
-it works.
-
-Frames about what happens beside the conversation: their fields (stream-json 6.7). Pure.
+Text and thinking of a subagent are sent only to clients that ask for it; its last message is the result of the call
+that started it.
 """
 
 from __future__ import annotations
@@ -35,26 +33,26 @@ from mainspring.messages_api import Object, block_id, block_to_wire, message_to_
 
 
 class FrameFactory(Protocol):
-    """Makes a frame of its kind, with all that every frame has."""
+    """Creates a frame of this type, with the fields that every frame has."""
 
     def __call__(self, kind: str, fields: Object, id: str = "", /) -> Object: ...
 
 
 class SubagentTask:
-    """An agent at work."""
+    """A running subagent."""
 
     def __init__(self, started: AgentStarted, now: int) -> None:
         self.started = started
         self.began = now
         self.model = ""
         self.usage = Usage()
-        self.prompt = Usage()  # of the reply under way
+        self.prompt = Usage()  # of the current reply
         self.calls = 0
 
 
 class TaskFrames:
     def __init__(self, frame: FrameFactory, now: Callable[[], int], *, forward: bool = False) -> None:
-        """`forward`: also what they say and think."""
+        """`forward`: also send their text and thinking."""
         self._frame = frame
         self._forward = forward
         self._now = now
@@ -147,7 +145,7 @@ class TaskFrames:
 
 
 def ended_as(result: Result | None) -> tuple[str, str]:
-    """In a notification, and in a patch: the two have other words for one that was ended from outside."""
+    """The status for a notification and for a patch: these name a stopped subagent differently."""
     if result is None or result.interrupted:
         return "stopped", "killed"
     return ("completed", "completed") if result.cause is Cause.END_TURN else ("failed", "failed")
@@ -196,19 +194,19 @@ def retry_frame(update: Retrying, most: int) -> Object:
 
 
 def rate_limit(update: Retrying, now: int) -> Object | None:
-    """None: it waits for something else. `now` in milliseconds, as `retry_delay_ms`; the frame has whole seconds."""
+    """None: the retry has another reason. `now` is in milliseconds, like `retry_delay_ms`; the frame has seconds."""
     if update.failure.kind is not Trouble.RATE_LIMIT:
         return None
     return {"status": "rejected", "resetsAt": (now + update.delay) // 1_000}
 
 
 def tombstone_frame(update: Tombstone) -> Object:
-    words = f"The reply above was withdrawn ({update.why}); what follows stands in its place."
+    words = f"The reply above was withdrawn ({update.why}); what follows replaces it."
     return {"content": words, "level": "warning", "withdrawn": update.id}
 
 
 def progress_frame(update: CallProgress, call: ToolCall, took: int) -> Object:
-    """`text` is ours: the last words of the call."""
+    """`text` is our own field: the last progress text of the call."""
     return {
         "tool_use_id": call.id,
         "tool_name": call.name,
@@ -219,7 +217,7 @@ def progress_frame(update: CallProgress, call: ToolCall, took: int) -> Object:
 
 
 def deferred_tool_fields(result: Result, last: Object) -> Object:
-    """A hook wants the call to be taken up later, by whoever drives us."""
+    """A hook deferred the call: the program resumes it later."""
     from mainspring.hooks.results import DEFERRED  # a hook has ended the run, so it is loaded
 
     if result.detail != DEFERRED:
@@ -229,7 +227,7 @@ def deferred_tool_fields(result: Result, last: Object) -> Object:
 
 
 def never_begun(why: str, session_id: str) -> Object:
-    """The one frame of a session that could not be taken up."""
+    """The only frame of a session that could not be resumed."""
     zeros: Object = dict.fromkeys(("duration_ms", "duration_api_ms", "num_turns", "total_cost_usd"), 0)
     return {
         "type": "result",

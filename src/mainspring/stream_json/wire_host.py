@@ -1,7 +1,7 @@
-"""A host that is asked with `can_use_tool` requests (stream-json 5.1): what they say, and what their answers mean.
+"""A host that answers `can_use_tool` requests (stream-json 5.1): builds the requests and reads the answers.
 
-A tool that asks the user something of its own (`AskUserQuestion`, `ExitPlanMode`) is asked about as permissions are:
-who allows it answers it, and the answers come back in its input.
+A tool that asks the user itself (`AskUserQuestion`, `ExitPlanMode`) also uses a permission request: the host allows it
+and returns the user's answers in its updated input.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ OPTIONAL = ("description", "decision_reason", "agent_id", "blocked_path")
 
 
 class WireHost(ABC):
-    """Approvals and answers, over whichever way `can_use_tool` goes."""
+    """Approvals and answers over `can_use_tool`, whatever its transport."""
 
     def __init__(self, *, approves: bool, interrupt: Callable[[], object]) -> None:
-        """`approves`: the program wants to be asked. `interrupt` ends the run, after a denial that wants it."""
+        """`approves`: the host answers requests. `interrupt` ends the run, after a denial that asks for it."""
         self._interrupt = interrupt
         self.reach: Reach = "always" if approves else "never"
 
     @abstractmethod
     async def can_use_tool(self, request: JsonObject) -> JsonObject:
-        """The program's answer. A program that fails or has left denies."""
+        """The host's answer. If the host fails or is gone, the answer denies."""
 
     async def approve(self, request: ApprovalRequest) -> Approval:
         facts = request.facts
@@ -49,7 +49,7 @@ class WireHost(ABC):
     async def ask(self, questions: QuestionSet) -> Answers:
         call = questions.call
         if call is None:
-            raise ToolError("Nobody can be asked: the call is not known any more.")
+            raise ToolError("The question cannot be asked: its call is no longer known.")
         asked: JsonObject = {"tool_name": call.name, "input": call.input, "tool_use_id": call.id}
         said = read_approval(await self.can_use_tool(asked))
         if questions.questions is None:
@@ -65,12 +65,12 @@ def deny(reason: str) -> JsonObject:
 
 
 def read_approval(said: JsonObject) -> Approval:
-    """The answer of a program, as far as it is one."""
+    """Reads the host's answer. Anything invalid denies."""
     behavior, message = said.get("behavior"), said.get("message")
     changed: object = said.get("updatedInput")
     words = message if isinstance(message, str) else ""
     if behavior not in ("allow", "deny"):
-        words = f"The permission callback answered neither 'allow' nor 'deny', but '{behavior}'."
+        words = f"The permission callback must answer 'allow' or 'deny', not '{behavior}'."
     allowed = behavior == "allow"
     return Approval(
         "allow" if allowed else "deny",
@@ -82,7 +82,7 @@ def read_approval(said: JsonObject) -> Approval:
 
 
 def match_answers(given: dict[str, Any], asked: QuestionInput) -> dict[str, str]:
-    """By the text of each question; an answer may name it by its title."""
+    """Answers by the text of each question; an answer may also use the question's title."""
     from mainspring.tools.question import render_question
 
     answers = {str(name): str(answer) for name, answer in given.items()}
