@@ -186,7 +186,7 @@ def test_one_reads(tmp_path: Path) -> None:
         await session.start()
         first = asyncio.ensure_future(anext(session.updates()))
         await asyncio.sleep(0)
-        with pytest.raises(UsageError, match="somebody else reads"):
+        with pytest.raises(UsageError, match="another task is already reading"):
             await anext(session.updates())
         first.cancel()
         await session.close()

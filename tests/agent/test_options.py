@@ -42,22 +42,22 @@ def stage(tmp_path: Path) -> Stage:
 WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     (
         {"add_dirs": ("/nope",)}, "add_dirs",
-        "'--add-dir /nope': there is no such folder", "'add_dirs=/nope': there is no such folder",
+        "'--add-dir /nope': there is no such directory", "'add_dirs=/nope': there is no such directory",
     ),
     ({"tools": ("Raed",)}, "tools", "'--tools Raed': there is no such tool", "'tools=Raed': there is no such tool"),
-    ({"tools": ("Xyzzy",)}, "tools", "'--tools Xyzzy': there is no such tool; there are", "'tools=Xyzzy': there is no"),
+    ({"tools": ("Xyzzy",)}, "tools", "'--tools Xyzzy': there is no such tool. Available", "'tools=Xyzzy': there is no"),
     (
         {"model": "opus", "fallback_model": ("opus",)}, "fallback_model",
         "'--fallback-model claude-opus-", "'fallback_model=claude-opus-",
     ),
     (
         {"output_schema": {"type": "array"}}, "output_schema",
-        "'--json-schema' cannot be understood: ", "'output_format' cannot be understood: ",
+        "'--json-schema' is not valid: ", "'output_format' is not valid: ",
     ),
     (
         {"system_prompt": "a", "system_prompt_file": "b"}, "system_prompt",
-        "'--system-prompt' and '--system-prompt-file' exclude each other",
-        "'system_prompt' and 'system_prompt' exclude",  # an SDK has one option for both: nobody can say that there
+        "'--system-prompt' and '--system-prompt-file' cannot be combined",
+        "'system_prompt' and 'system_prompt' cannot",  # an SDK has one option for both: nobody can say that there
     ),
     (
         {"system_prompt_file": "/nope"}, "system_prompt_file",
@@ -74,31 +74,31 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ),
     (
         {"mcp_servers": ("/nope",)}, "mcp_servers",
-        "'--mcp-config' names '/nope', and there is no such file", "'mcp_servers' names '/nope', and there is no such",
+        "'--mcp-config': there is no file '/nope'", "'mcp_servers': there is no file '/nope'",
     ),
     (
         {"fork_session": True}, "fork_session",
-        "'--fork-session' goes with '--resume ID' or '--continue'",
-        "'fork_session' goes with 'resume=ID' or 'continue_conversation'",
+        "'--fork-session' needs '--resume ID' or '--continue'",
+        "'fork_session' needs 'resume=ID' or 'continue_conversation'",
     ),
     (
         {"resume_drops_turn": ID}, "resume_drops_turn",
-        "'--resume-drops-turn' goes with '--resume-session-at UUID'",
-        "'resume_drops_turn' goes with 'resume_session_at=UUID'",
+        "'--resume-drops-turn' needs '--resume-session-at UUID'",
+        "'resume_drops_turn' needs 'resume_session_at=UUID'",
     ),
     (
         {"session_id": ID, "resume": ID}, "session_id",
-        "'--session-id' names a new session: with '--resume' or '--continue' add '--fork-session'",
-        "'session_id' names a new session: with 'resume' or 'continue_conversation' add 'fork_session'",
+        "'--session-id' sets the id of a new session: with '--resume' or '--continue', add '--fork-session'",
+        "'session_id' sets the id of a new session: with 'resume' or 'continue_conversation', add 'fork_session'",
     ),
     (
         {"agents": {"a": {}}}, "agents",
-        "'--agents' cannot be understood: the agent 'a': ", "'agents' cannot be understood: the agent 'a': ",
+        "'--agents' is not valid: the agent 'a': ", "'agents' is not valid: the agent 'a': ",
     ),
     (
         {"permission_prompt_tool_name": "ask"}, "permission_prompt_tool_name",
-        "'--permission-prompt-tool ask': 'stdio' goes with '--input-format stream-json'; else it is the whole name of",
-        "'permission_prompt_tool_name=ask': it is the whole name of an MCP tool",
+        "'--permission-prompt-tool ask' must be the full name of an MCP tool, 'mcp__server__tool' ('stdio' needs '-",
+        "'permission_prompt_tool_name=ask' must be the full name of an MCP tool",
     ),
 ]  # fmt: skip
 
@@ -123,7 +123,7 @@ def test_what_is_wrong_is_told_in_the_words_of_the_front_end(
 def test_what_an_administrator_refuses_is_told_alike(given: dict[str, Any], named: str, stage: Stage) -> None:
     (stage.home / "settings.toml").write_text("disableSideloadFlags = true\n")
     for spell in (flag, option):
-        with pytest.raises(OptionError, match=rf"^'{spell(named)}' is switched off by 'disableSideloadFlags'"):
+        with pytest.raises(OptionError, match=rf"^'{spell(named)}' is disabled by 'disableSideloadFlags'"):
             stage.open(spell=spell, **given)
 
 
@@ -132,7 +132,7 @@ def test_servers_of_the_program_are_none_from_elsewhere(stage: Stage) -> None:
     inner = {"mcpServers": {"a": {"type": "sdk", "name": "a"}}}
     assert stage.resolved(SessionOptions(cwd=str(stage.folder), driven=True, mcp_servers=(inner,))).servers is not None
     for other in ("file.json", {"mcpServers": {"a": {"command": "a"}}}, {"mcpServers": 1}):
-        with pytest.raises(OptionError, match=r"^'mcp_servers' is switched off"):
+        with pytest.raises(OptionError, match=r"^'mcp_servers' is disabled"):
             stage.open(mcp_servers=(inner, other))
 
 
@@ -140,7 +140,7 @@ def test_servers_of_the_program_are_none_from_elsewhere(stage: Stage) -> None:
 def test_notices_name_options_in_the_same_words(spell: Any, name: str, stage: Stage) -> None:
     stage.open(spell=spell, disallowed_tools=("Raed",), model="sonet")
     assert f"'{name}': there is no tool 'Raed'. Did you mean 'Read'?" in stage.told
-    assert f"'{spell('model')}': we know no model 'sonet'. Did you mean 'sonnet'?" in stage.told
+    assert f"'{spell('model')}': unknown model 'sonet'. Did you mean 'sonnet'?" in stage.told
 
 
 @pytest.mark.parametrize("name", ["--settings", "--mcp-config", "--json-schema", "--agents"])

@@ -345,7 +345,7 @@ def test_a_projects_kind_is_not_there_before_the_project_is_trusted(serve: Serve
     described(stage, "reviewer", REVIEWER, project=True)
     done = run(stage)
     assert (
-        f"the agents in '{stage.folder}/.claude/agents' are left out: this folder is not trusted"
+        f"the agents in '{stage.folder}/.claude/agents' are skipped: this directory is not trusted"
         in done.stderr.decode()
     )
     assert told(cast.of("MAIN")[1]) == ["There is no kind of agent 'reviewer'. There are: general-purpose, Explore."]
@@ -376,7 +376,7 @@ def test_kinds_from_the_command_line(serve: Serve) -> None:
 def test_a_kind_that_cannot_be_understood_is_told_before_anything_begins(serve: Serve, given: str, words: str) -> None:
     stage, cast = staged(serve, MAIN=[])
     done = run(stage, "--agents", given, code=1)
-    assert "'--agents' cannot be understood: " in done.stderr.decode()
+    assert "mainspring: '--agents' " in done.stderr.decode()
     assert words in done.stderr.decode()
     assert cast.asked == []
 

@@ -345,16 +345,16 @@ def test_rules_that_cannot_be_read_are_named_with_their_file(office: Office) -> 
     file = office.user_settings(json.dumps({"permissions": rules}))
     code, found = office.report()
     wrong = [(said, way_out) for state, said, way_out in says(found, "settings") if state == "problem"]
-    mend = "mend the rule there, or remove it: until then"
+    mend = "fix the rule or remove it: until then"
     assert code == 1
     assert wrong == [
         (
             f"{file}: 'permissions.deny': the rule 'Bash(rm:*' has no closing parenthesis at its end",
-            f"{mend} every use of its tool is asked about",
+            f"{mend} every call of its tool asks for approval",
         ),
         (
             f"{file}: 'permissions.ask': the rule 'Write()' holds a control character",
-            f"{mend} every use of its tool is asked about",
+            f"{mend} every call of its tool asks for approval",
         ),
         (
             f"{file}: 'permissions.allow': the rule 'bash' names no tool: write 'Bash'",
@@ -370,4 +370,4 @@ def test_config_names_them_too(office: Office) -> None:
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("broken")]
     named, _, way_out = line.partition(". The way out: ")
     assert named == f"broken: {file}: 'permissions.allow': the rule 'bash' names no tool: write 'Bash'"
-    assert way_out == "mend the rule there, or remove it: until then it allows nothing"
+    assert way_out == "fix the rule or remove it: until then it allows nothing"

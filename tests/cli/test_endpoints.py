@@ -44,7 +44,7 @@ def test_by_name() -> None:
     assert at("ollama/qwen3:8b") == ("http://localhost:11434", CHAT)
     assert at("openrouter/anthropic/claude-x") == ("https://openrouter.ai/api/v1", CHAT)
     with pytest.raises(
-        StartError, match=r"no provider 'azure'; there are anthropic, openai, .* 'models\.azure/x\.base_url'"
+        StartError, match=r"no provider 'azure'; use one of anthropic, openai, .* 'models\.azure/x\.base_url'"
     ):
         at("azure/x")
 
@@ -118,7 +118,7 @@ def test_one_session_over_three_protocols(serve: Serve) -> None:
     settings = {"models": {"other/gpt-5": {"base_url": f"{stage.server.url}/v1", "protocol": "responses"}}}
     last = stage.run("-p", "still?", "--continue", "--model=other/gpt-5", f"--settings={json.dumps(settings)}")
     assert last.stdout == b"Still.\n"
-    assert b"held with 'claude-sonnet-5-5', and goes on with 'other/gpt-5'" in last.stderr
+    assert b"used 'claude-sonnet-5-5' before and continues with 'other/gpt-5'" in last.stderr
     assert spoken(stage) == ["/v1/chat/completions"] * 2 + ["/v1/messages", "/v1/responses"]
     for request in stage.requests[2:]:
         told = json.dumps(request.body)

@@ -290,15 +290,15 @@ def test_an_answer_that_was_declined_is_no_error_but_is_told(serve: Serve) -> No
     ("arguments", "words"),
     [
         (["--loud"], "unknown flag '--loud'"),
-        (["--max-turns", "x"], "'--max-turns' is a whole number"),
+        (["--max-turns", "x"], "'--max-turns' must be a whole number"),
         (["--session-id=abc"], "Must be a valid UUID"),
         (["--resume=abc"], "No conversation found with session ID: abc"),
-        (["--fork-session"], "'--fork-session' goes with '--resume ID' or '--continue'"),
-        (["--continue", f"--session-id={EXAMPLE}"], "with '--resume' or '--continue' add '--fork-session'"),
-        ([f"--resume-drops-turn={EXAMPLE}"], "'--resume-drops-turn' goes with '--resume-session-at UUID'"),
+        (["--fork-session"], "'--fork-session' needs '--resume ID' or '--continue'"),
+        (["--continue", f"--session-id={EXAMPLE}"], "with '--resume' or '--continue', add '--fork-session'"),
+        ([f"--resume-drops-turn={EXAMPLE}"], "'--resume-drops-turn' needs '--resume-session-at UUID'"),
         (["--system-prompt-file", "none.md"], "'--system-prompt-file none.md' cannot be read: No such file"),
-        (["--system-prompt", "a", "--system-prompt-file", "b"], "exclude each other"),
-        (["--fallback-model", "sonnet"], "'--fallback-model claude-sonnet-5-5' is the model that it should stand in"),
+        (["--system-prompt", "a", "--system-prompt-file", "b"], "cannot be combined"),
+        (["--fallback-model", "sonnet"], "'--fallback-model claude-sonnet-5-5' is the main model"),
         (["--fallback-model", "a,b,c,d,e,f"], "at most 5"),
     ],
 )
@@ -616,7 +616,7 @@ def test_a_folder_that_is_gone(serve: Serve) -> None:
     stage = serve()
     with shell(stage, "mkdir gone && cd gone && rmdir ../gone && mainspring -p hello") as done:
         assert (done.returncode, done.stdout) == (1, b"")
-        assert b"the working folder is gone" in done.stderr
+        assert b"the working directory no longer exists" in done.stderr
 
 
 def test_a_command_that_fails_leaves_its_siblings_alone(serve: Serve) -> None:

@@ -116,7 +116,7 @@ def test_a_project_gives_no_rights_before_it_is_trusted_but_takes_them_away(serv
     untrusted = run(stage)
     assert not (stage.folder / "made").exists()
     assert "s3cret" not in str(results(stage))
-    assert "'mainspring trust' lets this folder's settings take effect" in untrusted.stderr.decode()
+    assert "Run 'mainspring trust' to use this directory's settings" in untrusted.stderr.decode()
     assert stage.run("trust").returncode == 0
     trusted = run(stage)
     assert (stage.folder / "made").exists()

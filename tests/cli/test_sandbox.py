@@ -123,7 +123,7 @@ def test_required_without_bubblewrap_landlock_stands_in_or_nothing_begins(serve:
     done = without_bubblewrap(stage, "-p", "go", "--allowedTools=Bash")
     if not landlock.find_landlock_problem(str(stage.home)):
         assert (done.returncode, done.stdout) == (0, b"Done.\n")
-        assert b"commands run in a lower sandbox (landlock)" in done.stderr
+        assert b"commands run in a weaker sandbox (Landlock)" in done.stderr
         assert not Path("/var/mainspring-was-here").exists()
     else:
         assert done.returncode == 1
@@ -249,7 +249,7 @@ def test_where_nothing_can_be_written_no_command_runs(serve: Serve) -> None:
     work = f"mkdir /mnt/work 2> /dev/null; mount --bind {stage.folder} /mnt"  # it may lie in /tmp
     done = in_world(stage, f"export MAINSPRING_HOME=/proc/mainspring && {work} && cd /mnt && {closed}")
     [result] = results(frames(done.stdout))
-    assert "cannot be put into its sandbox: the sandbox has no folder that it can write" in result
+    assert "cannot be put into its sandbox: the sandbox has no writable directory" in result
     assert not (stage.folder / "here").exists()
     assert not Path("/var/mainspring-was-here").exists()
 

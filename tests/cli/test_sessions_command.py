@@ -64,7 +64,7 @@ def test_of_several_none_is_guessed(serve: Serve) -> None:
     for arguments in (["-p", "and now?", "--resume=abcd"], ["sessions", "show", "abcd"]):
         done = stage.run(*arguments)
         assert done.returncode == 1
-        assert f"'abcd' is the beginning of 2 session IDs: '{B}', '{A}'. Give more of it" in done.stderr.decode()
+        assert f"'abcd' matches 2 sessions: '{B}', '{A}'. Give more characters of the id" in done.stderr.decode()
     assert len(stage.requests) == 2
 
 

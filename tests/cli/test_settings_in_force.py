@@ -237,7 +237,7 @@ def test_bypass_mode_is_refused(serve: Serve, who: str) -> None:
     stage = serve()
     settings(stage, who, permissions={"disableBypassPermissionsMode": "disable"})
     said = refusal(stage, "--dangerously-skip-permissions")
-    assert "switched off by 'permissions.disableBypassPermissionsMode'" in said
+    assert "disabled by 'permissions.disableBypassPermissionsMode'" in said
 
 
 @pytest.mark.setting(
@@ -261,7 +261,7 @@ def test_bypass_mode_is_refused(serve: Serve, who: str) -> None:
 def test_auto_mode_is_refused(serve: Serve, who: str, said: dict[str, Any], name: str) -> None:
     stage = serve(Say.of("Hi."))
     settings(stage, who, **said)
-    assert f"'auto' is switched off by '{name}'" in refusal(stage, "--permission-mode", "auto")
+    assert f"'auto' is disabled by '{name}'" in refusal(stage, "--permission-mode", "auto")
     fine(stage)
 
 
@@ -296,7 +296,7 @@ def test_all_hooks_off(serve: Serve) -> None:
 def test_flags_that_bring_something_from_elsewhere_are_refused(serve: Serve, flags: tuple[str, str]) -> None:
     stage = serve()
     settings(stage, disableSideloadFlags=True)
-    assert f"'{flags[0]}' is switched off by 'disableSideloadFlags'" in refusal(stage, *flags)
+    assert f"'{flags[0]}' is disabled by 'disableSideloadFlags'" in refusal(stage, *flags)
 
 
 # --- the sandbox ----------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ def test_another_model_from_now_on(serve: Serve, sit_at: SitAt) -> None:
     terminal.see("From now on: claude-opus-5-5.\n")
     asked(terminal, stage, "two")
     terminal.say("/model sonet")
-    terminal.see("The model stays: we know no model 'sonet'. Did you mean 'sonnet'?\n")
+    terminal.see("The model stays: unknown model 'sonet'. Did you mean 'sonnet'?\n")
     terminal.say("/model ollama/llama")
     terminal.see("The model stays: ")
     terminal.say("/model")
@@ -253,7 +253,7 @@ def test_settings_that_were_broken_meanwhile_leave_the_conversation_as_it_is(ser
     asked(terminal, stage, "one")
     (stage.folder / "more").rmdir()
     terminal.say("/clear")
-    terminal.see("The conversation goes on: '--add-dir more': there is no such folder\n")
+    terminal.see("The conversation goes on: '--add-dir more': there is no such directory\n")
     asked(terminal, stage, "two")
     assert len(roles(stage, 1)) == 3
     leave(terminal)

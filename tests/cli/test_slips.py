@@ -39,8 +39,8 @@ def settings(stage: Stage, **said: Any) -> str:
             ("--allowedTools", "Bash(git log"),
             "'--allowedTools Bash(git log': the rule 'Bash(git log' has no closing parenthesis at its end",
         ),
-        (("--model", "sonet"), "'--model': we know no model 'sonet'. Did you mean 'sonnet'?"),
-        (("--fallback-model", "hiaku"), "'--fallback-model': we know no model 'hiaku'. Did you mean 'haiku'?"),
+        (("--model", "sonet"), "'--model': unknown model 'sonet'. Did you mean 'sonnet'?"),
+        (("--fallback-model", "hiaku"), "'--fallback-model': unknown model 'hiaku'. Did you mean 'haiku'?"),
     ],
 )
 def test_a_slip_in_a_flag_is_told_and_the_run_goes_on(flags: tuple[str, ...], words: str, serve: Serve) -> None:
@@ -60,7 +60,7 @@ def test_a_slip_in_settings_is_told_with_its_file(serve: Serve) -> None:
         f"{file}: 'permissions.deny' has 'Raed(./secret)', and there is no tool 'Raed'. Did you mean 'Read'?",
         f"{file}: 'permissions.ask' has 'bash(git push)', and there is no tool 'bash'. Did you mean 'Bash'?",
         f"{file}: 'permissions.allow' has 'Grpe', and there is no tool 'Grpe'. Did you mean 'Grep'?",
-        "'model': we know no model 'opsu'. Did you mean 'opus'?",
+        "'model': unknown model 'opsu'. Did you mean 'opus'?",
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_model_of_ones_own_is_no_slip(serve: Serve) -> None:
         (("-p", "x", "--disallow-tools=Bash"), "unknown flag '--disallow-tools'. Did you mean '--disallowedTools'?"),
         (
             ("-p", "x", "--permission-mode", "acceptedits"),
-            f"'--permission-mode' is one of {', '.join(MODES)}, not 'acceptedits'. Did you mean 'acceptEdits'?",
+            f"'--permission-mode' must be one of {', '.join(MODES)}, not 'acceptedits'. Did you mean 'acceptEdits'?",
         ),
         (
             ("sesions",),
@@ -166,7 +166,7 @@ def test_a_folder_that_is_not_there_is_an_error_if_a_flag_names_it(made: bool, s
         (stage.folder / "more").write_text("")
     done = stage.run("-p", "hello", "--add-dir", "more")
     assert (done.returncode, done.stdout) == (1, b"")
-    assert told(done) == ["'--add-dir more': there is no such folder. See 'mainspring --help'."]
+    assert told(done) == ["'--add-dir more': there is no such directory. See 'mainspring --help'."]
     assert stage.requests == []
 
 
@@ -175,7 +175,7 @@ def test_a_folder_that_is_not_there_is_told_if_settings_name_it(serve: Serve) ->
     (stage.folder / "there").mkdir()
     file = settings(stage, permissions={"additionalDirectories": ["there", "gone", "~"]})
     done = stage.run("-p", "hello")
-    assert told(done) == [f"{file}: 'permissions.additionalDirectories' has 'gone', and there is no such folder"]
+    assert told(done) == [f"{file}: 'permissions.additionalDirectories' has 'gone', but there is no such directory"]
     assert done.stdout == b"Hi.\n"
 
 
@@ -190,8 +190,8 @@ def test_a_folder_of_the_settings_that_a_command_may_have_swapped_for_a_link(ser
     file = settings(stage, **named, sandbox={"filesystem": {"allowWrite": [f"{stage.folder}/docs"]}})
     done = stage.run("-p", "hello")
     assert sorted([line.replace(f"{stage.folder}/docs", "docs") for line in told(done)]) == [
-        f"{file}: '{key}' has 'docs', which is a link to '{elsewhere}' now. It is left out, because a command may have "
-        "made the link: name that folder itself, if you mean it"
+        f"{file}: '{key}' has 'docs', which is now a link to '{elsewhere}'. It is skipped, because a command may have "
+        "created the link: if you mean that directory, name it itself"
         for key in ("permissions.additionalDirectories", "sandbox.filesystem.allowWrite")
     ]
     assert list(elsewhere.iterdir()) == []
@@ -203,8 +203,8 @@ def test_a_folder_of_the_settings_that_a_command_may_have_swapped_for_a_link(ser
 @pytest.mark.parametrize(
     ("flags", "env", "words"),
     [
-        (("--add-dir", "more"), {}, "'--add-dir more': there is no such folder"),
-        ((), {"ANTHROPIC_BASE_URL": ""}, "there is no key for the model"),
+        (("--add-dir", "more"), {}, "'--add-dir more': there is no such directory"),
+        ((), {"ANTHROPIC_BASE_URL": ""}, "no API key found"),
     ],
 )
 def test_a_program_hears_as_a_result_why_nothing_was_begun(
@@ -239,7 +239,7 @@ def test_the_real_client_knows_that_there_is_no_key(serve: Serve) -> None:
         return ""
 
     words = asyncio.run(said())
-    assert "there is no key for the model" in words
+    assert "no API key found" in words
     assert "ANTHROPIC_API_KEY" in words
 
 
@@ -306,11 +306,11 @@ def test_servers_of_one_name_are_told_whoever_has_them(serve: Serve) -> None:
     file = settings(stage, mcpServers={"a": {"command": "false"}})
     ours, inline = '{"mcpServers": {"a": {"command": "true"}}}', '{"mcpServers": {"a": {"command": "cat"}}}'
     lines = told(stage.run("-p", "hi", "--mcp-config", ours, "--settings", inline))
-    assert "--settings: the MCP server 'a' is left out: the command line (--mcp-config) has one, too" in lines
+    assert "--settings: the MCP server 'a' is skipped: the command line (--mcp-config) also defines it" in lines
     assert f"{file}: the MCP server 'a' is left out: '--settings' has one, too" in lines
 
 
 def test_a_list_of_servers_under_another_name_is_told(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
     lines = told(stage.run("-p", "hi", "--mcp-config", '{"mcpservers": {"a": {"command": "true"}}}'))
-    assert lines == ["--mcp-config: it has no 'mcpServers', so it brings no server; it has 'mcpservers'"]
+    assert lines == ["--mcp-config: no server found, because it has no 'mcpServers'. It has 'mcpservers'"]

@@ -83,13 +83,13 @@ def test_a_point_that_is_none_is_named_and_left_out(tmp_path: Path, capsys: pyte
 def test_a_guard_of_a_kind_that_is_not_there_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entry: dict[str, object] = {"type": "http", "url": "u"}
     assert ask(tmp_path, HookPoint.PRE_TOOL_USE, ("PreToolUse", "Bash", entry)).decision == "deny"
-    assert "only 'command' is), and it guards: every call that it matches is refused" in capsys.readouterr().err
+    assert "only 'command' is). Every call that it matches is denied" in capsys.readouterr().err
     assert ask(tmp_path, HookPoint.PRE_TOOL_USE, ("PreToolUse", "Edit", entry)) == NOTHING
     capsys.readouterr()
     assert ask(tmp_path, HookPoint.STOP, ("Stop", "", {"type": "prompt", "prompt": "p"})) == NOTHING
     assert capsys.readouterr().err == (
         "mainspring: settings.json: 'Stop': hooks of the type 'prompt' are not supported yet (only 'command' is). "
-        "It is left out\n"
+        "It is skipped\n"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_project_starts_nothing_before_it_is_trusted(serve: Serve) -> None:  #
     code = f"open({str(started)!r}, 'w').close()\nserve()"
     (stage.folder / ".mcp.json").write_text(config(theirs=hand(code)))
     done = stage.run("-p", "hello")
-    assert b"MCP servers (theirs) are not started, because this folder is not trusted" in done.stderr
+    assert b"MCP servers (theirs) are not started, because this directory is not trusted" in done.stderr
     assert not started.exists()
     assert stage.run("trust").returncode == 0
     assert stage.run("-p", "hello").stderr == b""

@@ -58,7 +58,7 @@ def test_from_the_command_line_the_user_and_the_project(tmp_path: Path) -> None:
     assert names(all_of_them) == ["filed", "inline", "mine", "both", "theirs"]
     by_name = {one.name: one for one in all_of_them.servers}
     assert by_name["both"].url == "http://user/"  # a project does not take the place of the user's own
-    assert "the MCP server 'both' is left out: the user" in all_of_them.problems[0]
+    assert "the MCP server 'both' is skipped: the user" in all_of_them.problems[0]
     mine = by_name["mine"]
     assert (mine.kind, mine.command, mine.args, mine.env) == ("stdio", "shop", ("--big",), {"A": "b"})
     assert names(found(stage, *flags, "--strict-mcp-config")) == ["filed", "inline"]
@@ -73,8 +73,8 @@ def test_a_project_that_is_not_trusted_starts_nothing(tmp_path: Path) -> None:
     assert nothing.servers == ()
     (problem,) = nothing.problems
     assert problem == (
-        f"{stage.project}/.mcp.json: MCP servers (theirs) are not started, because this folder is not trusted. "
-        "'mainspring trust' trusts it"
+        f"{stage.project}/.mcp.json: MCP servers (theirs) are not started, because this directory is not trusted. "
+        "Run 'mainspring trust' to trust it"
     )
     stage.trust()
     assert names(found(stage)) == ["theirs"]
@@ -222,7 +222,7 @@ def test_what_is_given_to_a_server_is_covered_like_our_own_keys(tmp_path: Path) 
     ("said", "why"),
     [
         ("{", "'--mcp-config' cannot be read in line 1, column 2: "),
-        ("missing.json", "'--mcp-config' names 'missing.json', and there is no such file"),
+        ("missing.json", "'--mcp-config': there is no file 'missing.json'"),
     ],
 )
 def test_what_the_command_line_names_must_be_there(tmp_path: Path, said: str, why: str) -> None:
@@ -256,5 +256,5 @@ def test_limits_from_the_environment() -> None:
     assert read_seconds({}, "MCP_TIMEOUT", 30) == 30
     assert read_seconds({"MCP_TIMEOUT": "45000"}, "MCP_TIMEOUT", 30) == 45
     for wrong in ("x", "10", "-1", "1e9"):
-        with pytest.raises(StartError, match="'MCP_TIMEOUT' is"):
+        with pytest.raises(StartError, match="'MCP_TIMEOUT' must be"):
             read_seconds({"MCP_TIMEOUT": wrong}, "MCP_TIMEOUT", 30)

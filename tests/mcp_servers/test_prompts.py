@@ -66,7 +66,7 @@ def test_what_they_say(tmp_path: Path) -> None:
             )
             for words, why in {
                 "/mcp__library__broken": "The MCP server 'library' refused the call: ",
-                "/mcp__library__none": "There is no prompt '/mcp__library__none' of an MCP server.",
+                "/mcp__library__none": "No MCP server has the prompt '/mcp__library__none'.",
                 "/mcp__library__greet": "'/mcp__library__greet' needs 'whom'",
             }.items():
                 with pytest.raises(ToolError) as raised:

@@ -117,13 +117,13 @@ def test_an_interrupt_while_a_server_is_awaited(serve: Serve) -> None:
 
 
 def test_rubbish_ends_it_before_anything_is_done(serve: Serve) -> None:
-    """1.4: a line that is no JSON, right behind a prompt."""
+    """1.4: a line that is not JSON, right behind a prompt."""
     stage = serve(Say.of(bash("touch made")), Say.of("Done."))
     with stage.pipe(*FREE) as pipe:
         pipe.initialize()
         pipe.write(json.dumps(prompt("go")).encode() + b"\nrubbish\n")
         assert pipe.exit() == 1
-    assert b"is no JSON" in pipe.stderr
+    assert b"is not JSON" in pipe.stderr
     assert not (stage.folder / "made").exists()
 
 
@@ -269,5 +269,5 @@ def test_a_permission_tool_that_is_not_there_is_told(serve: Serve) -> None:
         pipe.initialize()
         assert pipe.turn("go")["result"] == "Done."
         assert pipe.finish() == 0
-    assert b"no MCP server has the tool 'mcp__perm__nope'; there are: none" in pipe.stderr
+    assert b"no MCP server has the tool 'mcp__perm__nope'. Available tools: none" in pipe.stderr
     assert not (stage.folder / "made").exists()

@@ -340,7 +340,7 @@ def test_rules_are_replaced_and_removed_in_the_file(destination: Any, serve: Ser
         PermissionUpdate("replaceRules", **ask),
     )
     assert settings_of(stage)[destination] == {"permissions": {"allow": ["Bash(touch b)"], "ask": ["Read(x)"]}}
-    assert len([line for line in told.stderr if "hold until it ends" in line]) == 2
+    assert len([line for line in told.stderr if "stay in force until it ends" in line]) == 2
     answered(stage, PermissionUpdate("replaceRules", **touch("c"), destination=destination))
     assert settings_of(stage)[destination]["permissions"]["allow"] == ["Bash(touch c)"]
 
@@ -406,16 +406,16 @@ def test_what_cannot_be_written_is_told_and_holds_for_the_session(serve: Serve) 
     assert not (stage.home / "settings.json").exists()
     said = "\n".join(told.stderr)
     assert f"not kept in the local settings, it holds for this session: {broken}:2:2: " in said
-    assert "not kept in the user settings: the rule 'WebFetch(example.com)' needs the form" in said
+    assert "not saved in the user settings: the rule 'WebFetch(example.com)' needs the form" in said
 
 
 def test_what_no_answer_makes_of_a_file() -> None:
     """Everything goes, a deny rule goes: that is for whoever opens the file."""
     for source in (SettingsSource.USER, SettingsSource.PROJECT, SettingsSource.LOCAL):
-        with pytest.raises(UsageError, match="no answer makes 'bypassPermissions' a default"):
+        with pytest.raises(UsageError, match="an answer cannot make 'bypassPermissions' the default"):
             update_to_change({"type": "setMode", "mode": "bypassPermissions"}, source, Workspace("/work"))
         rules: dict[str, Any] = {"rules": [{"toolName": "Bash", "ruleContent": None}], "behavior": "deny"}
-        with pytest.raises(UsageError, match="no answer takes a deny rule out of a file"):
+        with pytest.raises(UsageError, match="an answer cannot remove a deny rule from a file"):
             update_to_change({"type": "removeRules", **rules}, source, Workspace("/work"))
         assert update_to_change({"type": "replaceRules", **rules}, source, Workspace("/work")) == ListChange(
             "deny", ("Bash",)

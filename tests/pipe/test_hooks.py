@@ -464,8 +464,8 @@ def test_an_event_that_is_never_called_is_told(serve: Serve) -> None:
         assert pipe.result()["result"] == "Done."
         assert pipe.finish() == 0
     said = pipe.stderr.decode()
-    assert "hooks for 'PreToolUze', which are never called: there is no such event. Did you mean 'PreToolUse'?" in said
-    assert "hooks for 'SessionStart', which are never called: put them into the settings" in said
+    assert "hooks for 'PreToolUze' in the 'initialize' request never run: there is no such event. Did you" in said
+    assert "hooks for 'SessionStart' in the 'initialize' request never run: define them in the settings" in said
 
 
 # --- events of questions and of compaction ------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_auto_mode_that_is_switched_off_cannot_be_chosen_later(serve: Serve) -> 
     with stage.pipe() as pipe:
         pipe.initialize()
         refused = pipe.control("set_permission_mode", mode="auto")
-        assert (refused["subtype"], "switched off by 'disableAutoMode'" in refused["error"]) == ("error", True)
+        assert (refused["subtype"], "disabled by 'disableAutoMode'" in refused["error"]) == ("error", True)
         assert pipe.finish() == 0
 
 
@@ -59,7 +59,7 @@ def test_agents_of_the_client_are_refused_where_nothing_may_come_from_elsewhere(
         while pipe.read() is not None:
             pass
         assert pipe.finish() == 1
-    assert b"'agents' is switched off by 'disableSideloadFlags': leave it out" in pipe.stderr
+    assert b"'agents' is disabled by 'disableSideloadFlags': remove it" in pipe.stderr
     with stage.pipe() as pipe:
         pipe.initialize(agents={})
         assert pipe.turn("go")["result"] == "One."

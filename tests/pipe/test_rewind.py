@@ -310,6 +310,6 @@ def test_contents_that_are_not_at_hand(serve: Serve) -> None:
         pipe.initialize()
         said = pipe.control("rewind_files", user_message_id=id)
         assert said["error"].startswith(
-            f"Put back: 0 files, but not '{stage.folder / 'f'}' (what it was is not at hand"
+            f"Restored 0 files, but not '{stage.folder / 'f'}' (its content is not available"
         )
     assert texts(stage) == {"f": "new"}

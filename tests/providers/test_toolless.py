@@ -159,7 +159,7 @@ def test_a_run_of_the_command_without_the_setting_and_with_it(tmp_path: Path, pr
         refused = stage.run("-p", "hi", *flags(stage, protocol))
         told = (refused.stdout + refused.stderr).decode()
         assert refused.returncode == 1
-        assert "'mine/gemma3' does not support tools here: '\"tools\": false' in its entry of 'models'" in told
+        assert "'mine/gemma3' does not support tools here: set '\"tools\": false' in its entry of 'models'" in told
         done = stage.run("-p", "hi", *flags(stage, protocol, tools=False))
         assert (done.stdout, done.returncode) == (b"Hello.\n", 0), done.stderr
         assert [bool(request.body.get("tools")) for request in stage.requests] == [True, False]
@@ -176,7 +176,10 @@ def test_an_answer_of_a_given_shape_needs_tools(tmp_path: Path) -> None:
     with serving([], tmp_path / "work") as stage:
         schema = json.dumps({"type": "object"})
         done = stage.run("-p", "hi", "--json-schema", schema, *flags(stage, "chat", tools=False))
-        assert b"'--json-schema' needs a model that takes tools, and 'mine/gemma3' takes none" in done.stderr
+        assert (
+            b"'--json-schema' needs a model with tools, but your settings disable tools for 'mine/gemma3'"
+            in done.stderr
+        )
         assert (done.returncode, stage.requests) == (1, [])
 
 

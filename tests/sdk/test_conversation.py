@@ -243,13 +243,13 @@ def test_a_denied_tool_stays_denied_even_if_the_program_brings_it(tmp_path: Path
 # --- what is wrong with the options ------------------------------------------------------------------
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"permission_mode": "yolo"}, "'permission_mode' is one of"),
-    ({"effort": "huge"}, "'effort' is one of"),
-    ({"max_turns": -1}, "'max_turns' is a whole number of at least 0"),
-    ({"max_budget_usd": -1.0}, "'max_budget_usd' is an amount of dollars such as 0.50, not '-1.0'"),
-    ({"max_budget_usd": float("nan")}, "'max_budget_usd' is an amount of dollars such as 0.50, not 'nan'"),
-    ({"max_budget_usd": 1e12}, "'max_budget_usd' is an amount of dollars such as 0.50, not '1000000000000.0'"),
-    ({"task_budget": {"total": 0}}, "'task_budget' is a whole number of at least 1, not '0'"),
+    ({"permission_mode": "yolo"}, "'permission_mode' must be one of"),
+    ({"effort": "huge"}, "'effort' must be one of"),
+    ({"max_turns": -1}, "'max_turns' must be a whole number of at least 0"),
+    ({"max_budget_usd": -1.0}, "'max_budget_usd' must be an amount in dollars such as 0.50, not '-1.0'"),
+    ({"max_budget_usd": float("nan")}, "'max_budget_usd' must be an amount in dollars such as 0.50, not 'nan'"),
+    ({"max_budget_usd": 1e12}, "'max_budget_usd' must be an amount in dollars such as 0.50, not '1000000000000.0'"),
+    ({"task_budget": {"total": 0}}, "'task_budget' must be a whole number of at least 1, not '0'"),
     ({"task_budget": {"tokens": 5}}, "'task_budget' needs 'total', a whole number, not None"),
     ({"session_id": "mine"}, "'session_id=mine': Must be a valid UUID, such as "),
     ({"tools": ["Raed"]}, "'tools=Raed': there is no such tool"),
@@ -257,7 +257,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"system_prompt": {"type": "poem"}}, "'system_prompt' must be a string"),
     ({"output_format": {"type": "xml"}}, "'output_format' is"),
     ({"settings": "{"}, "'settings' cannot be read in line 1, column 2: "),
-    ({"cwd": "/nowhere/at/all"}, "the working folder '/nowhere/at/all' is not there"),
+    ({"cwd": "/nowhere/at/all"}, "the working directory '/nowhere/at/all' does not exist"),
     ({"mcp_servers": "{"}, "'mcp_servers' cannot be read in line 1, column 2: "),
     ({"extra_args": {"jump": None}}, "'extra_args' has 'jump'"),
     ({"skills": "some"}, "'skills' must be a list of names"),
@@ -284,7 +284,7 @@ def test_agents_are_refused_where_nothing_may_come_from_elsewhere(tmp_path: Path
     async def main(stage: Stage) -> None:
         stage.home.mkdir()
         (stage.home / "settings.json").write_text('{"disableSideloadFlags": true}')
-        with pytest.raises(UsageError, match="'agents' is switched off by 'disableSideloadFlags': leave it out"):
+        with pytest.raises(UsageError, match="'agents' is disabled by 'disableSideloadFlags': remove it"):
             await stage.ask(agents={"a": AgentDefinition("d", "p")}, setting_sources=["user"])
         assert stage.server.requests == []
 
@@ -293,7 +293,7 @@ def test_agents_are_refused_where_nothing_may_come_from_elsewhere(tmp_path: Path
 
 def test_no_key_is_told_with_the_way_out(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
-        with pytest.raises(UsageError, match="there is no key for the model"):
+        with pytest.raises(UsageError, match="no API key found"):
             await stage.ask(env={"ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""})
 
     play(main, tmp_path)
@@ -529,17 +529,17 @@ OFF: list[tuple[dict[str, Any], str]] = [
     ({"session_store": object()}, "'session_store' must be a session store"),
     ({"mcp_servers": {"a": "b"}}, "use a dict"),
     ({"tools": ["Read", "Read"]}, "'tools' has 'Read' twice"),
-    ({"tools": [add]}, "pass it to 'create_sdk_mcp_server'"),
-    ({"add_dirs": ["/nowhere/at/all"]}, "'add_dirs=/nowhere/at/all': there is no such folder"),
-    ({"fork_session": True}, "'fork_session' goes with 'resume=ID' or 'continue_conversation'"),
+    ({"tools": [add]}, "that goes into 'create_sdk_mcp_server'"),
+    ({"add_dirs": ["/nowhere/at/all"]}, "'add_dirs=/nowhere/at/all': there is no such directory"),
+    ({"fork_session": True}, "'fork_session' needs 'resume=ID' or 'continue_conversation'"),
     ({"thinking": {"type": "enabled"}}, "needs 'budget_tokens'"),
     ({"system_prompt": {"type": "file"}}, "file (with 'path')"),
     ({"mcp_servers": {"a": {"type": "sdk", "name": "a"}}}, "no 'instance' for 'a'"),
     ({"extra_args": {"max-budget-usd": "0.50"}}, "'extra_args' has 'max-budget-usd'"),
     ({"hooks": {"PreToolUse": [HookMatcher(on_failure="deny")]}}, "'on_failure' at 'PreToolUse'"),  # type: ignore[arg-type]
-    ({"tools": [tool(name="Bash")(print_it)]}, "that name is taken"),
-    ({"agents": {"a b": AgentDefinition("d", "p")}}, "'agents' cannot be understood: the agent 'a b': "),
-    ({"permission_prompt_tool_name": "foo"}, "'permission_prompt_tool_name=foo': it is the whole name of an MCP"),
+    ({"tools": [tool(name="Bash")(print_it)]}, "which is taken"),
+    ({"agents": {"a b": AgentDefinition("d", "p")}}, "'agents' is not valid: the agent 'a b': "),
+    ({"permission_prompt_tool_name": "foo"}, "'permission_prompt_tool_name=foo' must be the full name of an MCP"),
 ]
 
 
@@ -713,7 +713,7 @@ def test_a_clear_that_cannot_be_leaves_the_session(tmp_path: Path) -> None:
             await response(client)
             stage.folder.rename(stage.folder.with_name("moved"))
             await client.query("/clear")
-            assert "No new conversation can begin" in str((await response(client))[-1].result)  # type: ignore[union-attr]
+            assert "Cannot start a new conversation" in str((await response(client))[-1].result)  # type: ignore[union-attr]
             stage.folder.with_name("moved").rename(stage.folder)
             await client.query("two")
             assert texts(await response(client)) == ["B."]

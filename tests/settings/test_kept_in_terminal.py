@@ -55,7 +55,7 @@ def test_the_next_session_does_not_ask(serve: Serve, sit_at: SitAt) -> None:
     assert "'a' allows, for the rest of this session: exactly this command: touch a\n" in shown
     assert "'p' allows, and does not ask again in this project for: Bash(touch a)\n" in shown
     terminal.type("p\r")
-    assert f"(kept in '{stage.folder / LOCAL}')\n" in terminal.see("Done.")  # the second call is not asked about
+    assert f"(saved in '{stage.folder / LOCAL}')\n" in terminal.see("Done.")  # the second call is not asked about
     kept = {"deny": ["WebFetch"], "allow": ["Bash(touch a)"]}
     assert json.loads((stage.folder / LOCAL).read_text()) == {"model": "claude-sonnet-4-5", "permissions": kept}
     terminal.see("> ")
@@ -82,7 +82,7 @@ def test_a_folder_that_is_not_trusted_says_so(serve: Serve, sit_at: SitAt) -> No
     terminal.see(ASKED)
     terminal.type("Project\r")
     shown = terminal.see("Done.")
-    assert "This folder is not trusted: what was kept holds in this session, and in later ones only when you" in shown
+    assert "This directory is not trusted. The saved rules apply to this session; to use them in later" in shown
     assert ASKED not in shown
     assert json.loads((stage.folder / LOCAL).read_text()) == {"permissions": {"allow": ["Bash(touch a)"]}}
     terminal.see("> ")

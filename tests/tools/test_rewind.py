@@ -201,7 +201,7 @@ def test_no_link_is_followed(tmp_path: Path, kind: str) -> None:
         else:
             folder.rmdir()
             folder.symlink_to(outside)
-        with pytest.raises(UsageError, match=r"Put back: 1 file, but not '.*d/f' \((its path has a link|it is not)"):
+        with pytest.raises(UsageError, match=r"Restored 1 file, but not '.*d/f' \((its path has a link|it is not)"):
             await bench.back("p")
         assert (bench.work / "g").read_text() == "old"
         assert (outside / "f").read_text() == "of somebody"
@@ -228,7 +228,7 @@ def test_a_session_cannot_name_any_file(tmp_path: Path, place: str) -> None:
 
     async def second() -> None:
         bench = Bench(tmp_path)
-        with pytest.raises(UsageError, match="no tool may change it now"):
+        with pytest.raises(UsageError, match="tools may not change it now"):
             await bench.back("p")
         assert file.read_text() == "new"
         bench.journal.close()
@@ -282,7 +282,7 @@ def test_what_is_too_large_is_said_not_to_come_back(tmp_path: Path) -> None:
         await bench.prompt("p")
         for name in ("large", "small", "new"):
             await bench.write(name, "changed")
-        with pytest.raises(UsageError, match=r"Put back: 2 files, but not '.*large' \(it had 101 bytes, and 100 "):
+        with pytest.raises(UsageError, match=r"Restored 2 files, but not '.*large' \(it had 101 bytes; at most 100 "):
             await bench.back("p")
         assert {file.name: file.read_text() for file in bench.work.iterdir()} == {"large": "changed", "small": "x"}
 
@@ -300,7 +300,7 @@ def test_a_session_keeps_so_much(tmp_path: Path) -> None:
         for name in ("a", "b"):
             await bench.write(f"{name}{number}", "new")
         if number == 2:
-            with pytest.raises(UsageError, match=r"'.*a2' \(250 bytes of a session is the most kept\), '.*b2' \("):
+            with pytest.raises(UsageError, match=r"'.*a2' \(at most 250 bytes are stored per session\), '.*b2' \("):
                 await bench.back("p1")
             assert (bench.work / "a1").read_text() == "a" + "1" * 99
             assert sum([file.stat().st_size for file in bench.kept()]) == 203  # with what was there on the way back
@@ -319,7 +319,7 @@ def test_no_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         (bench.work / "f").write_text("key = sk-our-own-key-0123456789\n")
         await bench.prompt("p")
         await bench.write("f", "key = none\n")
-        with pytest.raises(UsageError, match="it holds a key of this session"):
+        with pytest.raises(UsageError, match="it contains a key of this session"):
             await bench.back("p")
         assert (bench.work / "f").read_text() == "key = none\n"
         stored = [file.read_bytes() for file in bench.file.parent.rglob("*") if file.is_file()]

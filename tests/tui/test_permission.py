@@ -351,10 +351,10 @@ def test_a_rule_for_the_project_is_kept_and_told(tmp_path: Path, monkeypatch: py
     done = Granted(PermissionChoice(ApprovalScope.PROJECT), tmp_path, monkeypatch)
     assert (done.approval, done.rules) == (Approval("allow"), ("allow Bash(touch a)",))
     assert len(done.kept) == 1
-    assert done.told == [f"(kept in '{done.kept[0]}')"]
+    assert done.told == [f"(saved in '{done.kept[0]}')"]
 
 
-TRUSTS = "holds in this session, and in later ones only when you have trusted the folder, with '/trust' here or with"
+TRUSTS = "The saved rules apply to this session; to use them in later sessions, trust the directory with '/trust' or"
 
 
 def test_whoever_keeps_a_rule_in_a_folder_that_is_not_trusted_is_told_once(

@@ -70,7 +70,7 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
     if provider not in ENDPOINTS:
         known = ", ".join([ANTHROPIC, *ENDPOINTS])
         raise StartError(
-            f"'{model}': there is no provider '{provider}'. Use one of {known}; for a server of your own, set "
+            f"'{model}': there is no provider '{provider}'; use one of {known}. For a server of your own, set "
             f"'models.{model}.base_url' in your settings"
         )
     return _at(ENDPOINTS[provider], environment)

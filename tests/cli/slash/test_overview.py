@@ -75,7 +75,7 @@ def test_a_session_that_is_not_stored_says_so(serve: Serve, monkeypatch: pytest.
     async def play(sitting: Sitting) -> None:
         await sitting.asked("hello")
         assert fact(await sitting.said("/status"), "File") == "none: nothing of this session is stored"
-        assert await sitting.said("/rename it") == "There is no name yet: nothing of this session is stored."
+        assert await sitting.said("/rename it") == "There is no name yet: this session is not stored."
         assert await sitting.said("/rewind") == "There is no way back: nothing of this session is stored."
 
     sat(play)

@@ -226,7 +226,7 @@ def test_a_file_that_is_gone_is_told_and_a_new_conversation_begins(
         [file] = stage.sessions()
         file.unlink()
         told = await sitting.said("/trust")
-        assert "It cannot be resumed: No conversation found" in told
+        assert "The session cannot be resumed: No conversation found" in told
         await sitting.asked("more")
         assert sent(stage) == ["more"]
 
