@@ -126,7 +126,7 @@ class ResolvedConfig(Bundle):
     model: ModelAccess
     sandboxing: SessionSandbox
     holder: SecretScope  # holds the session's secrets until it ends
-    servers: McpConfig | None = None  # of MCP
+    servers: McpConfig | None = None  # MCP servers; None: none is configured
 
     def resolve_again(self, options: SessionOptions) -> ResolvedConfig:
         """Reads the settings again, for the next session of this process. Raises `StartError`."""

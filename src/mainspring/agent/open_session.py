@@ -297,7 +297,7 @@ def make_sandbox_access(config: ResolvedConfig, built: Built) -> WallsOf:
         deps = built().session.deps
         await deps.journal.append(NoteRecord("sandbox", config.sandboxing.words, deps.now()))
 
-    def walls(command: str, leave: bool) -> SandboxAccess:  # as it is asked
+    def walls(command: str, leave: bool) -> SandboxAccess:  # a callback
         if not noted:
             noted.append(asyncio.ensure_future(note()))
         return config.sandboxing.walls(command, leave)

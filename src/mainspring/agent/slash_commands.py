@@ -2,7 +2,7 @@
 
 `/name arguments` expands to a skill, a custom command or a prompt of an MCP server; `@path` attaches a file and
 `@server:uri` a resource. `WORDS` is the table of built-in slash commands; skills and custom commands cannot replace
-them. Each front end implements its own.
+them. The code of each command is in the front ends that offer it.
 """
 
 from __future__ import annotations
