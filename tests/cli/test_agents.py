@@ -348,7 +348,7 @@ def test_a_projects_kind_is_not_there_before_the_project_is_trusted(serve: Serve
         f"the agents in '{stage.folder}/.claude/agents' are skipped: this directory is not trusted"
         in done.stderr.decode()
     )
-    assert told(cast.of("MAIN")[1]) == ["There is no kind of agent 'reviewer'. There are: general-purpose, Explore."]
+    assert told(cast.of("MAIN")[1]) == ["Unknown agent type 'reviewer'. Available: general-purpose, Explore."]
     cast.lines["MAIN"] = [Say.of(agent("A", subagent_type="reviewer")), Say.of("ok")]
     assert stage.run("trust").returncode == 0
     run(stage)
@@ -405,8 +405,8 @@ def test_what_cannot_be_sent_out_is_told(serve: Serve) -> None:
     stage, cast = staged(serve, MAIN=[Say.of(*calls), Say.of("ok")])
     run(stage)
     first, second, third, fourth = told(cast.of("MAIN")[1])
-    assert first == "There is no kind of agent 'nobody'. There are: general-purpose, Explore."
-    assert second.startswith("The model 'openai/gpt-none' cannot be asked: there is no key")
+    assert first == "Unknown agent type 'nobody'. Available: general-purpose, Explore."
+    assert second.startswith("The model 'openai/gpt-none' is not available: there is no key")
     assert third == "'prompt' is empty: describe the agent's task."
     assert "missing required field `description`" in fourth
 
@@ -420,7 +420,7 @@ def test_one_that_runs_out_of_turns_says_what_it_had(serve: Serve) -> None:
     described(stage, "reviewer", REVIEWER)
     shown = frames(run(stage, "--output-format=stream-json", "--verbose").stdout)
     (words,) = told(cast.of("MAIN")[1])
-    assert words.startswith("The agent did not come to its end (limit: turn 1 is the last, which 'maxTurns'")
+    assert words.startswith("The agent did not finish (limit: it reached 'maxTurns' of its agent type: 1")
     assert words.endswith("Its last words:\n\nHalf of it.")
     noted = next(frame for frame in shown if kind_of(frame) == "task_notification")
     assert (noted["status"], shown[-1]["is_error"]) == ("failed", False), "the session goes on"

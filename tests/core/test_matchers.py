@@ -40,7 +40,7 @@ def test_usual_ones_are_compiled(matcher: str, name: str) -> None:
 
 @pytest.mark.parametrize("matcher", ["[", "(", "*Bash", "a{99999999999999999999}", "(?P<n>a)(?P<n>b)", "(" * 5_000])
 def test_broken_ones_say_why(matcher: str) -> None:
-    with pytest.raises(ValueError, match="not a regular expression"):
+    with pytest.raises(ValueError, match="not a valid regular expression"):
         compile_matcher(matcher)
 
 
@@ -59,7 +59,7 @@ SLOW = [
 
 @pytest.mark.parametrize("matcher", SLOW)
 def test_ones_that_could_take_for_ever_are_refused(matcher: str) -> None:
-    with pytest.raises(ValueError, match="can take for ever"):
+    with pytest.raises(ValueError, match="can run without end"):
         compile_matcher(matcher)
 
 

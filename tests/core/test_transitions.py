@@ -229,7 +229,7 @@ def test_token_budget_continuation() -> None:
         config=replace(CONFIG, token_budget=1_000),
     )
     assert play.transitions == [Transition.TOKEN_BUDGET_CONTINUATION]
-    words = "You have written 600 of the 1,000 tokens asked for (60 %). Keep working; do not sum up yet."
+    words = "You have written 600 of the 1,000 tokens asked for (60 %). Keep working; do not summarize yet."
     assert appended(play) == [("budget", words)]
     assert play.ending == ("completed", "token_budget")
 

@@ -121,7 +121,7 @@ def test_a_note_is_written_that_a_later_session_finds_and_a_suggestion_is_told(t
         Small("next: none\nname: none\nabout: none\nnote:\nnone"),
         Small("Sure! Here is what I think of this session."),
         Small(""),
-        Small(FILLED_IN, failed="there is no money left for it"),
+        Small(FILLED_IN, failed="there is no money left"),
         Small(FILLED_IN, stop=Stop.REFUSAL),
         Small(FILLED_IN, stop=Stop.MAX_TOKENS),
         Small(FILLED_IN + "x" * 10_000),

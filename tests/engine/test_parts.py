@@ -225,7 +225,7 @@ def test_the_plain_world_has_real_ids_and_nobody_to_ask() -> None:
     assert uuid.UUID(deps.new_id()).version == 4
     assert len({deps.new_id() for _ in range(1_000)}) == 1_000
     assert deps.now() > 1_700_000_000_000
-    with pytest.raises(UsageError, match="'sure\\?' was asked, and this run has nobody to answer"):
+    with pytest.raises(UsageError, match="cannot ask 'sure\\?': this run has no way to ask the user"):
         asyncio.run(deps.ask(CallQuestion("1", "2", "sure?")))
 
 

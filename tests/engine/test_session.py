@@ -70,7 +70,7 @@ def test_two_runs_at_once_are_refused() -> None:
         session = EngineSession(World([says("one"), says("two")]), CONFIG)
         async with session.run("go") as run, session.run("too") as second:
             await run.__anext__()
-            with pytest.raises(UsageError, match="a run of this session is under way"):
+            with pytest.raises(UsageError, match="a run of this session is active"):
                 await second.__anext__()
             async for _ in run:
                 pass
@@ -90,7 +90,7 @@ def test_a_run_is_used_in_its_block_once_and_by_one_reader() -> None:
             await run.__anext__()
             reader = asyncio.get_running_loop().create_task(run.__anext__())
             await asyncio.sleep(0)
-            with pytest.raises(UsageError, match="somebody else is reading this run"):
+            with pytest.raises(UsageError, match="another task is already reading this run"):
                 await run.__anext__()
             await reader
             async for _ in run:
@@ -217,7 +217,7 @@ def test_an_inbox_that_overflows_says_so() -> None:
         session = EngineSession(World([]), CONFIG)
         for number in range(1_000):
             await session.submit(str(number))
-        with pytest.raises(UsageError, match="1000 commands wait already: let a turn take them first"):
+        with pytest.raises(UsageError, match="1000 prompts are already queued: wait until a turn takes them"):
             await session.submit("one too many")
 
     virtually(main())

@@ -29,7 +29,8 @@ def loaded(stage: Stage, hooks: object) -> tuple[Settings, str]:
 
 
 @pytest.mark.parametrize(
-    ("matcher", "why"), [("[", "not a regular expression"), ("(a+)+", "for ever"), (5, "a text"), (["Bash"], "a text")]
+    ("matcher", "why"),
+    [("[", "not a valid regular expression"), ("(a+)+", "without end"), (5, "a text"), (["Bash"], "a text")],
 )
 def test_a_broken_matcher_stands_for_every_call(stage: Stage, matcher: object, why: str) -> None:
     settings, said = loaded(stage, {"PreToolUse": [{"hooks": [HOOK]}, {"matcher": matcher, "hooks": [HOOK]}]})

@@ -1,4 +1,4 @@
-"""Config: everything that is fixed when a run starts. Thresholds are computed here, decisions are not made here."""
+"""Config: everything that is fixed when a run starts. This module computes thresholds; it makes no decisions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL, Model
 from mainspring.core.value import Value
 
-OUTPUT_RESERVE = 20_000  # D-24: room kept for the reply, at most
+OUTPUT_RESERVE = 20_000  # D-24: room reserved for the reply, at most
 AUTOCOMPACT_BUFFER_TOKENS = 13_000  # D-25
 MANUAL_COMPACT_BUFFER_TOKENS = 3_000  # D-26, D-27: so that a manual compaction still fits
 LOW_OUTPUT_CAP = 8_192  # settled 19: "8K"; only a cap this low is worth escalating
 ESCALATED_OUTPUT = 64_000  # B-07
-MAX_FALLBACKS = 5  # ours: more than anyone names, and the longest possible run stays a number
+MAX_FALLBACKS = 5  # ours: more than anyone configures, and it keeps the longest possible run finite
 
 RESUME = (
     "Output token limit hit. Resume directly: no apology, no recap of what you were doing. "
@@ -22,7 +22,7 @@ RESUME = (
 
 
 class RunSource(StrEnum):
-    """Who asked for this run (A-10). A sub-agent's source is `agent:` and its id."""
+    """Where this run comes from (A-10). A subagent's source is `agent:` and its id."""
 
     REPL = "repl_main_thread"
     SDK = "sdk"
@@ -31,17 +31,17 @@ class RunSource(StrEnum):
 
 
 class StopHooks(StrEnum):
-    """What happens to stop hooks after one of them objected (Z-11)."""
+    """Whether stop hooks run again after one of them objected (Z-11)."""
 
-    ONCE = "once"  # they do not run again until there was progress: a tool result, or a budget continuation
-    CAPPED = "capped"  # they run again, and are told so, until the cap
+    ONCE = "once"  # they run again only after progress: a tool result, or a budget continuation
+    CAPPED = "capped"  # they run again, with `active` set, until the cap
 
 
 class Siblings(StrEnum):
-    """What a failing shell command does to its siblings (Z-29, settled 21)."""
+    """What a failing shell command does to the other calls of the reply (Z-29, settled 21)."""
 
     ISOLATE = "isolate"  # nothing: the model sees which of them failed
-    CASCADE = "cascade"  # those that have not started are not run (F-15)
+    CASCADE = "cascade"  # those that have not started are skipped (F-15)
 
 
 class Effort(StrEnum):
@@ -60,31 +60,32 @@ class Config(Value):
     depth: int = 0  # and how deep in it
 
     max_turns: int = 10_000  # settled 17: law 1 holds for any model
-    max_tokens: int | None = None  # all tokens of the run, prompts included
-    token_budget: int | None = None  # "+500k": go on until that much was written
-    task_budget: int | None = None  # told to the model, which paces itself (A-13)
+    max_tokens: int | None = None  # all tokens of the run, including prompts
+    token_budget: int | None = None  # "+500k": continue until the model has written that much
+    task_budget: int | None = None  # announced to the model, which paces itself (A-13)
     max_output: int | None = None  # the setting; else the model's own cap
 
     thinking: bool = True
     effort: Effort | None = None
     structured_output: bool = False  # the run must end with a valid StructuredOutput call
     auto_compact: bool = True
-    reactive_compact: bool = True  # O-10: sum up after the server said that the prompt is too long
+    reactive_compact: bool = True  # O-10: summarize after the server reported that the prompt is too long
     resume: str = RESUME  # Z-08
-    nonce: str = ""  # by which the model knows the reminders of this session from what looks like them
+    nonce: str = ""  # marks the reminders of this session, so that the model can tell them from imitations
 
     stop_hooks: StopHooks = StopHooks.ONCE
-    max_stop_blocks: int = 9  # Z-11, Z-12: objections in one run, in all
+    max_stop_blocks: int = 9  # Z-11, Z-12: objections in one run, in total
     siblings: Siblings = Siblings.ISOLATE
-    shell_tools: tuple[str, ...] = ("Bash",)  # the ones whose failure can take siblings along
-    early_safe: bool = True  # F-01, F-02: safe calls start while the model still talks
+    shell_tools: tuple[str, ...] = ("Bash",)  # a failure of one of these can cancel its siblings
+    early_safe: bool = True  # F-01, F-02: safe calls start while the reply still streams
     early_unsafe: bool = False  # Z-23: let an unsafe call start before the reply is complete
 
-    max_retries: int = 9  # G-18: of a reply that broke off; the provider has the same limit for one that never began
-    overload_tries_before_fallback: int = 3  # settled 9: attempts, the first one included
+    # G-18: of a reply that broke off; the provider has the same limit for a reply that never began
+    max_retries: int = 9
+    overload_tries_before_fallback: int = 3  # settled 9: attempts, including the first one
     advise_after: int = 10  # settled 18: the same call with the same result, in a row
     end_after: int = 20
-    patient_tools: tuple[str, ...] = ("Sleep", "BashOutput", "TaskOutput")  # may repeat themselves
+    patient_tools: tuple[str, ...] = ("Sleep", "BashOutput", "TaskOutput")  # may repeat the same call
 
     def __post_init__(self) -> None:
         if len(self.fallbacks) > MAX_FALLBACKS:
@@ -105,7 +106,7 @@ class Config(Value):
     def output_cap(self, model: Model) -> int:
         return min(self.max_output or model.max_output, model.max_output)
 
-    # The divisors only matter for windows below 100,000 tokens, where the fixed numbers would leave no room to work in.
+    # The divisors only matter for windows below 100,000 tokens, where the fixed numbers would leave too little room.
 
     def effective_window(self, model: Model) -> int:
         return model.window - min(self.output_cap(model), OUTPUT_RESERVE, model.window // 5)

@@ -1,4 +1,4 @@
-"""The one thing to do next, and which events may answer it."""
+"""Effects: the one thing to do next, and which events may answer it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mainspring.core.value import Value
 class Priority(StrEnum):
     """How far down the inbox a turn reaches (B-29)."""
 
-    NOW = "now"  # ends the run that is under way; the next one begins with it
+    NOW = "now"  # ends the current run; the next one begins with it
     NEXT = "next"
-    LATER = "later"  # the model sleeps: now is the time
+    LATER = "later"  # the model sleeps: deliver now
 
 
 class PrepareContext(Value):
@@ -25,11 +25,11 @@ class PrepareContext(Value):
 
 class AnnouncedBudget(Value, tag="TaskBudget"):
     total: int
-    remaining: int  # smaller than the total once compaction took spent tokens out of the server's sight
+    remaining: int  # smaller than the total once compaction has removed spent tokens from what the server sees
 
 
 class Retried(Value):
-    """The attempts that this request follows: their replies broke off after they had begun (settled 9)."""
+    """The failed attempts before this request: their replies broke off after they had begun (settled 9)."""
 
     failure: Failure  # of the last one
     attempts: int  # that failed so far
@@ -37,7 +37,7 @@ class Retried(Value):
 
 
 class Request(Value):
-    """How to ask. What to ask with, the view, is in the state: requests stay small in the journal."""
+    """How to call the model. The view itself is in the state, so requests stay small in the journal."""
 
     model: str
     max_output: int
@@ -50,8 +50,8 @@ class Request(Value):
     adaptive: bool = False
     effort: Effort | None = None
     task_budget: AnnouncedBudget | None = None
-    reserve: int = 0  # nano-dollars to set aside before the call starts
-    retried: Retried | None = None  # the provider waits before it sends this one
+    reserve: int = 0  # nano-dollars to reserve before the call starts
+    retried: Retried | None = None  # the provider waits before it sends this request
 
 
 class CallModel(Value):
@@ -60,7 +60,7 @@ class CallModel(Value):
 
 class RunTools(Value):
     calls: tuple[ToolCall, ...]
-    start: bool = True  # False: only finish what already runs, the run is about to end
+    start: bool = True  # False: only finish running calls, because the run is about to end
 
 
 class RunStopHooks(Value):
@@ -77,8 +77,8 @@ class CompactionKind(StrEnum):
 class Compact(Value):
     how: CompactionKind
     trouble: Trouble
-    reserve: int = 0  # nano-dollars to set aside for the model that writes a summary
-    asked: str | None = None  # somebody wants it, and has these words for whoever writes it; None: it is needed
+    reserve: int = 0  # nano-dollars to reserve for the model that writes a summary
+    asked: str | None = None  # the user's instructions for the summary; None: the loop compacts by itself
 
 
 class Finish(Value):
@@ -89,7 +89,7 @@ class Finish(Value):
 
 Effect = PrepareContext | CallModel | RunTools | RunStopHooks | Compact | Finish
 
-# A submission also ends the wait for any other answer: a run that broke off is over, and the next clears up after it.
+# A submission may also replace any other answer: the previous run broke off, and the new one cleans up after it.
 ANSWERS: dict[type[Effect] | type[None], tuple[type[events.Event], ...]] = {
     type(None): (events.Submitted,),
     PrepareContext: (events.ContextReady, events.Aborted),

@@ -1,13 +1,12 @@
-"""What a programmer who uses mainspring may have to catch.
+"""The exceptions that a program using mainspring may have to catch.
 
     MainspringError
-      UsageError      the caller erred: a wrong option, a wrong value
-      ProviderError   they erred: the model's service; carries the Failure
+      UsageError      the caller made a mistake: a wrong option, a wrong value
+      ProviderError   the model's service failed; carries the Failure
       ToolError       becomes a tool result and never escapes a run
-      ProtocolError   we erred: the driver reported what the loop was not waiting for
+      ProtocolError   a bug in mainspring: the driver reported an event that the loop was not waiting for
 
-What the model must see is a tool result, what the user must see is an update, what the programmer must see
-is one of these.
+The model sees problems as tool results, the user as updates, and the programmer as one of these exceptions.
 """
 
 from mainspring.core.reasons import Failure
@@ -32,7 +31,7 @@ class ToolError(MainspringError):
 
 
 class DeclinedError(ToolError):
-    """The person declined what a call asked and wants the run to end: nothing more is started."""
+    """The user declined a call and wants the run to end: no further call starts."""
 
 
 class ProtocolError(MainspringError):

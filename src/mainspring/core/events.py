@@ -1,7 +1,7 @@
-"""What happened. About four a turn; deltas, retries and heartbeats never come here.
+"""Events: what happened. There are about four per turn; deltas, retries and heartbeats are no events.
 
-The driver stamps each event. `Replied` and `ToolsDone` are assembled from records that were already journaled
-and shown; here they only decide (settled 2).
+The driver stamps each event. It assembles `Replied` and `ToolsDone` from records that it already journaled and showed;
+here they only lead to decisions (settled 2).
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ class Happened(Value, kw_only=True):
 
 
 class Submitted(Happened):
-    """A run begins, whatever became of the one before it."""
+    """A run begins, in whatever state the previous run ended."""
 
     messages: tuple[User, ...]
     partial: Assistant | None = None  # what a run that broke off had shown of a reply,
-    results: tuple[ToolResult, ...] = ()  # and what its calls had come to
-    compact: str | None = None  # nothing but a compaction is wanted, and this is what it should heed (D-36)
+    results: tuple[ToolResult, ...] = ()  # and the results of its calls
+    compact: str | None = None  # only compact, with these instructions (D-36)
 
 
 class Shrunk(Value):
-    """What one context layer took out of the view."""
+    """What one context layer removed from the view."""
 
     layer: str
     freed: int  # tokens
 
 
 class ContextReady(Happened):
-    tokens: int  # the size of the next prompt, a little high
+    tokens: int  # the size of the next prompt, slightly overestimated
     edits: tuple[Edit, ...] = ()
-    injected: tuple[User, ...] = ()  # attachments and queued commands, already shown
+    injected: tuple[User, ...] = ()  # attachments and queued prompts, already shown
     shrunk: tuple[Shrunk, ...] = ()
     funds: int | None = None  # what the ledger can still reserve; None: no limit
     staged: int = 0  # prepared collapses that could be drained
-    media: int = 0  # images and documents in view
-    usage: Usage = Usage()  # of models that were asked beside the conversation since the last turn,
-    cost: int = 0  # and what that came to
-    agents: int = 0  # what agents have spent that nobody has told of
-    model: Model | None = None  # the one the user chose, if not the configuration's
+    media: int = 0  # images and documents in the view
+    usage: Usage = Usage()  # of side calls since the last turn,
+    cost: int = 0  # and their cost
+    agents: int = 0  # spending of subagents that no event has reported yet
+    model: Model | None = None  # the model that the user chose, if it differs from the configuration
 
 
 class Replied(Happened):
@@ -55,10 +55,10 @@ class Replied(Happened):
 
 class CallFailed(Happened):
     failure: Failure
-    kept: Assistant | None = None  # the finished blocks; None if nothing of the reply was handed on
+    kept: Assistant | None = None  # the finished blocks; None if no part of the reply was handed on
     usage: Usage = Usage()  # what the failed attempt cost, as far as is known
     funds: int | None = None
-    attempt: int = 1  # the number of the one that failed, as the provider counts on from `Request.retried`
+    attempt: int = 1  # the number of the failed attempt; the provider counts on from `Request.retried`
 
 
 class Compacted(Happened):
@@ -66,23 +66,23 @@ class Compacted(Happened):
     before: int = 0  # tokens in view
     after: int = 0
     usage: Usage = Usage()
-    cost: int = 0  # the summary may be written by another model, so its cost comes with it
+    cost: int = 0  # another model may write the summary, so the event carries the cost
     funds: int | None = None
-    failed: str = ""  # why there is no compaction
+    failed: str = ""  # why the compaction failed
     trigger: str = ""  # of a summary: "auto", or "manual" if the user asked for it; empty: another layer
 
 
 class ToolsDone(Happened):
-    results: tuple[ToolResult, ...]  # of every call that was started
-    stopped: str | None = None  # a hook or a denial ended the run, and why
-    cost: int = 0  # what agents have spent that the calls ran; what they used is told by their own sessions
+    results: tuple[ToolResult, ...]  # of every started call
+    stopped: str | None = None  # why a hook or a denial ended the run
+    cost: int = 0  # spending of subagents that the calls ran; their own sessions report their usage
 
 
 class StopDecision(Value, tag="Verdict"):
-    """What the stop hooks made of a finished answer."""
+    """What the stop hooks decided about a finished answer."""
 
     blocks: tuple[str, ...] = ()  # objections, for the model
-    prevent: str | None = None  # end the run, and why
+    prevent: str | None = None  # why the run must end
 
 
 class HooksDone(Happened):
@@ -92,10 +92,10 @@ class HooksDone(Happened):
 class Aborted(Happened):
     reason: AbortReason
     partial: Assistant | None = None  # what was shown of a reply, finished or not
-    results: tuple[ToolResult, ...] = ()  # of every call that was started, whether it finished or not
+    results: tuple[ToolResult, ...] = ()  # of every started call, finished or not
     usage: Usage = Usage()  # an estimate (settled 14)
-    cost: int | None = None  # in place of what the usage would cost: a summary that was being written
-    agents: int = 0  # what agents have spent that the calls ran
+    cost: int | None = None  # replaces the cost of `usage`: for a summary that was being written
+    agents: int = 0  # spending of subagents that the calls ran
 
 
 Event = Submitted | ContextReady | Replied | CallFailed | Compacted | ToolsDone | HooksDone | Aborted

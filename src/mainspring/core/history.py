@@ -1,4 +1,4 @@
-"""History: every message of a session, in order. It only grows; its first part may be on the disk alone."""
+"""History: every message of a session, in order. It only grows; its first part may exist only on disk."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mainspring.core.messages import Message
 class History:
     """An immutable sequence that appends in constant time and can be forked.
 
-    Histories that grew out of each other share one list; each knows how much of it is its own. The first
-    to append extends the list in place. One that appends behind the list's end, a fork, copies its part.
+    Histories that grew out of each other share one list; each knows its own length. The first one to append extends the
+    list in place. A history that appends before the end of the list, a fork, copies its part.
 
-    Positions and the length count what was forgotten, too: nothing that depends on them changes.
+    Positions and the length include forgotten messages, so nothing that depends on them changes.
     """
 
     __slots__ = ("_begin", "_length", "_shared")
@@ -38,7 +38,7 @@ class History:
         self._begin = other._begin
 
     def forget(self, until: int) -> History:
-        """Without the messages before this position. Whoever still holds an older history keeps them."""
+        """Return this history without the messages before this position. Older histories keep them."""
         if until <= self._begin:
             return self
         shorter = History(self.since(until))
@@ -47,22 +47,22 @@ class History:
 
     @property
     def begin(self) -> int:
-        """The position of the first message that is still here."""
+        """The position of the first message that is still in memory."""
         return self._begin
 
     def extends(self, other: History) -> bool:
-        """Whether this one grew out of `other`, as far as can be told without comparing messages."""
+        """Whether this history grew out of `other`, as far as that is visible without comparing messages."""
         return self._shared is other._shared and self._length >= other._length
 
     def since(self, length: int) -> list[Message]:
-        """The messages after the first `length`, as far as they are here."""
+        """The messages after the first `length`, as far as they are in memory."""
         return self._shared[max(0, length - self._begin) : self._length - self._begin]
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[Message]:
-        """Those that are here."""
+        """Iterate the messages in memory."""
         for index in range(self._length - self._begin):
             yield self._shared[index]
 
@@ -84,7 +84,7 @@ class History:
             return False
         if self._shared is other._shared:
             return True
-        begin = max(self._begin, other._begin)  # what one of them has forgotten cannot be compared
+        begin = max(self._begin, other._begin)  # forgotten messages cannot be compared
         return self.since(begin) == other.since(begin)
 
     __hash__ = None  # type: ignore[assignment]  # two equal histories may live in different lists

@@ -1,9 +1,9 @@
-"""Recovery: one table. A rung cannot be written without its limit, nor without what it may cost in model calls.
+"""Recovery as one table. Each rung has a limit and states how many model calls one use may lead to.
 
-A trouble climbs its row from the left. A rung that has nothing to offer returns None and the next one is tried; when
-none is left, the failure that was withheld until then is shown.
+A trouble climbs its row from the left. A rung that cannot help returns None, and the next one is tried; when none is
+left, the loop shows the failure that it has withheld until then.
 
-Law 1 as a number: the most model calls that a run with this configuration can lead to.
+`most_model_calls` is law 1 as a number: the most model calls that a run with this configuration can make.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ GIVE_OUTPUT = "Finish by calling the StructuredOutput tool with your answer: the
 
 
 class RungScope(StrEnum):
-    """How long a use of a rung is remembered."""
+    """How long a use of a rung counts."""
 
     PROGRESS = "until progress"  # a turn with tools, or a budget continuation
-    MODEL = "until progress or a fallback"  # the next model of the chain has all its attempts
+    MODEL = "until progress or a fallback"  # the next model of the chain gets all its attempts
     RUN = "for the run"
 
 
@@ -52,11 +52,11 @@ class Rung(Bundle):
     name: Transition
     limit: int | Callable[[Config], int]
     act: Callable[[State, Trouble, Config], Step | None]
-    calls: int = 1  # model calls that one use may lead to, the retry included
+    calls: int = 1  # model calls that one use may lead to, including the retry
     scope: RungScope = RungScope.PROGRESS
 
     def most(self, config: Config) -> int:
-        """Its limit, for this configuration."""
+        """The rung's limit for this configuration."""
         return self.limit if isinstance(self.limit, int) else self.limit(config)
 
 
@@ -69,7 +69,7 @@ def climb(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 
 def use(state: State, trouble: Trouble, rung: Rung, config: Config) -> State | None:
-    """The state after one more use of a rung; None if it is used up."""
+    """The state after one more use of a rung; None if no use is left."""
     climbed = since_fallback(state.climbed) if rung.scope is RungScope.MODEL else state.climbed
     if climbed.count((trouble, rung.name)) >= rung.most(config):
         return None
@@ -82,9 +82,9 @@ def since_fallback(climbed: tuple[Climbed, ...]) -> tuple[Climbed, ...]:
 
 
 def after_progress(state: State) -> State:
-    """The rungs are whole again, but for those that count for the run."""
+    """Make the rungs available again, except those that count for the run."""
     if not state.climbed:
-        return state  # nothing was used, so nothing was changed
+        return state  # nothing was used
     kept = tuple([use for use in state.climbed if use in FOR_THE_RUN])
     return replace(state, climbed=kept, attempts=0, max_output=None)
 
@@ -111,13 +111,13 @@ def summarize(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 
 def trim(state: State, trouble: Trouble, config: Config) -> Step | None:
-    """Near the limit only in place of a summary, never on top of one: then the model is asked first (Z-01, D-32)."""
+    """Near the limit, trim only instead of a summary, never after one: then call the model first (Z-01, D-32)."""
     on_top = trouble is Trouble.NEAR_LIMIT and state.compaction.last == clock(state)
     return None if on_top else _shrink(state, CompactionKind.TRIM, trouble, config)
 
 
 def _shrink(state: State, how: CompactionKind, trouble: Trouble, config: Config) -> Step | None:
-    """Where the window filled up in mid-reply, what was said stays, and the model will be asked to resume."""
+    """If the window filled up in mid-reply, keep the reply so far and ask the model to resume."""
     if trouble is Trouble.CONTEXT_WINDOW and worth_keeping(state.pending):
         state, said = _keep_and_ask(state, trouble, config.resume)
     else:
@@ -138,13 +138,13 @@ def escalate_output(state: State, trouble: Trouble, config: Config) -> Step | No
 
 
 def ask_to_resume(state: State, trouble: Trouble, config: Config) -> Step | None:
-    """Three times, whatever each brings: diminishing returns are judged from the third continuation on (G-12, H-05)."""
+    """Three times, whatever each one yields: diminishing returns count from the third continuation on (G-12, H-05)."""
     state, said = _keep_and_ask(state, trouble, config.resume)
     return prepare(state).after(*said)
 
 
 def keep_and_go_on(state: State, trouble: Trouble, config: Config) -> Step | None:
-    """A stream that broke inside a tool call: the finished blocks are good, the call is not."""
+    """The stream broke inside a tool call: keep the finished blocks, drop the call."""
     inside_call = state.withheld is not None and state.withheld.inside_call
     if not (inside_call and worth_keeping(state.pending)) or attempts_are_spent(state, config):
         return None
@@ -157,7 +157,8 @@ def ask_again_after_cut(state: State, trouble: Trouble, config: Config) -> Step 
 
 
 def attempts_are_spent(state: State, config: Config) -> bool:
-    """One count for both rungs of a lost stream and for what failed before it began: it is what the user is shown."""
+    """Both rungs of a lost stream share one count with attempts that failed before the reply began: the user sees that
+    count."""
     assert state.withheld is not None
     return state.attempts >= most_attempts(state, state.withheld, config)
 
@@ -175,17 +176,17 @@ def ask_for_more(state: State, trouble: Trouble, config: Config) -> Step | None:
 
 def ask_for_a_proper_call(state: State, trouble: Trouble, config: Config) -> Step | None:
     if state.pending is not None and state.pending.calls:
-        state, said = keep(state, trouble)  # the results that `keep` makes up tell the model what was wrong
+        state, said = keep(state, trouble)  # the results that `keep` adds tell the model what was wrong
     else:
         state, said = _keep_and_ask(state, trouble, SEND_AGAIN)
     return prepare(state).after(*said)
 
 
 def let_it_go_on(state: State, trouble: Trouble, config: Config) -> Step | None:
-    """The server paused a long turn: hand it back as it is, also if it has only thought so far."""
+    """The server paused a long turn: send it back unchanged, even if it contains only thinking so far."""
     if state.pending is None or not state.pending.blocks:
         return ask_the_same_again(state, trouble, config)
-    at_work = isinstance(state.pending.blocks[-1], ServerBlock)  # then the turn is taken up as it stands
+    at_work = isinstance(state.pending.blocks[-1], ServerBlock)  # then the server continues the turn from this block
     state, said = take_in(state, state.pending)
     if at_work:
         return call_model(state, config).after(*said)
@@ -199,7 +200,7 @@ def ask_for_output(state: State, trouble: Trouble, config: Config) -> Step | Non
 
 
 def fall_back(state: State, trouble: Trouble, config: Config) -> Step | None:
-    """To the next model of the chain. The primary is tried again when the next run begins."""
+    """Switch to the next model of the chain. The next run starts with the primary model again."""
     place = fallbacks_used(state) - 1  # this climb is counted already
     if place >= len(config.fallbacks):
         return None
@@ -222,7 +223,7 @@ def max_retries(config: Config) -> int:
 
 FALL_BACK = Rung(Transition.MODEL_FALLBACK, MAX_FALLBACKS, fall_back, scope=RungScope.RUN)
 
-# Limits that the requirements do not name are ours: a second or third try cures what can be cured by trying again.
+# The limits that the requirements do not name are ours: what a retry can fix, the second or third one fixes.
 LADDER: dict[Trouble, tuple[Rung, ...]] = {
     Trouble.NEAR_LIMIT: (
         Rung(Transition.AUTO_COMPACT, 1, summarize),
@@ -234,7 +235,7 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
         Rung(Transition.REACTIVE_COMPACT_RETRY, 1, summarize, calls=2),
         Rung(Transition.TRIM_RETRY, 1, trim),
     ),
-    Trouble.TOO_LARGE: (  # media weigh most in bytes, and little in tokens
+    Trouble.TOO_LARGE: (  # media are large in bytes and small in tokens
         Rung(Transition.STRIP_MEDIA_RETRY, 1, strip_media),
         Rung(Transition.REACTIVE_COMPACT_RETRY, 1, summarize, calls=2),
         Rung(Transition.TRIM_RETRY, 1, trim),
@@ -265,7 +266,7 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
     Trouble.MALFORMED_CALL: (Rung(Transition.MALFORMED_TOOL_USE_RETRY, 3, ask_for_a_proper_call),),
     Trouble.REFUSAL: (Rung(Transition.REFUSAL_RETRY, 1, ask_the_same_again),),
     Trouble.PAUSED: (Rung(Transition.PAUSE_TURN_CONTINUE, 10, let_it_go_on),),  # a server's own loop is as long
-    # After five failed attempts the run ends (stream-json 13): four of them may be tried again.
+    # The run ends after five failed attempts (stream-json 13), so four retries are allowed.
     Trouble.STRUCTURED_OUTPUT: (Rung(Transition.STRUCTURED_OUTPUT_RETRY, 4, ask_for_output, scope=RungScope.RUN),),
     Trouble.AUTH: (),
     Trouble.INVALID_REQUEST: (),
@@ -280,9 +281,9 @@ FOR_THE_RUN = {
 def most_model_calls(config: Config) -> int:
     """Each call but the first follows from a turn, a budget continuation, a stop hook's objection or a rung.
 
-    Turns, continuations and objections are limited for the run. Rungs are limited for the run too, or between
-    two pieces of progress, which are turns and continuations. The chain of fallbacks is walked once, and each step in
-    it makes those rungs whole again that count for one model.
+    Turns, continuations and objections are limited per run. Rungs are limited per run, too, or between two pieces of
+    progress, which are turns and continuations. The chain of fallbacks is walked once, and each step in it makes the
+    rungs available again that count per model.
     """
     continuations = most_continuations(config.token_budget) if config.token_budget else 0
     pieces = config.max_turns + continuations

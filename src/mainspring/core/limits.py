@@ -1,4 +1,4 @@
-"""Limits: the asked-for token budget and the progress guard. Numbers in, decisions out."""
+"""Limits: the requested token budget and the progress guard. Numbers in, decisions out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mainspring.core.messages import Text, ToolCall, ToolResult
 from mainspring.core.state import Budget, Repeat
 from mainspring.core.value import Bundle, as_json
 
-# --- "+500k": go on until that much was written (H-01 to H-07) ----------------------------------------
+# --- "+500k": continue until that much is written (H-01 to H-07) ----------------------------------------
 
 COMPLETE_AT = (9, 10)  # H-04, Z-19: nine tenths of the budget count as all of it
 DIMINISHING_AFTER = 3  # H-05: from this many continuations on,
-LITTLE_OUTPUT = 500  # two in a row that brought fewer tokens than this are enough
+LITTLE_OUTPUT = 500  # two in a row that wrote fewer tokens than this are enough
 
 
 def budget_goes_on(budget: Budget, written: int, total: int) -> bool:
@@ -29,12 +29,12 @@ def continue_budget(budget: Budget, written: int) -> Budget:
 def nudge(written: int, total: int) -> str:
     return (
         f"You have written {written:,} of the {total:,} tokens asked for ({100 * written // total} %). "
-        "Keep working; do not sum up yet."
+        "Keep working; do not summarize yet."
     )
 
 
 def most_continuations(total: int) -> int:
-    """Of any two that follow each other, one must bring `LITTLE_OUTPUT`, so the budget itself bounds them."""
+    """Of any two consecutive continuations, one must write `LITTLE_OUTPUT`, so the budget itself bounds them."""
     part, whole = COMPLETE_AT
     return DIMINISHING_AFTER + 2 * (total * part // whole // LITTLE_OUTPUT + 1)
 
@@ -49,14 +49,16 @@ ADVICE = (
 
 class Progress(Bundle):
     repeat: Repeat
-    times: tuple[int, ...]  # for each call, how often it has now come in a row
+    times: tuple[int, ...]  # for each call, how many times in a row it has occurred
 
 
 def watch(
     repeat: Repeat, calls: tuple[ToolCall, ...], results: dict[str, ToolResult], patient: tuple[str, ...]
 ) -> Progress:
-    """A call counts once per reply, however often the reply makes it: only who saw the result can repeat themselves.
-    A call of a patient tool, such as Sleep, counts as another call in between."""
+    """A call counts once per reply, however often the reply makes it: only a model that has seen the result can repeat
+    itself.
+    A call of a patient tool, such as Sleep, counts as a different call in between.
+    """
     times: list[int] = []
     counted = False  # in this reply
     for call in calls:

@@ -1,5 +1,7 @@
-"""The matcher of a hook: a regular expression for the name of a tool. One that is broken, or that could take for ever,
-is refused with its reason; whoever asks then takes the strict reading, that the hook is for every tool.
+"""Hook matchers: regular expressions for tool names.
+
+`compile_matcher` rejects a pattern that is invalid or could run without end, and gives the reason. The caller then
+falls back to the strict reading: the hook applies to every tool.
 """
 
 from __future__ import annotations
@@ -7,27 +9,27 @@ from __future__ import annotations
 import re
 
 EVERY_TOOL = ("", "*")
-MOST_REPEATS = 4  # without an end, in one alternative: each multiplies the time by the length of the name
+MOST_REPEATS = 4  # unbounded ones in one alternative: each multiplies the time by the length of the name
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[*+]|\{(\d*)(,?)(\d*)\}|[()|]|.", re.DOTALL)
 _LONGEST_COUNT = 16
 
 
 def compile_matcher(matcher: str) -> re.Pattern[str] | None:
-    """None: it stands for every tool. Raises `ValueError` with the reason."""
+    """Compile a matcher. None: it matches every tool. Raises `ValueError` with the reason."""
     if matcher in EVERY_TOOL:
         return None
     try:
         pattern = re.compile(matcher)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"it is not a regular expression ({error})") from None
+        raise ValueError(f"it is not a valid regular expression ({error})") from None
     if _may_take_for_ever(matcher):
-        raise ValueError("it repeats a group that repeats or chooses, which can take for ever")
+        raise ValueError("it repeats a group that contains a repetition or an alternative, which can run without end")
     return pattern
 
 
 def _may_take_for_ever(matcher: str) -> bool:
-    """Strict: it may take some that are harmless for one that is not."""
-    groups = [0]  # of each open group: how often it repeats or chooses
+    """Strict: may also reject harmless patterns."""
+    groups = [0]  # for each open group: how many repetitions and alternatives it contains
     repeats, closed = 0, 0
     for token in _TOKEN.finditer(matcher):
         text = token[0]
@@ -48,7 +50,7 @@ def _may_take_for_ever(matcher: str) -> bool:
 
 
 def _has_no_end(token: re.Match[str]) -> bool:
-    """`*`, `+`, `{3,}`, and one with a great number."""
+    """`*`, `+`, `{3,}`, or a very large upper bound."""
     text = token[0]
     if text in ("*", "+"):
         return True
@@ -59,7 +61,7 @@ def _has_no_end(token: re.Match[str]) -> bool:
 
 
 def _close(groups: list[int]) -> int:
-    """What the group that ends here has repeated or chosen, which counts for the group around it, too."""
+    """Close a group: its repetitions and alternatives also count for the enclosing group."""
     inner = groups.pop()
     groups[-1] += inner
     return inner

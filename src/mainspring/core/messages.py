@@ -1,4 +1,4 @@
-"""What a conversation is made of. No wire format is here: `providers/` projects these onto one."""
+"""Messages and their content. This module knows no wire format: `providers/` maps these types to one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mainspring.core.value import Stamped, Value
 
 class Text(Value, omit_defaults=True):
     text: str
-    citations: str = ""  # the server's own, as JSON: handed back as they came
+    citations: str = ""  # the server's citations, as JSON, returned unchanged
 
 
 class Image(Value):
@@ -27,7 +27,7 @@ class Document(Value):
 
 
 class Thinking(Value):
-    """Reasoning. The signature is bound to the model that wrote it, and is kept byte for byte."""
+    """Reasoning. The signature belongs to the model that wrote it, so both are kept byte for byte."""
 
     text: str
     signature: str = ""
@@ -38,16 +38,16 @@ class RedactedThinking(Value):
 
 
 class ServerBlock(Value):
-    """A block of the server's own tools, handed back as it came: we neither read nor run it."""
+    """A block of a server-side tool. mainspring sends it back unchanged and neither reads nor runs it."""
 
     kind: str
     json: str
 
 
 class Defect(StrEnum):
-    """Why a call cannot be run as it stands."""
+    """Why a call cannot run."""
 
-    MALFORMED = "malformed"  # its input is not what the protocol allows
+    MALFORMED = "malformed"  # its input violates the protocol
     CUT = "cut"  # the reply ended inside it
 
 
@@ -70,17 +70,17 @@ def text_of(parts: tuple[Content | Block, ...]) -> str:
 
 
 class Origin(StrEnum):
-    """Who put a user message into the conversation. Only `prompt` holds the user's own words."""
+    """Where a user message comes from. Only `prompt` marks the user's own text."""
 
     PROMPT = "prompt"
-    ATTACHMENT = "attachment"  # files changed, memory, queued commands
-    SUMMARY = "summary"  # stands for a compacted span
-    RECOVERY = "recovery"  # asks the model to go on after a failure
+    ATTACHMENT = "attachment"  # changed files, memory, queued prompts
+    SUMMARY = "summary"  # replaces a compacted span
+    RECOVERY = "recovery"  # asks the model to continue after a failure
     HOOK = "hook"  # a stop hook's objection
-    BUDGET = "budget"  # how much of the asked-for budget is left
-    ADVICE = "advice"  # the progress guard speaking
+    BUDGET = "budget"  # how much of the requested budget is left
+    ADVICE = "advice"  # from the progress guard
     INTERRUPTION = "interruption"
-    REPORT = "report"  # of an agent that worked in the background
+    REPORT = "report"  # of a background subagent
 
 
 class User(Stamped):
@@ -93,7 +93,7 @@ class User(Stamped):
 
 
 class Stop(StrEnum):
-    """Why the model stopped. Providers map what they do not know to the nearest of these."""
+    """Why the model stopped. Providers map unknown stop reasons to the nearest one."""
 
     END_TURN = "end_turn"
     TOOL_USE = "tool_use"
@@ -128,7 +128,7 @@ class ToolResult(Stamped):
     call_id: str
     content: tuple[Content, ...]
     is_error: bool = False
-    synthetic: bool = False  # made up by us, because the call never ran
+    synthetic: bool = False  # created by mainspring, because the call never ran
 
     @property
     def text(self) -> str:

@@ -1,7 +1,7 @@
 """Models: windows, output caps, prices. Data, dated; settings extend it.
 
-Figures as published by Anthropic, read on 2026-11-15. A model that is not listed gets `UNKNOWN`, whose window and
-cap are what most current models have at least, and whose price is that of the dearest listed one, so that a money limit
+Figures as published by Anthropic, read on 2026-11-15. A model that is not listed gets `UNKNOWN`: its window and cap are
+ones that most current models reach, and its price is that of the most expensive listed model, so that a money limit
 errs on the safe side.
 """
 
@@ -23,8 +23,8 @@ class Model(Value):
     adaptive_thinking: bool = False
     thinking_budget: int = 0  # for models without adaptive thinking (K-06); 0: the model does not think
     thinking_off: str = ""  # the setting that asks for as little as the model allows; empty: leave the setting out
-    most_effort: str = ""  # the highest level that it takes; empty: none
-    binds_thinking: bool = False  # its thinking is void once anything before it was changed
+    most_effort: str = ""  # the highest supported level; empty: effort is not supported
+    binds_thinking: bool = False  # its thinking becomes invalid when anything before it changes
 
 
 def per_million(usd: float, output_usd: float, read: float = 0.1) -> Price:
@@ -39,7 +39,7 @@ _HAIKU_5_5 = replace(per_million(0.10, 0.50), above_tokens=100_000, above=per_mi
 
 
 def adaptive(name: str, price: Price, off: str = "disabled", *, binds: bool = False) -> Model:
-    """The current generation: it decides by itself how much to think."""
+    """The current generation: the model decides by itself how much to think."""
     large = Model(name, 1_000_000, 128_000, price)
     return replace(large, adaptive_thinking=True, thinking_off=off, most_effort="max", binds_thinking=binds)
 
@@ -57,7 +57,7 @@ def openai(  # noqa: PLR0913, PLR0917  # a row of a table
     return Model(name, window, output, price, most_effort=most_effort)
 
 
-ALWAYS = "adaptive"  # these cannot be told not to think
+ALWAYS = "adaptive"  # thinking cannot be turned off for these
 
 MODELS: dict[str, Model] = {
     model.name: model
@@ -73,7 +73,7 @@ MODELS: dict[str, Model] = {
         budgeted_model("claude-sonnet-4-5", per_million(3, 15), SONNET_THINKS),
         budgeted_model("claude-haiku-4-5", per_million(1, 5), HAIKU_THINKS),
         # OpenAI's, as on its page of 2026-11-05. Writing to its cache costs nothing extra; where the page gives no
-        # window, the smaller one of the family stands here.
+        # window, this table has the smaller one of the family.
         openai("gpt-5.4", 2.5, 15, 0.25),
         openai("gpt-5.4-mini", 0.75, 4.5, 0.075),
         openai("gpt-5", 1.25, 10, 0.125),
@@ -89,14 +89,14 @@ UNKNOWN = Model("unknown", 200_000, 32_000, per_million(10, 50), most_effort="ma
 
 
 def model_named(name: str) -> Model:
-    """Also finds a dated name such as `claude-haiku-4-5-20251001` by the name it begins with, and one behind the name
-    of a provider, as in `openai/gpt-5`."""
+    """Find a model by its name. Also accepts a dated name such as `claude-haiku-4-5-20251001`, by the name it begins
+    with, and a name with a provider prefix, as in `openai/gpt-5`."""
     bare = name.rpartition("/")[2]
     known = [listed for listed in MODELS if bare == listed or bare.startswith(f"{listed}-20")]
     return replace(MODELS[known[0]] if known else UNKNOWN, name=name)
 
 
 def same_model(one: str, other: str) -> bool:
-    """A dated name and the name without its date mean the same model; so do those of two ways to it."""
+    """A dated name and the name without its date mean the same model; so do names with different provider prefixes."""
     one, other = one.rpartition("/")[2], other.rpartition("/")[2]
     return one == other or one.startswith(f"{other}-20") or other.startswith(f"{one}-20")

@@ -1,7 +1,7 @@
 """Money: usage, prices, and the arithmetic of reserving before spending.
 
-Amounts are whole nano-dollars, because a cached token costs a fraction of a micro-dollar and sums of
-floats drift. The mutable ledger that a tree of agents shares lives in `engine/`; its arithmetic is here.
+Amounts are whole nano-dollars, because a cached token costs a fraction of a micro-dollar and sums of floats drift. The
+mutable ledger that a tree of agents shares is in `engine/`; its arithmetic is here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Usage(Value):
     cache_write_1h: int = 0
     cache_read: int = 0
     output: int = 0
-    estimated: bool = False  # nobody said, so we guessed, all of it or a part
+    estimated: bool = False  # at least a part is an estimate, because the server gave no figures
 
     @property
     def prompt(self) -> int:
@@ -74,21 +74,21 @@ def cost(usage: Usage, price: Price) -> int:
 
 # --- before a call: what can be paid for ------------------------------------------------------------
 
-LEAST_OUTPUT = 1_000  # a reply shorter than this is seldom of use, so such a call is not started
+LEAST_OUTPUT = 1_000  # a shorter reply is seldom useful, so the loop does not start such a call
 
 
 class Grant(Value):
-    """Leave to make one call: how much it may say, and what to set aside for it."""
+    """Permission for one call: how many tokens it may write, and how much to reserve for it."""
 
     max_output: int
     reserve: int
 
 
 def grant(funds: int, prompt_tokens: int, wanted: int, price: Price) -> Grant | None:
-    """The largest call that `funds` can pay for even at its dearest; None if that would be too short.
+    """The largest call that `funds` can pay for even at its highest price; None if that would be too short.
 
-    The prompt is priced as if every token had to be written to the cache: a call that could exceed
-    the limit is not started (law 5).
+    The price assumes that every prompt token is written to the cache: a call that could exceed the limit is not started
+    (law 5).
     """
     rates = price.at(prompt_tokens)
     prompt = prompt_tokens * rates.dearest_input
@@ -102,13 +102,13 @@ def grant(funds: int, prompt_tokens: int, wanted: int, price: Price) -> Grant | 
 
 
 def least(prompt_tokens: int, output: int, price: Price) -> int:
-    """What must be left, or a call that may say so much is not granted."""
+    """The funds needed to grant a call with this much output."""
     rates = price.at(prompt_tokens)
     return prompt_tokens * rates.dearest_input + output * rates.output
 
 
 def shortfall(left: int, needed: int, prompt_tokens: int, output: int) -> str:
-    """Why there is no call, and the way out. What is left is rounded down, what is needed up."""
+    """The message for a call that the funds cannot cover. Rounds the remainder down and the need up."""
     shown = NANOS_PER_USD // 10_000  # the last of four digits
     has, needs = max(0, left) // shown, -(-needed // shown)
     return (
@@ -117,11 +117,11 @@ def shortfall(left: int, needed: int, prompt_tokens: int, output: int) -> str:
     )
 
 
-# --- accounts of a tree -----------------------------------------------------------------------------
+# --- accounts of a tree of agents -------------------------------------------------------------------
 
 
 class Account(Value):
-    """One agent's money. `limit` None means that only its parents bound it."""
+    """One agent's money. `limit` None: only its parents limit it."""
 
     limit: int | None = None
     spent: int = 0
@@ -136,14 +136,14 @@ Lineage = tuple[Account, ...]  # an agent's account, its parent's, and so on up 
 
 
 def funds(lineage: Lineage) -> int | None:
-    """What an agent can still reserve: a child draws on the remainder of each of its parents."""
+    """What an agent can still reserve: a child also draws on the remainder of each of its parents."""
     left = [account.left for account in lineage]
     bounds = [amount for amount in left if amount is not None]
     return min(bounds) if bounds else None
 
 
 def reserve(lineage: Lineage, amount: int) -> Lineage | None:
-    """Set `amount` aside in every account of the line, or in none."""
+    """Reserve `amount` in every account of the lineage, or in none."""
     available = funds(lineage)
     if available is not None and amount > available:
         return None
@@ -151,5 +151,5 @@ def reserve(lineage: Lineage, amount: int) -> Lineage | None:
 
 
 def settle(lineage: Lineage, reserved: int, spent: int) -> Lineage:
-    """Give a reservation back and book what the call really cost."""
+    """Release a reservation and book the actual cost of the call."""
     return tuple(Account(a.limit, a.spent + spent, a.reserved - reserved) for a in lineage)

@@ -1,9 +1,8 @@
-"""The few moves that handlers and rungs share: ask the model, go round, compact, keep or withdraw a reply, end.
+"""The moves that handlers and rungs share: call the model, go round, compact, keep or withdraw a reply, end.
 
-A message that is too large to be sent: found when no rung is left, and out of the model's sight from then on.
-
-Nothing that makes a conversation smaller touches what was said last, so without this one giant prompt would spoil
-every later turn of its session.
+Also handles a message that is too large to send. When no rung is left, `leave_out` finds it and removes it from the
+view. No compaction touches the newest messages, so without this a single huge prompt would break every later turn of
+its session.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from mainspring.core.updates import Decided, Failed, RequestStarted, Result, Tom
 from mainspring.core.value import as_json
 from mainspring.core.view import Drop, view
 
-LARGE = 10_000  # bytes; whatever window a model has, it is not a shorter message that fills it,
-SHARE = 4  # nor one that makes up less than a quarter of what is in view
+LARGE = 10_000  # bytes; a shorter message never fills the window of any model,
+SHARE = 4  # and neither does one below a quarter of the view
 MEGABYTE = 1024 * 1024
 
 NOTE = "[{what} stood before this. It was too large to be sent, and is left out.]"
@@ -43,7 +42,7 @@ WORDS = "{what} will be left out from now on: put it into a file, and name the f
 
 
 def leave_out(state: State) -> tuple[State, tuple[Decided, ...], str]:
-    """Without what was said since the last reply and is too large; and words that say so, if there is any."""
+    """Remove the messages since the last reply that are too large. Also returns a sentence for the user, or ""."""
     found = too_large(state)
     if not found:
         return state, (), ""
@@ -55,7 +54,7 @@ def leave_out(state: State) -> tuple[State, tuple[Decided, ...], str]:
 
 
 def too_large(state: State) -> list[User]:
-    """Newest first. Results are shortened by a rung, and replies have a limit of their own."""
+    """Newest first. A rung shortens results, and replies have their own limit."""
     seen = view(state.history, state.edits)
     least = max(LARGE, sum(map(size_of, seen)) // SHARE)
     since = takewhile(lambda message: not isinstance(message, Assistant), reversed(seen))
@@ -63,7 +62,7 @@ def too_large(state: State) -> list[User]:
 
 
 def size_of(message: Message) -> int:
-    """In bytes, about as many as a request needs for it."""
+    """In bytes, approximately as in a request."""
     return len(as_json(message))
 
 
@@ -72,7 +71,7 @@ def in_words(size: int) -> str:
 
 
 LEAST_THINKING = 1_024
-SUMMARY_OUTPUT = 8_000  # tokens; a longer summary is no summary
+SUMMARY_OUTPUT = 8_000  # tokens; a longer text would not be a summary
 
 
 def prepare(state: State, transition: Transition | None = None, take: Priority = Priority.NEXT) -> Step:
@@ -109,13 +108,13 @@ def call_model(state: State, config: Config) -> Step:
 
 
 def thinking_budget(model: Model, max_output: int) -> int | None:
-    """The model's share for thinking (K-06). The API wants at least 1,024 tokens, and fewer than the whole reply."""
+    """The model's thinking budget (K-06). The API requires at least 1,024 tokens, and fewer than the whole reply."""
     budget = min(model.thinking_budget, max_output - LEAST_OUTPUT)
     return budget if budget >= LEAST_THINKING else None
 
 
 def overload_tries(state: State, config: Config) -> int:
-    """With another model to fall back to, patience with an overloaded one is short (settled 9, Z-10)."""
+    """If there is a fallback model, make fewer attempts at an overloaded one (settled 9, Z-10)."""
     if fallbacks_used(state) < len(config.fallbacks):
         return config.overload_tries_before_fallback
     return config.max_retries + 1
@@ -126,7 +125,7 @@ def fallbacks_used(state: State) -> int:
 
 
 def most_attempts(state: State, failure: Failure, config: Config) -> int:
-    """How often a reply is asked for that breaks off in this way, the first attempt included."""
+    """The number of attempts, including the first, at a reply that breaks off in this way."""
     most = config.max_retries + 1
     return min(most, overload_tries(state, config)) if failure.kind is Trouble.OVERLOADED else most
 
@@ -139,7 +138,7 @@ def make_retried(state: State, config: Config) -> Retried | None:
 
 
 def task_budget(state: State, config: Config) -> AnnouncedBudget | None:
-    """The server counts what it sees; what compaction took out of its sight we subtract ourselves (A-13, D-34)."""
+    """The server counts what it sees; we subtract what compaction has removed from the view (A-13, D-34)."""
     if config.task_budget is None:
         return None
     return AnnouncedBudget(config.task_budget, max(0, config.task_budget - state.task_spent))
@@ -157,14 +156,14 @@ def compact(state: State, how: CompactionKind, trouble: Trouble) -> Step | None:
     if state.funds is not None:
         granted = grant(state.funds, state.tokens, OUTPUT_RESERVE, state.model.price)
         if granted is None or granted.max_output < SUMMARY_OUTPUT:
-            return None  # one that is cut off is of no use, and it may not write more than is paid for
+            return None  # a truncated summary is useless, and it may not write more than is reserved
         reserve = granted.reserve
     calls = state.totals.calls + 1
     state = replace(state, totals=replace(state.totals, calls=calls))
     return Step(state, Compact(how, trouble, reserve, state.compact))
 
 
-# --- a reply that something is wrong with -------------------------------------------------------------
+# --- a defective reply --------------------------------------------------------------------------------
 
 
 def worth_keeping(reply: Assistant | None) -> bool:
@@ -172,20 +171,20 @@ def worth_keeping(reply: Assistant | None) -> bool:
 
 
 def keep(state: State, trouble: Trouble) -> tuple[State, tuple[Decided, ...]]:
-    """The pending reply becomes part of the conversation, unless it says nothing: then it is withdrawn."""
+    """Make the pending reply part of the conversation; withdraw it if it is empty."""
     if state.pending is None or not worth_keeping(state.pending):
         return withdraw(state, trouble)
     return take_in(state, state.pending)
 
 
 def take_in(state: State, reply: Assistant) -> tuple[State, tuple[Decided, ...]]:
-    """A reply without a call to run becomes part of the conversation, its unfit calls answered."""
+    """Make a reply without a runnable call part of the conversation, and answer its defective calls."""
     state = accept(replace(state, pending=None), reply)
     return answer(state, reply.calls, (), NeverRan.STOPPED)
 
 
 def withdraw(state: State, trouble: Trouble) -> tuple[State, tuple[Decided, ...]]:
-    """Whatever was shown of the pending reply never happened."""
+    """Withdraw what was shown of the pending reply."""
     if state.pending is None:
         return state, ()
     return replace(state, pending=None), (Tombstone(state.pending.id, trouble),)
@@ -195,7 +194,7 @@ OVERSIZED = frozenset({Trouble.PROMPT_TOO_LONG, Trouble.TOO_LARGE})
 
 
 def give_up(state: State, failure: Failure, config: Config) -> Step:
-    """No rung is left: now the failure is shown. Stop hooks do not run after it (G-13)."""
+    """No rung is left: show the failure now. Stop hooks do not run after it (G-13)."""
     state, said = keep(state, failure.kind)
     if failure.kind in OVERSIZED:
         state, noted, words = leave_out(state)
@@ -206,13 +205,13 @@ def give_up(state: State, failure: Failure, config: Config) -> Step:
 # --- the end ------------------------------------------------------------------------------------------
 
 
-# Where an object was wanted and none was given, these ends are no success: whoever wanted it reads nothing else.
-# A hook's end is: somebody ordered it, and the terminal says so.
+# If structured output was requested and is missing, these ends are errors: the caller reads nothing else. An end by a
+# hook is a success, because a hook demanded it, and the terminal reason says so.
 NO_OBJECT = frozenset({Cause.OUTPUT_LIMIT, Cause.REFUSAL, Cause.TOKEN_BUDGET})
 
 
 def close(state: State, ending: Ending, config: Config, detail: str = "") -> Step:
-    """An end that the model or a limit brought about, in words that name the way out."""
+    """End because of the model or a limit, with a message that says what to do."""
     if ending.cause is Cause.BUDGET_USD:
         words = detail or out_of_money(state, config)
         too_much = state.tokens > state.model.window  # then no money would do
@@ -225,7 +224,7 @@ def close(state: State, ending: Ending, config: Config, detail: str = "") -> Ste
 
 
 def finish_without(state: State, ending: Ending, detail: str) -> Step:
-    """The window is full, and nothing makes room: what was said last may be all that is in the way."""
+    """The window is full and compaction cannot free room: the newest messages alone may be too large."""
     state, said, words = leave_out(state)
     return finish(state, ending, sentences(detail, words)).after(*said)
 
@@ -281,9 +280,9 @@ def finish(state: State, ending: Ending, detail: str = "") -> Step:
 
 
 def last_words(state: State) -> str:
-    """The last text of this run. The replies of earlier runs are not looked at.
+    """The last text of this run. Ignores the replies of earlier runs.
 
-    An answer that was cut off and resumed, or paused and taken up, is one answer in several replies.
+    An answer that was cut off and resumed, or paused and continued, is one answer in several replies.
     """
     parts: list[str] = []
     left, goes_on = state.totals.replies, False

@@ -1,4 +1,5 @@
-"""Every tool call has exactly one result, in every ending (F-20). Whatever ends a reply with calls comes here."""
+"""Every tool call has exactly one result, however the run ends (F-20). Every path that ends a reply with calls uses
+this module."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from mainspring.core.updates import Decided
 
 
 class NeverRan(StrEnum):
-    """What the model is told about a call that has no result of its own (F-21: each place has its own words)."""
+    """The result that the model sees for a call without a result (F-21: each case has its own text)."""
 
     INTERRUPTED = "The call was interrupted before it ran. It had no effect."
     STOPPED = "The run ended before this call was started. It had no effect."
@@ -27,7 +28,7 @@ DEFECTS = {Defect.CUT: NeverRan.CUT, Defect.MALFORMED: NeverRan.MALFORMED}
 def answer(
     state: State, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...], why: NeverRan
 ) -> tuple[State, tuple[Decided, ...]]:
-    """Put one result per call into the history, in the order of the calls; make up those that are missing."""
+    """Append one result per call to the history, in the order of the calls; create the missing ones."""
     found = {result.call_id: result for result in results}
     if len(found) != len(results) or not found.keys() <= {call.id for call in calls if call.defect is None}:
         raise ProtocolError(f"results for {[r.call_id for r in results]} do not fit the calls {[c.id for c in calls]}")
@@ -45,7 +46,7 @@ def answer(
 
 
 def open_calls(history: History) -> tuple[ToolCall, ...]:
-    """Calls of the last reply that nobody answered: a crash leaves them."""
+    """The calls of the last reply without a result. A crash leaves such calls."""
     answered: set[str] = set()
     for message in history.newest_first():
         match message:

@@ -8,7 +8,7 @@ from mainspring.core.value import Bundle, Value
 
 
 class Terminal(StrEnum):
-    """Why a run ended. Ten names, and no more (checklist C, Z-15): `Cause` says the rest."""
+    """Why a run ended. There are exactly ten (checklist C, Z-15); `Cause` gives the details."""
 
     COMPLETED = "completed"
     MAX_TURNS = "max_turns"
@@ -50,7 +50,7 @@ class Transition(StrEnum):
 
 
 class Trouble(StrEnum):
-    """What went wrong: the closed set into which providers and replies are sorted, once."""
+    """What went wrong: a closed set. Providers and replies are classified once."""
 
     # found in a reply, or before a request
     NEAR_LIMIT = "near_limit"
@@ -62,10 +62,10 @@ class Trouble(StrEnum):
     MALFORMED_CALL = "malformed_call"
     REFUSAL = "refusal"
     STRUCTURED_OUTPUT = "structured_output"
-    STREAM_CUT = "stream_cut"  # any passing failure, once something of the reply was handed on
+    STREAM_CUT = "stream_cut"  # any transient failure after part of the reply was handed on
     # reported by the provider
     PROMPT_TOO_LONG = "prompt_too_long"
-    TOO_LARGE = "request_too_large"  # in bytes, whatever it is in tokens
+    TOO_LARGE = "request_too_large"  # in bytes, independent of tokens
     MEDIA = "media"
     OVERLOADED = "overloaded"
     RATE_LIMIT = "rate_limit"
@@ -81,7 +81,7 @@ PASSING = frozenset({Trouble.OVERLOADED, Trouble.RATE_LIMIT, Trouble.SERVER, Tro
 
 
 class Failure(Value):
-    """A failure as an event: it is shown only when no recovery is left (withholding, E-10 to E-13)."""
+    """A failure as an event. The loop shows it only when no recovery is left (withholding, E-10 to E-13)."""
 
     kind: Trouble
     detail: str = ""
@@ -91,7 +91,7 @@ class Failure(Value):
 
 
 class Cause(StrEnum):
-    """What exactly ended the run, within its terminal (settled 20)."""
+    """What exactly ended the run, within its terminal reason (settled 20)."""
 
     END_TURN = "end_turn"
     TOKEN_BUDGET = "token_budget"
@@ -110,16 +110,16 @@ class Cause(StrEnum):
     MALFORMED_TOOL_USE = "malformed_tool_use"
     WINDOW = "window"  # the context fills the model's window
     TOO_LARGE = "request_too_large"  # in bytes
-    REFILL = "refill"  # compaction brought no progress
-    COMPACTED = "compacted"  # somebody asked for a compaction, and here it is,
-    NOT_COMPACTED = "not_compacted"  # or why it is not, in the detail
+    REFILL = "refill"  # compaction did not help
+    COMPACTED = "compacted"  # the user asked for a compaction, and it succeeded,
+    NOT_COMPACTED = "not_compacted"  # or failed; the detail has the reason
     MEDIA = "media"
     LIMIT = "limit"
     HARD = "hard"
     SUBMIT = "submit"
     TIMEOUT = "timeout"
     PARENT = "parent"
-    HOOK = "hook"  # the hook's own words are in the detail
+    HOOK = "hook"  # the detail has the hook's reason
 
 
 class Subtype(StrEnum):
@@ -149,8 +149,8 @@ class Ending(Bundle):
     cause: Cause
 
 
-# What a run ends with when no rung is left. Two troubles have no row: after NEAR_LIMIT the model is simply asked, and
-# a STREAM_CUT ends with whatever cut the stream.
+# How a run ends when no rung is left. Two troubles have no row: after NEAR_LIMIT the loop calls the model anyway, and a
+# STREAM_CUT ends with whatever cut the stream.
 GIVE_UP: dict[Trouble, Ending] = {
     Trouble.PROMPT_TOO_LONG: Ending(Terminal.PROMPT_TOO_LONG, Cause.WINDOW),
     Trouble.TOO_LARGE: Ending(Terminal.PROMPT_TOO_LONG, Cause.TOO_LARGE),
@@ -175,6 +175,6 @@ GIVE_UP: dict[Trouble, Ending] = {
 
 class AbortReason(StrEnum):
     HARD = "hard"  # Ctrl-C
-    SUBMIT = "submit"  # a new message was typed: it is the context, so no interruption notice (J-05)
+    SUBMIT = "submit"  # the user typed a new message, which is context enough: no interruption notice (J-05)
     TIMEOUT = "timeout"
     PARENT = "parent"

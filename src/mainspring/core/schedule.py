@@ -1,4 +1,4 @@
-"""Which tool calls may start now, and which ones a failure takes along. Pure: the executor in `engine/` obeys."""
+"""Which tool calls may start now, and which ones a failure cancels. Pure: the executor in `engine/` applies it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_AT_ONCE = 10  # F-06
 
 class CallStatus(StrEnum):
     QUEUED = "queued"
-    WAITING = "waiting"  # for a person's answer; keeps its place
+    WAITING = "waiting"  # for the user's answer; keeps its position
     EXECUTING = "executing"
     COMPLETED = "completed"
     YIELDED = "yielded"  # shown to the consumer
@@ -29,7 +29,7 @@ class Slot(Value):
     safe: bool  # may run beside others
     status: CallStatus = CallStatus.QUEUED
     shell: bool = False
-    failed: bool = False  # an exit code that means "no match" or "differs" is no failure (Z-29)
+    failed: bool = False  # an exit code that means "no match" or "differs" is not a failure (Z-29)
 
 
 def startable(
@@ -40,9 +40,9 @@ def startable(
     early_unsafe: bool = False,
     most: int = MOST_AT_ONCE,
 ) -> tuple[str, ...]:
-    """First in, first out, with one rule: nothing overtakes an unsafe call, and an unsafe call runs alone.
+    """First in, first out, with one rule: no call overtakes an unsafe call, and an unsafe call runs alone.
 
-    An unsafe one waits for the whole reply unless told otherwise: a reply may yet be withdrawn, a write cannot (Z-23).
+    By default an unsafe call waits for the complete reply: a reply can still be withdrawn, a write cannot (Z-23).
     """
     running = sum(slot.status in RUNNING for slot in slots)
     start: list[str] = []
@@ -60,7 +60,7 @@ def startable(
 
 
 def taken_along(slots: tuple[Slot, ...], failed_id: str, policy: Siblings) -> tuple[str, ...]:
-    """A failed shell command cancels shell commands still queued behind it, and nothing else (F-15, F-16)."""
+    """A failed shell command cancels the shell commands queued after it, and nothing else (F-15, F-16)."""
     places = {slot.id: place for place, slot in enumerate(slots)}
     place = places[failed_id]
     cause = slots[place]

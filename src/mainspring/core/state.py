@@ -1,6 +1,7 @@
 """State: everything the loop remembers between steps, as one value. Step: what `step` returns.
 
-What keeps compaction honest: did it bring room, does it keep failing, does the window keep filling up again?
+The module also tracks compaction: whether it freed room, whether it keeps failing, and whether the window keeps filling
+up again.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ MAX_FAILURES = 3  # D-30: sessions stuck above the limit once burned 250,000 cal
 REFILL_STREAK = 3  # Z-13: this many compactions in quick succession,
 REFILL_TURNS = 3  # each less than this many turns after the one before, and the next one ends the run
 
-# Percent of the view that must be gone, or it was no compaction, whatever it says. A tenth is what makes a summary
-# worth its price; a prepared collapse is free. Media may weigh little and still be what the model choked on.
+# Percent of the view that a compaction must free, or it counts as failed. A summary is worth its price from a tenth on;
+# a prepared collapse is free. Media may be small and still be what the model rejected.
 LEAST_FREED: dict[CompactionKind, int] = {
     CompactionKind.COLLAPSE: 1,
     CompactionKind.STRIP_MEDIA: 0,
@@ -38,16 +39,16 @@ LEAST_FREED: dict[CompactionKind, int] = {
 
 REWRITES = frozenset(
     {CompactionKind.SUMMARY, CompactionKind.TRIM}
-)  # the ones that take most of the conversation out of sight
+)  # those that remove most of the conversation from the view
 
 
 class Compaction(Value):
-    """What is remembered of compactions. Failures belong to the session; the rest is of the run, and its times count
-    turns and budget continuations."""
+    """The record of compactions. `failures` and `model` belong to the session; the rest belongs to the run, and its
+    times count turns and budget continuations."""
 
     failures: int = 0  # automatic summaries that failed in a row,
-    model: str = ""  # with this model: another one may do better
-    streak: int = 0  # rewrites that came soon after one another
+    model: str = ""  # with this model: another one may succeed
+    streak: int = 0  # rewrites in quick succession
     last: int = 0  # the time of the last rewrite
 
 
@@ -55,7 +56,7 @@ MANUAL = "manual"  # `Compacted.trigger` of a summary that the user asked for
 
 
 def took_effect(how: CompactionKind, event: Compacted, *, asked: bool) -> bool:
-    """A summary that the user asked for counts whatever it saved: they may want a clean start, not room."""
+    """A summary that the user asked for always counts: they may want a clean start, not room."""
     if event.failed or asked:
         return not event.failed
     freed = event.before - event.after
@@ -63,12 +64,12 @@ def took_effect(how: CompactionKind, event: Compacted, *, asked: bool) -> bool:
 
 
 def for_next_run(past: Compaction) -> Compaction:
-    """What outlives a run: a breaker that each prompt closed again would be none."""
+    """What outlives a run. A breaker that each prompt reset would be useless."""
     return Compaction(past.failures, past.model)
 
 
 def after_failure(past: Compaction, asked: Compact, model: str) -> Compaction:
-    """A failure that the user asked for was their own to see, so it does not count against automatic summaries."""
+    """The user sees the failure of a summary they asked for, so it does not count against automatic summaries."""
     if asked.how is not CompactionKind.SUMMARY or asked.asked is not None:
         return past
     return replace(past, failures=failures_with(past, model) + 1, model=model)
@@ -79,7 +80,7 @@ def failures_with(past: Compaction, model: str) -> int:
 
 
 def after_success(past: Compaction, how: CompactionKind, now: int) -> Compaction:
-    """A second rewrite at the same time is part of the first. Only a summary shows that summaries work."""
+    """A second rewrite at the same time is part of the first. Only a successful summary resets the failures."""
     if how not in REWRITES:
         return past
     soon = now - past.last < REFILL_TURNS
@@ -89,7 +90,7 @@ def after_success(past: Compaction, how: CompactionKind, now: int) -> Compaction
 
 
 def breaker_is_open(past: Compaction, model: str) -> bool:
-    """No more automatic summaries in this session, until one that the user asks for works, or the model changes."""
+    """No more automatic summaries in this session, until one that the user asks for succeeds, or the model changes."""
     return failures_with(past, model) >= MAX_FAILURES
 
 
@@ -98,15 +99,15 @@ def refills(past: Compaction, how: CompactionKind, now: int) -> bool:
 
 
 class Budget(Value):
-    """The asked-for token budget: how often the model was told to go on, and what that brought (H-05)."""
+    """The requested token budget: how often the model was asked to continue, and how much it wrote then (H-05)."""
 
     continuations: int = 0
-    at: int = 0  # output tokens at the last look
-    delta: int = 0  # what the last look found new
+    at: int = 0  # output tokens at the last check
+    delta: int = 0  # new output tokens at the last check
 
 
 class Repeat(Value):
-    """The last tool call and its result, as a fingerprint, and how often they came in a row."""
+    """The last tool call and its result, as a fingerprint, and how many times in a row they occurred."""
 
     fingerprint: int = 0
     times: int = 0
@@ -133,7 +134,7 @@ class State(Value):
     edits: tuple[Edit, ...] = ()
     # this run
     model: Model = DEFAULT_MODEL
-    chosen: Model | None = None  # by the user, when last heard of: a fallback may have moved on since
+    chosen: Model | None = None  # by the user, as last reported: a fallback may have changed the model since
     stop: Stop | None = None  # why the last reply stopped, kept or not
     started: int = 0
     turn: int = 1
@@ -147,19 +148,19 @@ class State(Value):
     # recovery
     climbed: tuple[Climbed, ...] = ()  # rungs used: since the last progress, or in the whole run
     withheld: Failure | None = None  # not shown while we recover
-    pending: Assistant | None = None  # the reply or the part of one that the failure left
-    attempts: int = 0  # that failed in a row, up to a reply that broke off: since the last progress or fallback
+    pending: Assistant | None = None  # the complete or partial reply that the failure left
+    attempts: int = 0  # failed attempts in a row, including replies that broke off, since the last progress or fallback
     max_output: int | None = None  # raised after the output limit was hit, until the next turn
     compaction: Compaction = Compaction()
-    compact: str | None = None  # what this run is for, if not for an answer
+    compact: str | None = None  # the instructions, if the run only compacts
     # limits
     budget: Budget = Budget()
-    task_spent: int = 0  # of the task budget, taken out of sight by compaction
+    task_spent: int = 0  # the part of the task budget that compaction removed from the view
     repeat: Repeat = Repeat()
     stop_hook_active: bool = False
     stop_blocks: int = 0
     output: dict[str, Any] | None = None
-    ending: Ending | None = None  # decided, once the tools that run are done
+    ending: Ending | None = None  # decided; takes effect when the running tools are done
     # the machine
     now: Stamp = Stamp()
     waiting_for: Effect | None = None
@@ -171,32 +172,32 @@ class Step(NamedTuple):
     updates: tuple[Decided, ...] = ()
 
     def after(self, *earlier: Decided) -> Step:
-        """The same step, with what was to be shown before it."""
+        """Return the same step, with earlier updates before its own."""
         return Step(self.state, self.effect, (*earlier, *self.updates)) if earlier else self
 
 
 def remember(state: State, *messages: User | ToolResult) -> State:
-    """Take up what was said to the model, journaled and shown when it happened."""
+    """Append messages that were journaled and shown when they arrived."""
     totals = replace(state.totals, messages=state.totals.messages + len(messages))
     return replace(state, history=state.history.append(*messages), totals=totals)
 
 
 def accept(state: State, reply: Assistant) -> State:
-    """A reply becomes part of the conversation. It was shown while it streamed."""
+    """Make a reply part of the conversation. It was shown while it streamed."""
     totals = state.totals
     totals = replace(totals, replies=totals.replies + 1, written=totals.written + reply.usage.output)
     return replace(state, history=state.history.append(reply), totals=totals, stop=reply.stop)
 
 
 def say(state: State, *messages: User | ToolResult) -> tuple[State, tuple[Decided, ...]]:
-    """Add messages that the core itself made: stamped here, and shown."""
+    """Append messages that the core itself creates: stamps and shows them."""
     at = len(state.history)
     stamped = [replace(m, id=state.now.derive(at + n), at=state.now.at) for n, m in enumerate(messages)]
     return remember(state, *stamped), tuple([Appended(message) for message in stamped])
 
 
 def account(state: State, usage: Usage, funds: int | None = None, spent: int | None = None) -> State:
-    """Book what a call consumed: at the price of the model in force, unless it is known what was `spent`."""
+    """Book what a call consumed: at the price of the current model, unless the caller passes the cost as `spent`."""
     totals = state.totals
     now_spent = totals.cost + (cost(usage, state.model.price) if spent is None else spent)
     totals = replace(totals, usage=totals.usage + usage, cost=now_spent)
@@ -204,7 +205,7 @@ def account(state: State, usage: Usage, funds: int | None = None, spent: int | N
 
 
 def clock(state: State) -> int:
-    """Time as compaction counts it: what the run has done so far, in turns and continuations."""
+    """The time for compaction: turns and continuations of the run so far."""
     return state.turn + state.budget.continuations
 
 
@@ -229,7 +230,8 @@ def checkpoint(state: State) -> Checkpoint:
 
 
 def restore(saved: Checkpoint, history: History) -> State:
-    """The state with its messages again. The history may begin later than the session, but must end where it did."""
+    """Combine a checkpoint with its messages. The history may begin later than the session, but must end where the
+    state ended."""
     last_id = history[-1].id if len(history) else ""
     if last_id != saved.last_id:
         raise ProtocolError(f"the checkpoint was taken at message '{saved.last_id}', the history ends at '{last_id}'")
@@ -253,7 +255,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_no_messages)
 
 @cache
 def _decoder() -> msgspec.json.Decoder[Checkpoint]:
-    """Made when a session is taken up again, and not at every start: it takes as long as all the rest of the core."""
+    """Created only when a session is resumed: it takes as long as the rest of the core."""
     return msgspec.json.Decoder(Checkpoint, dec_hook=_no_history)
 
 
@@ -262,7 +264,7 @@ def encode_checkpoint(saved: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint | None:
-    """None for a version that this code does not know: such a state is rebuilt from the records."""
+    """None for a version that this code does not know: the caller rebuilds the state from the records."""
     if msgspec.json.decode(data, type=_Versioned).version != CHECKPOINT_VERSION:
         return None
     return _decoder().decode(data)

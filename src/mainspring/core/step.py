@@ -1,10 +1,9 @@
-"""The loop: what happened goes in, what to do next comes out. No I/O, no clock, no randomness.
+"""The loop: events go in, the next effect comes out. No I/O, no clock, no randomness.
 
   Submitted > PrepareContext > ContextReady > CallModel > Replied > RunTools > ToolsDone > (round again)
                     |  too big: Compact            |  failed: the ladder  |  no calls: RunStopHooks > Finish
 
-Everything that is policy is decided in this package; nothing in this package touches the world. Handlers stand in the
-order of a turn.
+This package decides all policy and performs no I/O. The handlers are in the order of a turn.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ from mainspring.core.updates import Boundary, Decided, MaxTurnsReached
 from mainspring.core.view import Edit, Fold, prune
 
 (INSIST,) = LADDER[Trouble.STRUCTURED_OUTPUT]
-STRUCTURED_OUTPUT = "StructuredOutput"  # the tool whose valid call ends a run that must give structured output
+STRUCTURED_OUTPUT = "StructuredOutput"  # a valid call of this tool ends a run that must return structured output
 SLEEP = "Sleep"
 
 
@@ -97,9 +96,9 @@ def step(state: State, event: Event, config: Config) -> Step:
 
 
 def on_submitted(state: State, event: Submitted, config: Config) -> Step:
-    """Only the conversation and the breaker of compaction outlive a run: counters, rungs and the model start afresh.
+    """Only the conversation and the compaction breaker outlive a run: counters, rungs and the model start afresh.
 
-    What a run that broke off left open is closed first, with what is known of it.
+    If the previous run broke off, close its open calls first, with the results that are known.
     """
     history, partial = state.history, event.partial
     if partial is not None and partial.blocks and not holds(history, partial.id):
@@ -115,7 +114,7 @@ def on_submitted(state: State, event: Submitted, config: Config) -> Step:
 
 
 def holds(history: History, reply_id: str) -> bool:
-    """Whether the last reply is this one: a crash may come after its event was written down."""
+    """Whether the last reply is this one: a crash may come after its event was journaled."""
     last = next((message for message in history.newest_first() if isinstance(message, Assistant)), None)
     return last is not None and last.id == reply_id
 
@@ -141,7 +140,7 @@ def on_context(state: State, ready: ContextReady, config: Config) -> Step:
 
 
 def with_edits(state: State, new: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """A fold swallows earlier edits. They are forgotten then, and only then: it takes a look at the whole history."""
+    """A fold replaces earlier edits. Prune them only then, because pruning walks the whole history."""
     edits = (*state.edits, *new)
     return prune(state.history, edits) if any(isinstance(edit, Fold) for edit in new) else edits
 
@@ -152,7 +151,7 @@ def before_call(state: State, config: Config) -> Step:
             state, GIVE_UP[Trouble.FUNDS], config
         )
     if config.source == RunSource.COMPACT:
-        return call_model(state, config)  # A-11: it must run above the limits that it is there to cure
+        return call_model(state, config)  # A-11: compaction must run above the limits that it is meant to cure
     if config.auto_compact and state.tokens >= config.compact_at(state.model):
         return climb(state, Trouble.NEAR_LIMIT, config) or call_model(state, config)
     if not config.auto_compact and state.tokens >= config.blocked_at(state.model):
@@ -167,7 +166,7 @@ def on_compacted(state: State, event: Compacted, config: Config) -> Step:
     state = account(state, event.usage, event.funds, event.cost)
     past = state.compaction
     if not took_effect(asked.how, event, asked=asked.asked is not None):
-        # What was staged did not help, and would not at a second try.
+        # The staged collapse did not help, and would not help the next time.
         state = replace(state, compaction=after_failure(past, asked, state.model.name), staged=0)
         if asked.asked is not None:
             return finish(state, Ending(Terminal.MODEL_ERROR, Cause.NOT_COMPACTED), event.failed)
@@ -185,18 +184,18 @@ def on_compacted(state: State, event: Compacted, config: Config) -> Step:
 
 
 def climb_on(state: State, trouble: Trouble, config: Config) -> Step:
-    """A rung failed to help: the next one, or the failure comes out."""
+    """A rung did not help: try the next one, or show the failure."""
     if decision := climb(state, trouble, config):
         return decision
     if trouble is Trouble.NEAR_LIMIT:
-        return call_model(state, config)  # it may fit all the same
+        return call_model(state, config)  # it may fit anyway
     assert state.withheld is not None
     return give_up(state, state.withheld, config)
 
 
 # --- the model replied, or failed to ----------------------------------------------------------------
 
-# What a reply's stop reason says is wrong with it, if it has no call to run.
+# The trouble that a reply's stop reason indicates, if the reply has no call to run.
 STOPS: dict[Stop, Trouble] = {
     Stop.REFUSAL: Trouble.REFUSAL,
     Stop.MAX_TOKENS: Trouble.MAX_OUTPUT,
@@ -228,7 +227,7 @@ def diagnose(reply: Assistant) -> Trouble | None:
 
 
 def run_tools(state: State, reply: Assistant) -> Step:
-    """A reply with a call to run is progress, however it stopped, unless it is a refusal or the money is gone."""
+    """A reply with a call to run is progress, whatever its stop reason, unless it is a refusal or the money is gone."""
     if len({call.id for call in reply.calls}) != len(reply.calls):
         raise ProtocolError("the reply uses a call id twice; ids are made unique where a reply comes in")
     ending = GIVE_UP[Trouble.REFUSAL] if reply.stop is Stop.REFUSAL else None
@@ -245,7 +244,7 @@ def on_failure(state: State, event: CallFailed, config: Config) -> Step:
     if failure.kind not in GIVE_UP:
         raise ProtocolError(f"'{failure.kind}' is for the core to find, not for a provider to report")
     if kept is not None and kept.runnable:
-        return run_tools(state, kept)  # finished calls are good, and may have run already
+        return run_tools(state, kept)  # finished calls are valid, and may have run already
     state = replace(state, pending=kept)
     if kept is None or failure.kind not in PASSING:
         return recover(state, failure, failure.kind, config)
@@ -344,7 +343,7 @@ def on_hooks(state: State, event: HooksDone, config: Config) -> Step:
     if not verdict.blocks:
         return conclude(state, config)
     state, said = say(state, *[user(words, Origin.HOOK) for words in verdict.blocks])
-    # `climbed` is kept: clearing it here loops for ever (G-14).
+    # `climbed` is kept: clearing it here loops without end (G-14).
     state = replace(state, stop_hook_active=True, stop_blocks=state.stop_blocks + 1)
     return prepare(state, Transition.STOP_HOOK_BLOCKING).after(*said)
 
@@ -362,7 +361,7 @@ def conclude(state: State, config: Config) -> Step:
 
 # --- the run was interrupted ------------------------------------------------------------------------
 
-# What the conversation says about it. A message typed by the user speaks for itself (J-05).
+# The notices in the conversation. A message typed by the user needs none (J-05).
 INTERRUPTED: dict[AbortReason, tuple[str, str]] = {
     AbortReason.HARD: ("[Request interrupted by user]", "[Request interrupted by user for tool use]"),
     AbortReason.SUBMIT: ("", ""),
@@ -372,7 +371,7 @@ INTERRUPTED: dict[AbortReason, tuple[str, str]] = {
 
 
 def on_abort(state: State, event: Aborted) -> Step:
-    """What was shown stays, what ran keeps its result, what never ran is answered (J-02, settled 14)."""
+    """Keep the shown part and the results of calls that ran; answer the calls that never ran (J-02, settled 14)."""
     state = account(state, event.usage, spent=event.cost)
     if event.usage.total or event.cost:
         state = replace(state, totals=replace(state.totals, estimated=True))

@@ -1,4 +1,4 @@
-"""What the consumer sees: first what the driver shows as it happens, then what the core decides."""
+"""Updates: what the consumer sees. First what the driver shows as it happens, then what the core decides."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mainspring.core.value import Value
 class BlockKind(StrEnum):
     TEXT = "text"
     THINKING = "thinking"
-    INPUT = "input"  # a tool call's input, as JSON text; nothing is run before its block is finished
+    INPUT = "input"  # a tool call's input, as JSON text; no call starts before its block is finished
 
 
 class ReplyStarted(Value):
-    """The model answers; what the prompt cost is known from here on."""
+    """The reply begins; the prompt's usage is known from here on."""
 
     reply_id: str
     model: str
@@ -28,7 +28,7 @@ class ReplyStarted(Value):
 
 
 class BlockStarted(Value):
-    """A block begins. Of a call its id and its name are known long before its input."""
+    """A block begins. For a call, its id and name are known long before its input."""
 
     reply_id: str
     index: int
@@ -38,7 +38,7 @@ class BlockStarted(Value):
 
 
 class Delta(Value):
-    """A piece of a block that is still being written."""
+    """A piece of a block that is still streaming."""
 
     reply_id: str
     index: int  # of the block
@@ -47,7 +47,7 @@ class Delta(Value):
 
 
 class BlockDone(Value):
-    """A finished block of a reply. It may yet be withdrawn, by a tombstone with the reply's id."""
+    """A finished block of a reply. It can still be withdrawn, by a tombstone with the reply's id."""
 
     reply_id: str
     index: int
@@ -55,7 +55,7 @@ class BlockDone(Value):
 
 
 class ReplyDone(Value):
-    """A reply is complete, and why it stopped. It may yet be withdrawn."""
+    """A reply is complete, with its stop reason. It can still be withdrawn."""
 
     reply_id: str
     stop: Stop
@@ -64,18 +64,18 @@ class ReplyDone(Value):
 
 class CallStarted(Value):
     call: ToolCall
-    line: str = ""  # about it, for a person
+    line: str = ""  # one line about the call, for the user
 
 
 class CallProgress(Value):
-    """What a call has to say while it runs, such as the end of a command's output. For screens; it is not kept."""
+    """Progress of a running call, such as the end of a command's output. For display only; it is not stored."""
 
     call_id: str
     text: str
 
 
 class Rendering(Value):
-    """How a person sees what a call did: one line, and what can be unfolded below it. Data, for any kind of screen."""
+    """How a user sees what a call did: one line, and details that can be expanded. Plain data, for any front end."""
 
     summary: str
     body: str = ""
@@ -83,21 +83,21 @@ class Rendering(Value):
 
 
 class CallDone(Value):
-    """A call's outcome, as soon as it is there: later calls may be done earlier, and cancelled ones never started."""
+    """A call's outcome, as soon as it is known: later calls may finish earlier, and cancelled ones never started."""
 
     result: ToolResult
-    data: Any = None  # the outcome in the tool's own shape, as JSON values: for programs
+    data: Any = None  # the outcome in the tool's own schema, as JSON values: for programs
     rendering: Rendering | None = None
-    denied: bool = False  # a rule, a hook or a person refused it
+    denied: bool = False  # a rule, a hook or the user denied it
 
 
 class QuestionAsked(Value, tag="Asked"):
-    """A call waits for a person."""
+    """A call waits for the user's answer."""
 
     id: str
     call_id: str
     question: str
-    about: Any = None  # what the question is about, as JSON values: for programs that answer it
+    about: Any = None  # the subject of the question, as JSON values: for programs that answer it
 
 
 class QuestionAnswered(Value, tag="Answered"):
@@ -106,7 +106,7 @@ class QuestionAnswered(Value, tag="Answered"):
 
 
 class Injected(Value):
-    """A message that entered the conversation from outside: an attachment, or a command that was queued."""
+    """A message that entered the conversation from outside: an attachment, or a queued prompt."""
 
     message: User
 
@@ -122,34 +122,34 @@ class PrefixBroken(Value):
 
 
 class Retrying(Value):
-    """The provider waits before it tries again; also a sign of life during a long wait (G-24)."""
+    """The provider waits before a retry; also a sign of life during a long wait (G-24)."""
 
     failure: Failure
     attempt: int
     delay: int  # milliseconds
-    most: int = 0  # attempts in all, if it keeps failing like this; 0: this one is not counted
+    most: int = 0  # attempts in total, if it keeps failing like this; 0: this attempt is not counted
 
 
 class ToolSummary(Value):
-    """What a batch of calls came to, in a few words (B-31)."""
+    """A short summary of a batch of calls (B-31)."""
 
     text: str
     call_ids: tuple[str, ...]
 
 
 class AgentStarted(Value):
-    """A call has an agent work for it. The agent's own session begins with `prompt`."""
+    """A call has started a subagent. The subagent's own session begins with `prompt`."""
 
     call_id: str
     agent_id: str
-    kind: str  # the name of its definition
+    kind: str  # the name of its agent type
     description: str
     prompt: User
-    background: bool = False  # the call is over at once, and the agent goes on
+    background: bool = False  # the call returns at once, and the subagent continues
 
 
 class AgentUpdate(Value):
-    """Something that an agent shows. Pieces of text are not passed on."""
+    """An update of a subagent. Text deltas are not forwarded."""
 
     call_id: str
     agent_id: str
@@ -159,16 +159,16 @@ class AgentUpdate(Value):
 class AgentDone(Value):
     call_id: str
     agent_id: str
-    result: Result | None  # None: it did not come to its end
-    file: str = ""  # its session; empty: none was written
-    used: tuple[tuple[str, Usage], ...] = ()  # by its replies, each with the name of the model
+    result: Result | None  # None: it did not finish
+    file: str = ""  # its session file; empty: none was written
+    used: tuple[tuple[str, Usage], ...] = ()  # usage of its replies, each with the name of the model
 
 
 # --- decided by the core ----------------------------------------------------------------------------
 
 
 class RequestStarted(Value):
-    """The boundary between turns (A-22): the model is about to be asked, and why."""
+    """The boundary between turns (A-22): the loop is about to call the model, and why."""
 
     turn: int
     model: str
@@ -176,13 +176,13 @@ class RequestStarted(Value):
 
 
 class Appended(Value):
-    """A message that the core itself put into the conversation."""
+    """A message that the core itself added to the conversation."""
 
     message: User | ToolResult
 
 
 class Boundary(Value):
-    """The model's view lost something here."""
+    """A context layer removed something from the view here."""
 
     layer: str
     before: int = 0
@@ -191,7 +191,8 @@ class Boundary(Value):
 
 
 class Tombstone(Value):
-    """Forget the reply with this id: it was withdrawn, and why. A screen removes what it showed of it (E-07)."""
+    """Forget the reply with this id: it was withdrawn, for this reason. A front end removes what it showed of it
+    (E-07)."""
 
     id: str
     why: Trouble
@@ -203,7 +204,7 @@ class MaxTurnsReached(Value):
 
 
 class Failed(Value):
-    """A failure that nothing could cure. Always followed by the result, never by a recovery."""
+    """A failure that no recovery could fix. The result always follows, never a recovery."""
 
     failure: Failure
 
@@ -215,15 +216,15 @@ class Result(Value):
     cause: Cause
     subtype: Subtype
     detail: str = ""
-    text: str = ""  # the last thing the model said in this run
+    text: str = ""  # the last text of the model in this run
     stop: Stop | None = None  # why the last reply stopped
-    output: dict[str, Any] | None = None  # the structured output, if one was asked for
+    output: dict[str, Any] | None = None  # the structured output, if it was requested
     turns: int = 0
     model_calls: int = 0
-    messages: int = 0  # user-role messages of this run, the prompt not counted: see `num_turns`
+    messages: int = 0  # user-role messages of this run, without the prompt: see `num_turns`
     usage: Usage = Usage()
     cost: int = 0  # nano-dollars
-    estimated: bool = False  # usage and cost hold an estimate: a call was interrupted, or a server told nothing
+    estimated: bool = False  # usage and cost contain an estimate: a call was interrupted, or the server sent no usage
     duration: int = 0  # milliseconds
 
     @property

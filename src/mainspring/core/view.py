@@ -1,7 +1,7 @@
-"""What the model sees of a history: a pure function of the history and the edits made to it.
+"""What the model sees of a history: a pure function of the history and its edits.
 
-Context layers never touch a message. They leave edits, which name messages by id; the full history stays
-for the journal, for a fork and for people (settled 1).
+Context layers never change a message. They add edits, which name messages by id; the full history stays for the
+journal, for forks and for the user (settled 1).
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from mainspring.core.value import Bundle, Value
 
 
 class Drop(Value):
-    """These messages leave the view."""
+    """Remove these messages from the view."""
 
     ids: tuple[str, ...]
 
 
 class Replace(Value):
-    """This tool result stands with other content, in its place and with its pair."""
+    """Show this tool result with other content, in its position and with its pair."""
 
     id: str
     content: tuple[Content, ...]
 
 
 class Fold(Value):
-    """The span from `first` to `last` stands as one summary. A later fold swallows the earlier ones it covers."""
+    """Show the span from `first` to `last` as one summary. A later fold replaces the earlier ones it covers."""
 
     first: str
     last: str
@@ -40,7 +40,7 @@ Edit = Drop | Replace | Fold
 
 
 def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
-    """Total: an edit that names messages which this history does not hold does what it still can."""
+    """Total function: an edit that names messages missing from this history does what it still can."""
     if not edits:
         return tuple(history)
     spans = _spans(history, edits)
@@ -65,8 +65,8 @@ def view(history: History, edits: tuple[Edit, ...]) -> tuple[Message, ...]:
 
 
 def replaced_since(before: tuple[Edit, ...], now: tuple[Edit, ...]) -> tuple[Replace, ...] | None:
-    """The edits that were added, if they only replace the content of results: nothing left the view by them. None: more
-    than that has changed."""
+    """The added edits, if they only replace the content of results, so that no message left the view. None: more has
+    changed."""
     if now is before:
         return ()
     if now[: len(before)] != before:
@@ -82,13 +82,14 @@ def with_content(message: Message, replaced: dict[str, tuple[Content, ...]]) -> 
 
 
 def prune(history: History, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """Fewer edits, same view: forgets those about messages that a fold has swallowed, and those that a later one undid.
+    """Reduce the edits without changing the view: forget those about messages inside a fold, and those that a later one
+    undid.
 
-    The folds come in the order of their places, which a history that has forgotten them cannot tell. It
-    keeps the edits, and with them a checkpoint, as small as the window, whatever the session's length.
+    The folds come in the order of their positions, which a history that has forgotten them cannot tell. This keeps the
+    edits, and with them a checkpoint, as small as the window, whatever the session's length.
     """
     spans = _spans(history, edits)
-    live = {id(span.fold) for span in spans}  # not by value: of two alike one was swallowed
+    live = {id(span.fold) for span in spans}  # by identity: of two equal folds, one may be covered
     covered = {history[position].id for span in spans for position in range(span.start, span.end)}
     settled = covered | {gone for edit in edits if isinstance(edit, Drop) for gone in edit.ids}
     kept: list[Edit] = []
@@ -112,8 +113,8 @@ def prune(history: History, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
 
 
 def out_of_view(history: History, edits: tuple[Edit, ...]) -> int:
-    """How many messages at the front no view will show again: they stand behind a summary, whatever is added. The last
-    message is never among them: checkpoints and readers know the end of a history by it."""
+    """How many messages at the front no view will show again, because a summary replaces them. Never includes the last
+    message: checkpoints and readers identify the end of a history by it."""
     covered = history.begin
     for span in _spans(history, edits):
         if span.start > covered:
@@ -123,8 +124,8 @@ def out_of_view(history: History, edits: tuple[Edit, ...]) -> int:
 
 
 def from_the_front(history: History, edits: tuple[Edit, ...], new: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """New edits as a whole history would have them: a fold from the first message that is still here also covers what
-    was forgotten before it, so it begins where the summary of that begins."""
+    """Adapt new edits to the whole history: a fold from the first message in memory also covers the forgotten ones
+    before it, so it begins where their summary begins."""
     here = next((message.id for message in history), None)
     if not any(isinstance(edit, Fold) and edit.first == here for edit in new):
         return new
@@ -139,7 +140,7 @@ class _Span(Bundle):
 
 
 def _spans(history: History, edits: tuple[Edit, ...]) -> list[_Span]:
-    """Where the folds that still count stand, in order."""
+    """The positions of the folds that still count, in order."""
     folds = [edit for edit in edits if isinstance(edit, Fold)]
     ends = {end for fold in folds for end in (fold.first, fold.last)}
     numbered = enumerate(history, history.begin) if ends else ()
@@ -147,20 +148,21 @@ def _spans(history: History, edits: tuple[Edit, ...]) -> list[_Span]:
     spans: list[_Span] = []
     begin = history.begin
     for fold in folds:
-        # A history that was loaded from a checkpoint, or has forgotten, may begin after the span, or in the middle of
-        # it: then the summary stands at the front, for whatever of its span is there.
+        # A history that was loaded from a checkpoint, or has forgotten messages, may begin after the span, or in the
+        # middle of it: then the summary comes first and covers what is left of its span.
         new = _Span(places.get(fold.first, begin), places.get(fold.last, begin - 1) + 1, fold)
-        if new.end >= new.start:  # else its end is not here: better too much in view than a hole
+        if new.end >= new.start:  # else its end is missing: better too much in view than a gap
             spans = [*(_uncovered(spans, new, places) if new.end > begin else spans), new]
     return sorted(spans, key=lambda span: (span.start, span.fold.first in places))
 
 
 def _uncovered(spans: list[_Span], new: _Span, places: dict[str, int]) -> list[_Span]:
-    """Those that the new one does not swallow.
+    """The spans that the new one does not cover.
 
-    Where messages stood that are not here is not known. But folds that begin with one are in the order of their places
-    (`prune`), so the new one begins before those that follow one with the same beginning (`from_the_front`), and
-    before no other: two folds side by side, the last message of the second one still here, are two.
+    The positions of messages that are not in memory are unknown. But folds that begin with one are in the order of
+    their positions (`prune`), so the new one begins before those that follow one with the same beginning
+    (`from_the_front`), and before no other: two folds side by side, the last message of the second one still in memory,
+    are two.
     """
     kept: list[_Span] = []
     begun = False

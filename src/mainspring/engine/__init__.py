@@ -1,1 +1,1 @@
-"""The engine: performs what the core decides. Every `if` in here is about I/O."""
+"""The engine: performs what the core decides. Every `if` in this package is about I/O."""

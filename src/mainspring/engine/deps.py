@@ -1,6 +1,6 @@
-"""Everything that touches the world, as one protocol. Tests pass a scripted one (`mainspring.testing.World`).
+"""`Deps`: everything that does I/O, as one protocol. Tests pass a scripted one (`mainspring.testing.World`).
 
-What only makes a run faster or easier to follow is not in it: see `SideJobs` and `EngineSession(describe=...)`.
+It leaves out what only makes a run faster or easier to follow: see `SideJobs` and `EngineSession(describe=...)`.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 
 
 class ToolOutcome(Value):
-    """What a tool call came to."""
+    """The outcome of a tool call."""
 
     result: ToolResult
     failed: bool = False  # a shell command that failed, as opposed to one that found nothing (Z-29)
-    stop: str | None = None  # a hook or a denial ends the run, and why
-    data: Any = None  # the outcome in the tool's own shape, as JSON values
+    stop: str | None = None  # why a hook or a denial ends the run
+    data: Any = None  # the outcome in the tool's own schema, as JSON values
     rendering: Rendering | None = None
-    denied: bool = False  # a rule, a hook or a person refused it
-    steps: tuple[tuple[str, int], ...] = ()  # what the call met on its way, and how long that took, in microseconds
-    added: tuple[Text, ...] = ()  # what hooks have to say of it: for the model alone, behind the result
+    denied: bool = False  # a rule, a hook or the user denied it
+    steps: tuple[tuple[str, int], ...] = ()  # the steps of the call, and how long each took, in microseconds
+    added: tuple[Text, ...] = ()  # additional context from hooks: for the model only, after the result
 
 
 class CallQuestion(Value):
     id: str
     call_id: str
     text: str
-    about: Any = None  # what it is about, as JSON values, for whoever answers by program
-    call: ToolCall | None = None  # that asks
+    about: Any = None  # the subject, as JSON values, for programs that answer
+    call: ToolCall | None = None  # the call that asks
 
 
 class EngineCallContext(base.CallContext, Protocol):
-    """What a running call may ask of the engine: what hands need, and its money."""
+    """What a running call may request from the engine: what a toolset needs, and its money."""
 
     @property
     def policy(self) -> EnginePolicy:
-        """As it is now: it may have changed since the run began."""
+        """The current policy: it may have changed since the run began."""
         ...
 
     @property
     def ledger(self) -> Ledger:
-        """A tool that spends, or runs an agent of its own, draws on this (law 5)."""
+        """A tool that spends money, or runs a subagent, draws on this ledger (law 5)."""
         ...
 
 
@@ -63,7 +63,7 @@ class Deps(Protocol):
     """Ten members, all of them required. The four that tests replace most come first (A-25)."""
 
     def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
-        """See `Provider.stream`. The policy says which tools the model may be told of."""
+        """See `Provider.stream`. The policy says which tools the model may see."""
         ...
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:

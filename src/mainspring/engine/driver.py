@@ -1,7 +1,7 @@
 """The driver: performs effects, reports events. No policy: every `if` here is about I/O.
 
-The order that law 3 asks for: what happened is journaled, then decided on; what comes of it is journaled, then shown;
-then the next effect is performed.
+Law 3 sets the order: journal what happened, then decide; journal the decision, then show it; then perform the next
+effect.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class Driver:
     ) -> None:
         self.state = state
         self.result: Result | None = None  # once it was shown
-        self.salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())  # what a crash left unsaid
-        self.commands: list[InboxPrompt] = []  # the queued ones that this run took up,
-        self.completed = False  # and whether it came to its end by itself (A-16)
+        self.salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())  # what a crash left unreported
+        self.commands: list[InboxPrompt] = []  # the queued prompts that this run took,
+        self.completed = False  # and whether it ended by itself (A-16)
         self._config = config
         self._deps = deps
         self._shared = shared
@@ -107,14 +107,14 @@ class Driver:
             deps, shared, self._executor, channel.push, deltas=deltas, expect_tool=side_jobs.expect_tool
         )
         self._memory: asyncio.Task[tuple[User, ...]] | None = None
-        self._taken: tuple[InboxPrompt, ...] = ()  # into the context that is being prepared
+        self._taken: tuple[InboxPrompt, ...] = ()  # prompts taken into the context that is being prepared
         self._abort: AbortReason | None = None
         self._crash: BaseException | None = None
         self._work: asyncio.Task[Event] | None = None
-        self._over: asyncio.Future[None] | None = None  # the work is done, or no longer waited for
+        self._over: asyncio.Future[None] | None = None  # the work is done, or abandoned
         self._patience: asyncio.TimerHandle | None = None
         self._undecided: Event | None = None  # happened, but is not in the state yet
-        self._lost_summary = (Usage(), 0)  # what one came to that did not come to its end, in nano-dollars
+        self._lost_summary = (Usage(), 0)  # usage and nano-dollars of a summary that was interrupted
 
     async def run(self, submitted: Submitted) -> None:
         self._shared.follow(self._channel.push)
@@ -126,13 +126,13 @@ class Driver:
             await run_to_completion(self._end())
 
     async def _end(self) -> None:
-        """Nothing that this run started outlives it, however it ends."""
+        """Nothing that this run started outlives it, however the run ends."""
         self._shared.follow(None)
         self._shared.ledger.unclaim()
         try:
             partial, results = find_unsaid(self._undecided)
             partial = self._sampler.salvage() or partial
-            self.salvaged = (partial, (*results, *self._executor.results))  # in case that we get no further
+            self.salvaged = (partial, (*results, *self._executor.results))  # in case the cleanup fails
             self.salvaged = (partial, (*results, *await self._executor.stop()))
         finally:
             try:
@@ -141,13 +141,13 @@ class Driver:
                 self._channel.close()
 
     def interrupt(self, reason: AbortReason) -> None:
-        """Takes effect at once, wherever the run is; the first reason counts."""
+        """Takes effect at once, at any point of the run; the first reason counts."""
         if self._abort is None:
             self._abort = reason
             self._stop_work()
 
     def _crashed(self, error: BaseException) -> None:
-        """A call could not be journaled: nothing may go on."""
+        """A call could not be journaled: the run must stop."""
         self._crash = self._crash or error
         self._stop_work()
 
@@ -163,7 +163,7 @@ class Driver:
     # --- what happened, and what to do about it ---
 
     async def _decide(self, event: Event) -> Effect:
-        """`step` comes first because it is pure: an event that it refuses must not be in the journal."""
+        """`step` runs first because it is pure: an event that it rejects must not be in the journal."""
         event = self._undecided = replace(event, stamp=Stamp(self._deps.new_id(), self._deps.now()))
         state, effect, updates = step(self.state, event, self._config)
         if isinstance(event, Submitted):
@@ -181,14 +181,15 @@ class Driver:
         return effect
 
     async def _checkpoint(self) -> None:
-        """What no view will show again, and the disk has, need not stay in memory: a session may take days."""
+        """Messages that no view will show again, and that are on disk, need not stay in memory: a session may take
+        days."""
         state = self.state
         await self._deps.journal.append(CheckpointRecord(checkpoint(state), state.history))
         if self._deps.journal.stored:
             self.state = replace(state, history=state.history.forget(out_of_view(state.history, state.edits)))
 
     async def _show_injected(self, ready: ContextReady) -> None:
-        """Only now are queued commands taken from the inbox: an abort before this loses none."""
+        """Takes queued prompts from the inbox only now, so an abort before this loses none."""
         taken, self._taken = self._taken, ()
         self._shared.inbox.take(taken)
         self.commands.extend(taken)
@@ -212,11 +213,11 @@ class Driver:
             if self.completed:
                 await self._note_commands(self.commands, CommandState.COMPLETED)
             await self._checkpoint()
-            await self._deps.journal.sync()  # L-03: nothing is outstanding when the result is seen
+            await self._deps.journal.sync()  # L-03: nothing is outstanding when the caller sees the result
             self.result = update
         self._channel.push(update)
 
-    # --- performing, and being interrupted ---
+    # --- performing and interrupting ---
 
     async def _perform(self, effect: Effect) -> Event:
         if self._abort is None and self._crash is None:
@@ -226,7 +227,7 @@ class Driver:
             work.add_done_callback(self._give_up)
             try:
                 await self._over
-            except asyncio.CancelledError:  # whoever owns this run ends it
+            except asyncio.CancelledError:  # the owner of this run ends it
                 await end_all((work,))
                 raise
             finally:
@@ -236,7 +237,7 @@ class Driver:
             error = work.exception() if work.done() and not work.cancelled() else None
             if work.done() and not work.cancelled() and (self._abort is None or error is None):
                 return work.result()
-            if error is not None:  # it failed because it was interrupted: worth knowing, but no crash
+            if error is not None:  # it failed because it was interrupted: worth a note, but not a crash
                 await self._deps.journal.append(NoteRecord("failed when interrupted", repr(error), self._deps.now()))
             work.add_done_callback(retrieve_exception)
         if self._crash is not None:
@@ -257,13 +258,13 @@ class Driver:
     async def _do(self, effect: Effect) -> Event:
         await self._channel.room()
         event = await self._do_now(effect)
-        if asyncio.current_task() is self._work:  # else this work was given up
+        if asyncio.current_task() is self._work:  # else this work was abandoned
             self._undecided = event
         return event
 
     async def _do_now(self, effect: Effect) -> Event:
         if not isinstance(effect, CallModel):
-            self._shared.ledger.unclaim()  # what was left is not wanted now
+            self._shared.ledger.unclaim()  # the claim is not needed now
         match effect:
             case PrepareContext():
                 return await self._prepare(effect)
@@ -313,7 +314,7 @@ class Driver:
         ledger = self._shared.ledger
         if not ledger.reserve(effect.reserve):
             return Compacted(failed="the ledger refused the reservation", funds=ledger.funds)
-        spent = effect.reserve  # should it fail in any other way, nobody knows better
+        spent = effect.reserve  # the estimate, if it fails without reporting its cost
         self._lost_summary = (Usage(), spent)
         try:
             made = await self._deps.summarize(self.state, effect)
@@ -333,7 +334,7 @@ class Driver:
     # --- side jobs ---
 
     def _prefetch(self) -> None:
-        """Memory that may be of use is looked for while the model talks (B-30)."""
+        """Look for relevant memory while the reply streams (B-30)."""
         if self._memory is None and self._side_jobs.recall is not None:
             self._memory = self._background.start(self._side_jobs.recall(self.state))
 
@@ -354,7 +355,7 @@ class Driver:
 
 
 def find_unsaid(event: Event | None) -> tuple[Assistant | None, tuple[ToolResult, ...]]:
-    """What an event holds that was shown, and would be forgotten with it."""
+    """The parts of an event that were shown and would be lost with it."""
     match event:
         case Replied():
             return event.reply, ()

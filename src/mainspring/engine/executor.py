@@ -1,7 +1,7 @@
-"""The streaming executor: runs the calls of a reply, the first of them while the model still talks.
+"""The streaming executor: runs the calls of a reply, the first of them while the reply still streams.
 
-It spans two effects, `CallModel` and `RunTools` (settled 10). When a call may start is the core's rule, in
-`core/schedule.py`; how it runs is the business of `Deps.run_tool`. Calls never raise: a failure is a result.
+It spans two effects, `CallModel` and `RunTools` (settled 10). `core/schedule.py` decides when a call may start;
+`Deps.run_tool` decides how it runs. Calls never raise: a failure is a result.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from mainspring.sessions.records import (
 from mainspring.tools.base import CRASHED, INTERRUPTED
 
 if TYPE_CHECKING:
-    Describe = Callable[[ToolCall], str]  # one line about a call, for a person
+    Describe = Callable[[ToolCall], str]  # one line about a call, for the user
 
 CANCELLED = "Not run: an earlier command of the same reply failed."
 ABANDONED = "The call was interrupted and did not end. It may still be running."
 
 
 class RunningCall:
-    """One call on its way: where it stands, and the handle by which its tool may ask a person."""
+    """A call in progress: its status, and the handle by which its tool may ask the user."""
 
     def __init__(self, executor: Executor, call: ToolCall, slot: Slot) -> None:
         self._executor = executor
@@ -47,9 +47,9 @@ class RunningCall:
         self.slot = slot
         self.task: asyncio.Task[None] | None = None
         self.cancelled = False  # by us: the tool did not end by itself
-        self.recording = False  # the tool is done and its outcome is being written: too late to cancel
+        self.recording = False  # the tool is done and its outcome is being journaled: too late to cancel
         self.abandoned = False  # we no longer wait for it
-        self.questions = 0  # that wait for a person; an agent may have several
+        self.questions = 0  # that wait for the user; a subagent may have several
         self.result: ToolResult | None = None
 
     @property
@@ -95,7 +95,7 @@ class Executor:
         room: Callable[[], Awaitable[None]],
         describe: Describe | None = None,
     ) -> None:
-        self.room = room  # waits until whoever looks has caught up
+        self.room = room  # waits until the consumer has caught up
         self._describe = describe
         self._deps = deps
         self._config = config
@@ -105,19 +105,19 @@ class Executor:
         self._jobs: dict[str, RunningCall] = {}  # in the order of the reply
         self._reply_complete = False
         self._halted = False  # nothing new starts
-        self._why: str | None = None  # what a hook or a denial said when it ended the run
+        self._why: str | None = None  # the reason of the hook or denial that ended the run
         self._changed: asyncio.Future[None] | None = None
 
-    # --- while the model talks ---
+    # --- while the reply streams ---
 
     def offer(self, call: ToolCall) -> None:
-        """A call's block is finished: it may start, if the rule lets it."""
+        """A call's block is finished: start it if the schedule allows."""
         slot = Slot(call.id, safe=self._is_safe(call), shell=call.name in self._config.shell_tools)
         self._jobs[call.id] = RunningCall(self, call, slot)
         self._start_what_may_start()
 
     def _is_safe(self, call: ToolCall) -> bool:
-        """Input that the question cannot even be asked of is not safe; its tool will say what is wrong with it."""
+        """A call whose input cannot be checked is not safe; its tool will report what is wrong."""
         try:
             return self._deps.is_concurrent(call)
         except Exception:  # noqa: BLE001  # the model wrote this input
@@ -126,7 +126,8 @@ class Executor:
     # --- when the reply is complete ---
 
     async def finish(self, calls: tuple[ToolCall, ...], *, start: bool) -> tuple[tuple[ToolResult, ...], str | None]:
-        """Run what is left, or only wait for what runs; the results in the order of the calls, and why it stopped."""
+        """Run the remaining calls, or only wait for running ones. Returns the results in the order of the calls, and
+        why it stopped."""
         self._reply_complete = True
         if not start:
             self._halt()
@@ -139,7 +140,7 @@ class Executor:
         return results, why
 
     async def stop(self) -> tuple[ToolResult, ...]:
-        """End everything now. Returns what every call that was started came to."""
+        """End everything now. Returns the result of every started call."""
         self._halt()
         for job in self._running():
             job.cancel()
@@ -151,7 +152,7 @@ class Executor:
             grace.cancel()
         for job in [job for job in self._jobs.values() if job.abandoned and job.result is None]:
             await self._record(job, ToolOutcome(result(job.call.id, ABANDONED, is_error=True)))
-        results, self._jobs = self.results, {}  # still halted: work that was given up may yet offer calls
+        results, self._jobs = self.results, {}  # still halted: abandoned work may yet offer calls
         return results
 
     @property
@@ -174,14 +175,15 @@ class Executor:
             self._changed.set_result(None)
 
     def _halt(self) -> None:
-        """Start nothing new, and withdraw the questions: nobody needs their answers (settled 11)."""
+        """Start no new call and withdraw the questions: their answers are no longer needed (settled 11)."""
         self._halted = True
         for job in self._running():
             if job.slot.status is CallStatus.WAITING:
                 job.cancel()
 
     def _abandon(self) -> None:
-        """Tools that do not end when they are told to: the run must. An outcome that is being written is waited for."""
+        """Abandon tools that ignore their cancellation, so that the run can end. Waits for an outcome that is being
+        journaled."""
         for job in self._running():
             job.abandoned = not job.recording
         self._wake()
@@ -206,7 +208,7 @@ class Executor:
     async def _run(self, job: RunningCall) -> None:
         await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
         if job.cancelled:
-            return  # the journal did not hear of it: the call never ran
+            return  # the start is not in the journal, so the call never ran
         self._show(CallStarted(job.call, self._line(job.call)))
         try:
             outcome = stamp_outcome(await self._deps.run_tool(job.call, job), job.call, self._deps)
@@ -242,20 +244,20 @@ class Executor:
         job.set(CallStatus.YIELDED, failed=outcome.failed)
 
     async def _take_along(self, job: RunningCall, outcome: ToolOutcome) -> None:
-        """What a call's outcome means for the others."""
+        """Apply a call's outcome to the other calls."""
         if outcome.stop is not None:
             self._why = outcome.stop if self._why is None else self._why
             self._halt()
         slots = tuple([other.slot for other in self._jobs.values()])
         cancelled = [self._jobs[call_id] for call_id in taken_along(slots, job.call.id, self._config.siblings)]
         for other in cancelled:
-            other.set(CallStatus.COMPLETED)  # at once: while the first is being written, none of them may start
+            other.set(CallStatus.COMPLETED)  # at once: while the first one is being journaled, none of them may start
         for other in cancelled:
             made = result(other.call.id, CANCELLED, is_error=True, synthetic=True)
             await self._record(other, ToolOutcome(made))
 
     def _ended(self, job: RunningCall, task: asyncio.Task[None]) -> None:
-        """A call is over. Only the journal can have raised, and then nothing may go on (law 3)."""
+        """A call is over. Only the journal can have raised, and then the run must stop (law 3)."""
         retrieve_exception(task)
         if job.abandoned:
             return
@@ -268,7 +270,7 @@ class Executor:
         self._start_what_may_start()
         self._wake()
 
-    # --- a call that waits for a person ---
+    # --- a call that waits for the user ---
 
     async def ask(self, job: RunningCall, text: str, about: Any = None) -> str:
         question = CallQuestion(self._deps.new_id(), job.call.id, text, about, job.call)
@@ -288,7 +290,7 @@ class Executor:
         self._show(QuestionAnswered(question.id, answer))
         return answer
 
-    # --- what a call has to say while it runs ---
+    # --- progress of a running call ---
 
     async def note(self, job: RunningCall, decision: str, reason: str) -> None:
         await self._deps.journal.append(DecisionRecord(job.call.id, decision, reason, self._deps.now()))
@@ -303,7 +305,7 @@ class Executor:
 
 
 def stamp_outcome(outcome: ToolOutcome, call: ToolCall, deps: Deps) -> ToolOutcome:
-    """An outcome with its id and time. Raises for what is none: that is the tool's failure."""
+    """Stamp an outcome with an id and a time. Raises for an invalid outcome: that is the tool's failure."""
     made = outcome.result
     if made.call_id != call.id:
         raise ValueError(f"a result for '{made.call_id}' in answer to '{call.id}'")

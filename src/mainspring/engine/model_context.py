@@ -1,7 +1,7 @@
-"""What a session keeps in view: what stands around it, what leaves, what is written down of it. Half of `Deps`.
+"""The context of a session: environment and memory, compaction, and notes after a turn. Half of `Deps`.
 
-The layers are loaded when the conversation has become so long that one of them could have something to do: a short
-session never pays for them.
+The layers are loaded only when the conversation is long enough for one of them to act: a short session never pays for
+them.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
     from mainspring.hooks.payloads import Trigger
 
 
-HEAD_START = 0.01  # seconds for the request to go out, before anything else takes the processor
-SHORT = 30_000  # characters; no single result of such a conversation is too large, and none is old
+HEAD_START = 0.01  # seconds for the request to go out before anything else uses the processor
+SHORT = 30_000  # characters; no result in such a conversation is too large or old
 
 
 class ModelContextConfig(Bundle):
-    """What a mind is made from. Everything but the first two may be left out."""
+    """What a `ModelContext` is made from. Everything but the first two is optional."""
 
     config: Config
     new_id: Callable[[], str]
     surroundings: ContextSources | None = None
-    ask: Callable[[], SideCalls] | None = None  # made with the layers; None: nothing is ever summed up
-    folder: str = ""  # where results go that are no longer shown; empty: they are not stored
+    ask: Callable[[], SideCalls] | None = None  # made with the layers; None: nothing is ever summarized
+    folder: str = ""  # for results that are no longer shown; empty: they are not stored
     fixed: Callable[[], int] = int  # bytes of system text and tools
-    files: Callable[[], Iterable[tuple[str, str]]] | None = None  # that were read, newest first: path and text
+    files: Callable[[], Iterable[tuple[str, str]]] | None = None  # files that were read, newest first: path and text
     hooks: Hooks = NoHooks()
-    limits: Callable[[], LayerLimits] | None = None  # of the layers; None: the usual ones
-    notes: str = ""  # where those go that are written after a turn; empty: none are
-    suggest: Callable[[str], object] | None = None  # is told what the user may say next
+    limits: Callable[[], LayerLimits] | None = None  # of the layers; None: the defaults
+    notes: str = ""  # the directory for notes written after a turn; empty: none are written
+    suggest: Callable[[str], object] | None = None  # called with the prompt that the user may enter next
 
 
 class ModelContext:
@@ -68,13 +68,13 @@ class ModelContext:
         self._context: Compactor | None = None
         self._ask: SideCalls | None = None
         self._thoughts: PostTurnCalls | None = None
-        self._looked = self._length = 0  # messages that were looked at, and their characters
-        self._is_near = False  # the layers will soon be needed
+        self._looked = self._length = 0  # messages that were checked, and their characters
+        self._is_near = False  # the layers will be needed soon
         self._view_size = ViewSize()
 
     @property
     def nonce(self) -> str:
-        """Of the session's reminders."""
+        """The nonce of the session's reminders."""
         return self._around.nonce if self._around is not None else ""
 
     # --- before a request ---
@@ -101,7 +101,7 @@ class ModelContext:
         return self._view_size.of(state.history, ()) // CHARS_PER_TOKEN
 
     def _is_short(self, state: State, new: tuple[User, ...]) -> bool:
-        """So short that no layer would do anything. Looks at what is new, once."""
+        """Whether no layer would do anything. Checks each new message once."""
         messages = (*state.history.since(max(self._looked, state.history.begin)), *new)
         self._looked = len(state.history)
         self._length += sum(map(message_length, messages))
@@ -136,7 +136,7 @@ class ModelContext:
 
     @property
     def ask(self) -> SideCalls | None:
-        """Who is asked beside the conversation, also by tools: what that costs is told with the next request."""
+        """The side calls, also for tools. The next request reports their cost."""
         if self._ask is None and self._sight.ask is not None:
             self._ask = self._sight.ask()
         return self._ask
@@ -147,7 +147,7 @@ class ModelContext:
     def _steering(self) -> str:
         return self._around.memory.compaction if self._around is not None else ""
 
-    # --- beside the requests ---
+    # --- in the background ---
 
     async def recall(self, state: State) -> tuple[User, ...]:
         await asyncio.sleep(HEAD_START)
@@ -156,14 +156,14 @@ class ModelContext:
         return await self._around.recall(state) if self._around is not None else ()
 
     async def stage(self, state: State) -> None:
-        """What it cost is told with the next request."""
+        """The next request reports the cost."""
         if self._context is not None:
             await self._context.stage(state.model)
 
     # --- after a turn ---
 
     def afterwards(self, state: State) -> None:
-        """Begins what is thought of a turn when it is over. Nobody waits for it."""
+        """Start the side calls after a turn, in the background."""
         sight = self._sight
         if self._thoughts is None and (sight.notes or sight.suggest) and (ask := self.ask) is not None:
             from mainspring.engine.side_calls import PostTurnCalls
@@ -194,12 +194,12 @@ class ModelContext:
             await self._after(trigger, made)
         except SideCallInterrupted:
             raise
-        except asyncio.CancelledError:  # the run was interrupted while a hook was asked
+        except asyncio.CancelledError:  # the run was interrupted while a hook ran
             raise SideCallInterrupted(made.usage, made.cost) from None
         return made
 
     async def _before(self, trigger: Trigger, asked: str | None) -> tuple[str, str]:
-        """What hooks want of a summary, and why there shall be none."""
+        """The instructions of hooks for a summary, and the reason if a hook forbids it."""
         hooks = self._sight.hooks
         if not hooks.any_at(HookPoint.PRE_COMPACT):
             return "", ""
@@ -207,7 +207,7 @@ class ModelContext:
 
         opinion = await hooks.ask(HookPoint.PRE_COMPACT, make_compaction_payload(trigger, asked))
         if opinion.block or opinion.stop is not None:
-            return "", f"a hook does not want it: {opinion.reason or opinion.stop or 'it gives no reason'}"
+            return "", f"a hook forbids it: {opinion.reason or opinion.stop or 'no reason given'}"
         return "\n".join(opinion.context), ""
 
     async def _after(self, trigger: Trigger, made: Summary) -> None:
@@ -221,7 +221,7 @@ class ModelContext:
 
 
 def message_length(message: Message) -> int:
-    """In characters; a picture counts as what makes the layers worth their while."""
+    """In characters; an image counts as enough to load the layers."""
     match message:
         case User() | ToolResult():
             parts: tuple[Content | Block, ...] = message.content
@@ -240,6 +240,6 @@ LENGTHS: dict[type, Callable[[Any], int]] = {
 
 
 def size_of(system: tuple[str, ...], tools: Iterable[ToolSpec]) -> int:
-    """In bytes, as the fixed part of a request."""
+    """The fixed part of a request, in bytes."""
     described = sum([len(tool.name) + len(tool.description) + len(as_json(tool.schema)) for tool in tools])
     return described + sum(map(len, system))

@@ -18,8 +18,8 @@ from mainspring.engine.tasks import Channel, wait_and_propagate
 class Run:
     """A context manager to iterate: `async with session.run("...") as run: async for update in run: ...`
 
-    Nothing happens before the first update is asked for (A-06). Leaving the block ends the run, wherever it is. A crash
-    of the engine is raised to whoever iterates, with its traceback.
+    The run starts when the caller asks for the first update (A-06). Leaving the block ends the run at any point. A
+    crash of the engine is raised to the caller that iterates, with its traceback.
     """
 
     def __init__(
@@ -31,33 +31,33 @@ class Run:
     ) -> None:
         self._start = start
         self._on_end = on_end  # called once, with whether the result was seen
-        self._leaving = leaving  # what leaving early counts as
+        self._leaving = leaving  # the reason for leaving early
         self._channel: Channel[Update] = Channel()
         self._driver: Driver | None = None
         self._task: asyncio.Task[None] | None = None
         self._entered = self._left = self._reading = False
 
     def interrupt(self, reason: AbortReason = AbortReason.HARD) -> None:
-        """The run ends soon, with its history in order and a result that says so. Before it began, there is no run."""
+        """End the run soon, with a consistent history and a result that says so. Does nothing before the run began."""
         if self._driver is not None:
             self._driver.interrupt(reason)
 
     @property
     def begun(self) -> bool:
-        """Somebody has asked for its first update."""
+        """Whether the caller has asked for the first update."""
         return self._driver is not None
 
     @property
     def unread(self) -> bool:
-        """Something has happened that nobody has been shown yet."""
+        """Whether there are updates that the caller has not read yet."""
         return self._channel.ready
 
     def take(self) -> Update:
-        """The next one of those that are unread."""
+        """The next unread update."""
         return self._channel.pop()
 
     def show(self, update: Any) -> bool:
-        """Show this behind all that has happened so far. False: the run has not begun, or is over."""
+        """Show this after everything that has happened so far. False: the run has not begun, or is over."""
         if self._driver is None or self._channel.over:
             return False
         self._channel.push(update)
@@ -76,11 +76,11 @@ class Run:
 
     async def __anext__(self) -> Update:
         if self._channel.ready and not self._reading:
-            return self._channel.pop()  # the common case, and the quick one
+            return self._channel.pop()  # the common case, and the fast one
         if not self._entered or self._left:
             raise UsageError("a run is iterated inside its block: 'async with session.run(...) as run'")
         if self._reading:
-            raise UsageError("somebody else is reading this run: one of you reads, and hands the updates on")
+            raise UsageError("another task is already reading this run: read it in one task, and pass the updates on")
         if self._driver is None:
             self._begin()
         self._reading = True
@@ -97,7 +97,7 @@ class Run:
         self._task = asyncio.get_running_loop().create_task(self._driver.run(submitted))
 
     async def finish(self) -> None:
-        """Wait for the run to be over, when its result is there; a crash of the engine is raised here, once."""
+        """Wait for the end of the run, when its result is known; raises a crash of the engine, once."""
         task, self._task = self._task, None
         if task is None or self._driver is None:
             return
@@ -126,5 +126,5 @@ class Run:
         try:
             await self.finish()
         except Exception:
-            if error is None:  # the caller's own trouble comes first
+            if error is None:  # the caller's own exception takes precedence
                 raise

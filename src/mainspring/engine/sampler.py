@@ -44,13 +44,13 @@ from mainspring.providers.base import (
 )
 from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord, PrefixRecord, RetryRecord
 
-CHARS_PER_TOKEN = 3  # rather fewer than there are, so that the estimate for an aborted call errs high
+CHARS_PER_TOKEN = 3  # slightly low, so that the estimate for an aborted call errs high
 
 NO_END = Failure(Trouble.NETWORK, "the stream ended before the reply did")
 
 
 class SideCallInterrupted(asyncio.CancelledError):
-    """Somebody interrupted a question beside the conversation: a cancellation that tells what was spent until then."""
+    """A side call was interrupted: a cancellation that reports what was spent until then."""
 
     def __init__(self, usage: Usage, cost: int) -> None:
         super().__init__()
@@ -60,12 +60,12 @@ class SideCallInterrupted(asyncio.CancelledError):
 
 @lru_cache(64)
 def intern_usage(usage: Usage) -> Usage:
-    """The same object for equal counts: every reply keeps one, and a server that counts nothing repeats itself."""
+    """The same object for equal counts: every reply keeps one, and a server that sends no usage repeats itself."""
     return usage
 
 
 class ReplyDraft:
-    """A reply as it arrives."""
+    """A reply as it streams."""
 
     def __init__(self, reply_id: str, request: Request, at: int, prompt_tokens: int) -> None:
         self.reply_id = reply_id
@@ -74,10 +74,10 @@ class ReplyDraft:
         self.at = at
         self.attempt = request.retried.attempts + 1 if request.retried is not None else 1
         self.settled = False  # with the ledger
-        self.usage = Usage(input=prompt_tokens)  # until the server says better
-        self.begun = False  # the server has begun to answer, and to charge
-        self.handed_on = False  # something of it was shown: from now on a failure is the core's business
-        self.cleared = 0  # tokens that the service left out of the prompt
+        self.usage = Usage(input=prompt_tokens)  # until the server reports better figures
+        self.begun = False  # the server has begun to reply, and to charge
+        self.handed_on = False  # part of it was shown: from now on the core handles a failure
+        self.cleared = 0  # tokens that the service removed from the prompt
         self.blocks: list[Block] = []
         self.open_kind: BlockKind | None = None
         self.open_text: list[str] = []
@@ -94,7 +94,7 @@ class ReplyDraft:
         self.open_text = []
 
     def close_text(self) -> Text | None:
-        """Text that was being written when the stream ended becomes a block: it was shown."""
+        """Make a block of text that was still streaming when the stream ended, because it was shown."""
         if self.open_kind is not BlockKind.TEXT:
             return None
         text = Text("".join(self.open_text))
@@ -111,7 +111,7 @@ class ReplyDraft:
 
     @property
     def spent(self) -> Usage:
-        """What a call that has no end cost, as far as can be told (settled 14). One that nobody answered is free."""
+        """The cost of an unfinished call, as far as known (settled 14). A call without any answer is free."""
         if not (self.begun or self.handed_on):
             return Usage()
         written = sum(map(len, self.open_text)) + sum(map(block_characters, self.blocks))
@@ -135,7 +135,7 @@ def block_characters(block: Block) -> int:
 
 
 class Sampler:
-    """Performs `CallModel`. What it has collected so far is what an interrupt leaves."""
+    """Performs `CallModel`. After an interrupt, the reply is what it has collected so far."""
 
     def __init__(  # noqa: PLR0913  # what a call is made of
         self,
@@ -172,7 +172,7 @@ class Sampler:
         return replace(event, funds=ledger.funds)
 
     def _settle(self, draft: ReplyDraft, spent: Usage, state: State) -> None:
-        """Give the reservation back, once: an abandoned call may come to its end long after it was written off."""
+        """Release the reservation, once: an abandoned call may end long after it was written off."""
         if not draft.settled:
             draft.settled = True
             self._shared.ledger.settle(draft.request.reserve, cost(spent, state.model.price))
@@ -195,16 +195,16 @@ class Sampler:
         return CallFailed(replace(failure, inside_call=inside_call), kept, draft.spent, attempt=draft.attempt)
 
     async def _close_text(self, draft: ReplyDraft) -> None:
-        """Text that was being written when a reply broke off was shown, so it becomes a block like any other."""
+        """Text that was streaming when a reply broke off was shown, so make it a block."""
         index, text = len(draft.blocks), draft.close_text()
         if text is not None:
             await self._journal.append(draft.record(index, text, self._deps.now()))
             self._show(BlockDone(draft.reply_id, index, text))
 
     async def _take(self, batch: Batch, draft: ReplyDraft) -> StreamEnded | None:
-        """Hand on what one read of the socket brought. Its deltas are journaled together, before the first is shown."""
+        """Hand on the items of one socket read. Journals its deltas together, before it shows the first."""
         if draft is not self._draft:
-            raise asyncio.CancelledError  # this call was given up
+            raise asyncio.CancelledError  # this call was abandoned
         if len(batch) == 1 and isinstance(piece := batch[0], BlockDelta):  # most reads, and most of a run's time
             draft.piece(piece)
             if self._deltas:
@@ -268,8 +268,8 @@ class Sampler:
                 assert_never(item)
 
     async def _left_out(self, item: ResultsCleared, draft: ReplyDraft) -> None:
-        """The service is sent the whole history each time, and each time says how much of it the model did not see.
-        Only what came to that since the last reply is news."""
+        """The service gets the whole history each time, and reports each time how much of it the model did not see.
+        Only the increase since the last reply is new."""
         draft.cleared, more = item.tokens, item.tokens - self._shared.cleared
         if more > 0:
             words = f"{more} tokens; {item.tokens} in {item.results} results so far"
@@ -287,7 +287,7 @@ class Sampler:
             self._executor.offer(block)
 
     async def interrupted(self, state: State) -> tuple[Assistant | None, Usage]:
-        """What an interrupt left: the part that was shown, and what it cost."""
+        """The result of an interrupted call: the part that was shown, and its cost."""
         draft, self._draft = self._draft, None
         if draft is None:
             return None, Usage()
@@ -304,7 +304,7 @@ class Sampler:
 
 
 def with_unique_id(call: ToolCall, taken: set[str], new_id: Callable[[], str]) -> ToolCall:
-    """Some servers use an id twice. The second call gets one of its own, so that both can be answered."""
+    """Some servers use an id twice. The second call gets a new id, so that both can be answered."""
     if not call.id or call.id in taken:
         call = replace(call, id=f"toolu_{new_id()}")
     taken.add(call.id)

@@ -1,7 +1,7 @@
 """The outer layer: many runs over one history (A-15 to A-20).
 
-The inner loop owns a turn; the session owns the conversation: its state, its inbox, its money, its policy. A run reads
-what they share and hands back its state when it is over.
+A run owns its turns; the session owns the conversation: its state, its inbox, its money, its policy. A run uses what
+they share and returns its state when it is over.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mainspring.sessions.records import CommandState, PolicyRecord
 
 if TYPE_CHECKING:
     from mainspring.engine.executor import Describe
-    from mainspring.sessions.decoder import LoadedSession  # only who takes a session up again pays for reading one
+    from mainspring.sessions.decoder import LoadedSession  # only a resumed session pays for this import
 
 
 class EngineSession:
@@ -45,8 +45,8 @@ class EngineSession:
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
     ) -> None:
-        """`above`: what the session shares for which this one's agent works. `policy` is decided by elsewhere, too.
-        `describe`: one line about a call, for `CallStarted`; without it the line is the tool's name."""
+        """`above`: the shared state of the parent session, for a subagent. `policy` may also be changed from outside.
+        `describe`: returns one line about a call, for `CallStarted`; without it the line is the tool's name."""
         self.deps = deps
         self.config = config
         self._side_jobs, self._describe = side_jobs, describe
@@ -70,8 +70,8 @@ class EngineSession:
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
     ) -> EngineSession:
-        """A session as it was left. The model will be told of every call whose outcome nobody knows (security P4).
-        `restored`: the policy that is in force from now on; None: as it was left."""
+        """Resume a session. The model is notified of every call whose outcome is unknown (security P4). `restored`: the
+        policy from now on; None: the stored one."""
         session = cls(
             deps, config, state=loaded.state, ledger=ledger, policy=policy, side_jobs=side_jobs, describe=describe
         )
@@ -85,17 +85,17 @@ class EngineSession:
         return session
 
     def run(self, prompt: str | tuple[User, ...] = (), *, config: Config | None = None, deltas: bool = True) -> Run:
-        """A run on `prompt`; without one it goes on from where the conversation stands. Starts when it is iterated."""
+        """Start a run with `prompt`; without one it continues the conversation. The run starts when it is iterated."""
         return self._new_run(self._messages(prompt), config or self.config, deltas=deltas)
 
     def compact(self, instructions: str = "") -> Run:
-        """Sums the conversation up now, heeding these words (D-36). The run's cause says whether that came to pass."""
+        """Compact the conversation now, with these instructions (D-36). The run's cause says whether it succeeded."""
         return self._new_run((), self.config, deltas=False, compact=instructions)
 
     def _new_run(self, messages: tuple[User, ...], chosen: Config, *, deltas: bool, compact: str | None = None) -> Run:
         def start(channel: Channel[Update]) -> tuple[Driver, Submitted]:
             if self._under_way is not None:
-                raise UsageError("a run of this session is under way: leave it first, or use 'submit' to add to it")
+                raise UsageError("a run of this session is active: leave it first, or use 'submit' to add to it")
             partial, results = self._salvaged
             submitted = Submitted(messages, partial, results, compact)
             self._under_way = Driver(
@@ -117,7 +117,7 @@ class EngineSession:
         return tuple([replace(m, id=m.id or self.deps.new_id(), at=m.at or self.deps.now()) for m in given])
 
     def _ended(self, driver: Driver, result_seen: bool) -> None:  # a callback
-        """Commands that a run took up are completed only if it came to its end by itself (A-16, A-17)."""
+        """Mark the prompts that a run took as completed, but only if the run ended by itself (A-16, A-17)."""
         self.state = driver.state
         self._under_way = None
         self.shared.inbox.release()
@@ -125,14 +125,14 @@ class EngineSession:
         if result_seen and driver.completed:
             self.completed_commands.extend(driver.commands)
 
-    # --- from outside, while a run is under way or not ---
+    # --- from outside, during a run or between runs ---
 
     async def submit(
         self, text: str, priority: Priority = Priority.NEXT, origin: Origin = Origin.PROMPT
     ) -> InboxPrompt:
-        """Queue a command: the next turn takes it. It is journaled before this returns.
+        """Queue a prompt for the next turn. It is journaled before this returns.
 
-        One that cannot wait (`now`) ends the run that is under way: go on with `run()`, which begins with it (J-05).
+        An urgent one (`now`) ends the current run: continue with `run()`, which begins with it (J-05).
         """
         command = InboxPrompt(self.deps.new_id(), text, priority, origin)
         self.shared.inbox.check_room()
@@ -143,7 +143,7 @@ class EngineSession:
         return command
 
     async def withdraw(self, command: InboxPrompt) -> bool:
-        """Whoever typed it wants it back. False: it is on its way to the model, or was there."""
+        """Take a queued prompt back. False: it is on its way to the model, or was sent."""
         if not self.shared.inbox.can_withdraw(command):
             return False
         self.shared.inbox.take((command,))

@@ -1,19 +1,18 @@
-"""The plainest world that is real: a provider, tools of the caller, the system's clock and ids.
+"""`Deps` for real sessions: `BasicDeps` for embedding the loop, `AgentDeps` for an agent session.
 
-No journal but the caller's own. No context layers, no permissions, no hooks: those come with `session_deps.py`. A long
-conversation is not compacted here; it runs into the model's window and says so.
+`BasicDeps` has a provider, the caller's tools, and the system's clock and ids. It has no journal but the caller's, no
+context layers, no permissions and no hooks. It does not compact a long conversation: the run ends when the model's
+window is full. `open_run` makes a session of its own with it.
 
-The world of an agent: a provider, and hands with rules, hooks and somebody to ask.
+`AgentDeps` adds a toolset with permissions and hooks, a `ModelContext`, and a way to ask the user. `outcome_of` turns
+the toolset's result into what the loop needs.
 
-From what the hands made of a call to what the loop wants to know of it.
+`ToolReminders` adds messages about tools to the conversation: about tools that became available late, and about state
+that tools keep for the session (such as tasks) once the messages about it have left the view.
 
-What the model has to be told of its tools in the conversation itself: of tools that came late, and what tools keep
-for the session when the messages that told of it have left. Loaded only where there is something of the kind.
-
-Loads what a call will need while the model still writes its input, which takes far longer.
-
-In a thread: whoever reads the stream is not held up. Nothing depends on it: what is not loaded by then is loaded where
-it is used.
+`preload_tool` and `warm_context` import what a call will need while the model still writes its input, which takes far
+longer. They run in a thread, so the reader of the stream does not wait. Nothing depends on them: a module that is not
+loaded in time is imported where it is used.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from mainspring.tools.pipeline import InvocationResult
 
 
-CHARS_PER_TOKEN = 3  # English has rather more, code about as many: the estimate errs on the high side (D-31)
+CHARS_PER_TOKEN = 3  # English has slightly more, code about as many: the estimate errs on the high side (D-31)
 
 
 class BasicDeps:
@@ -73,7 +72,7 @@ class BasicDeps:
         journal: Journal | None = None,
         system: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
     ) -> None:
-        """`system`: the system prompt, or who knows it when a request is built."""
+        """`system`: the system prompt, or a function that returns it when a request is built."""
         self._provider = provider
         self._tools = tuple(tools)
         self._hands: Toolset | None = None
@@ -94,7 +93,7 @@ class BasicDeps:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of, as it is now: the tools of a server come later."""
+        """The tools that the model sees now: those of an MCP server may arrive later."""
         return () if self._hands is None and not self._tools else self.hands.specs
 
     def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
@@ -105,7 +104,7 @@ class BasicDeps:
         return self._provider.stream(request, conversation)
 
     def marks(self, state: State) -> tuple[str, ...]:
-        """Where the cached part of the next request may end."""
+        """The messages at which the cached part of the next request may end."""
         return default_cache_marks(state.history)
 
     async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
@@ -125,14 +124,14 @@ class BasicDeps:
         return self.hands.is_concurrent(call)
 
     def describe(self, call: ToolCall) -> str:
-        """One line about a call, for a person: `EngineSession(describe=...)`."""
+        """One line about a call, for the user: `EngineSession(describe=...)`."""
         return self.hands.line(call)
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:  # noqa: ARG002  # there are none
         return StopDecision()
 
     async def ask(self, question: CallQuestion) -> str:
-        raise UsageError(f"'{question.text}' was asked, and this run has nobody to answer")
+        raise UsageError(f"cannot ask '{question.text}': this run has no way to ask the user")
 
     @property
     def journal(self) -> Journal:
@@ -155,7 +154,7 @@ def new_id() -> str:
 
 
 def own_hands(tools: tuple[Tool, ...]) -> Toolset:
-    """The caller's own tools: nobody need be asked about them."""
+    """A toolset of the caller's own tools, which need no permission."""
     from mainspring.permissions.checker import AllowAll
     from mainspring.tools.base import Workspace
 
@@ -163,10 +162,11 @@ def own_hands(tools: tuple[Tool, ...]) -> Toolset:
 
 
 def default_cache_marks(history: History) -> tuple[str, ...]:
-    """Where the cached part of a request may end: at its last message, and where the last request ended.
+    """The messages at which the cached part of a request may end: the last one, and the last one of the previous
+    request.
 
-    The second one matters after many parallel calls: the cache looks back over 20 blocks only, and without a mark in
-    reach the whole history is written anew.
+    The second matters after many parallel calls: the cache looks back over 20 blocks only, and without a mark in reach
+    the whole history is written again.
     """
     found: list[str] = []
     replied = False
@@ -185,7 +185,7 @@ def estimate_tokens(messages: Iterable[Message]) -> int:
 
 
 class ViewSize:
-    """Characters of what is in view. Counts what is new, and all of it when it was edited."""
+    """The characters in view. Counts only new messages, or all of them after an edit."""
 
     def __init__(self) -> None:
         self._seen: tuple[History, tuple[Edit, ...]] | None = None
@@ -228,9 +228,9 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     deltas: bool = True,
     **settings: Any,
 ) -> Run:
-    """A run of its own session: `async with open_run(...) as run: async for update in run: ...`, then `run.result`.
+    """A run in its own session: `async with open_run(...) as run: async for update in run: ...`, then `run.result`.
 
-    `settings` are fields of `Config`, for those who need only one or two.
+    `settings` are fields of `Config`, for callers who need only one or two.
     """
     chosen = config or Config(**settings)
     deps = BasicDeps(provider, tools, journal=journal)
@@ -242,7 +242,7 @@ Answerer = Callable[[CallQuestion], Awaitable[str]]
 
 
 class AgentDeps(BasicDeps):
-    """`Deps` from a provider and hands."""
+    """`Deps` from a provider and a toolset."""
 
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
@@ -255,8 +255,8 @@ class AgentDeps(BasicDeps):
         mind: ModelContext | None = None,
         before_turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Without a `mind`, nothing is ever taken out of the conversation, and nothing put into it. `before_turn`:
-        tools that come later may come now."""
+        """Without a `mind` (the model context), nothing is removed from the conversation or added to it. `before_turn`
+        is called before each turn, for example to wait for tools that arrive late."""
         super().__init__(provider, journal=journal, system=system)
         self._hands = hands
         self._mind = mind
@@ -286,7 +286,7 @@ class AgentDeps(BasicDeps):
 
     @property
     def _words(self) -> ToolReminders | None:
-        """None: most sessions have nothing of the kind."""
+        """None: most sessions need no reminders."""
         if self._tool_words is None and (self.hands.untold or self.hands.keeps):
             self._tool_words = ToolReminders(self.hands, self._mind.nonce if self._mind is not None else "")
         return self._tool_words
@@ -299,8 +299,8 @@ class AgentDeps(BasicDeps):
 
     @property
     def side_jobs(self) -> SideJobs:
-        """For `EngineSession(side_jobs=...)`: loading tools while the model writes a call, and what the mind does
-        beside."""
+        """For `EngineSession(side_jobs=...)`: loading tools while the model writes a call, and the side jobs of the
+        model context."""
         if self._mind is None:
             return SideJobs(self._expect_tool)
         return SideJobs(self._expect_tool, self._mind.recall, self._mind.stage)
@@ -315,7 +315,7 @@ class AgentDeps(BasicDeps):
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
         if self._mind is not None:
-            self._mind.afterwards(state)  # before the hooks, which may take their time (I-06)
+            self._mind.afterwards(state)  # before the hooks, which may be slow (I-06)
         hooks = self.hands.hooks
         if not hooks.any_at(HookPoint.STOP):
             return StopDecision()
@@ -327,12 +327,12 @@ class AgentDeps(BasicDeps):
 
 
 def last_said(state: State) -> str:
-    """By the model."""
+    """The last text of the model."""
     return next((m.text for m in state.history.newest_first() if isinstance(m, Assistant)), "")
 
 
 def make_stop_decision(opinion: HookResult) -> StopDecision:
-    """What hooks say about an end: of a session, or of an agent."""
+    """What hooks decide about the end of a session or a subagent."""
     if opinion.stop is not None:
         return StopDecision(prevent=opinion.stop)
     return StopDecision((opinion.reason or "A hook wants you to go on.",)) if opinion.block else StopDecision()
@@ -353,15 +353,16 @@ def outcome_of(done: InvocationResult, call: ToolCall) -> ToolOutcome:
 
 
 class ToolReminders:
-    """Looks at the conversation only when something has changed: at its edits, and at the tools that came."""
+    """Reads the conversation only when its edits or the available tools have changed."""
 
     def __init__(self, hands: Toolset, nonce: str = "") -> None:
         self._hands, self._nonce = hands, nonce
-        self._edits: tuple[Edit, ...] = ()  # those under which all that tools keep is told,
-        self._told: object = None  # and those under which all late tools are
+        self._edits: tuple[Edit, ...] = ()  # the edits with which everything that tools keep is in view,
+        self._told: object = None  # and those with which all late tools are
 
     def late(self, state: State) -> tuple[User, ...]:
-        """Tools known by name only that came after the model was told of such: at the end, where nothing moves."""
+        """Tools known by name only that arrived after the model's last list of them. Appended at the end, so the prefix
+        stays."""
         now = (self._hands.untold, state.edits)
         if now == self._told:
             return ()
@@ -373,7 +374,7 @@ class ToolReminders:
         return late
 
     def kept(self, state: State, edits: tuple[Edit, ...]) -> tuple[User, ...]:
-        """What tools keep for the session, such as tasks, if edits took it out of the conversation; `edits` are new."""
+        """What tools keep for the session, such as tasks, if the new `edits` removed it from the conversation."""
         if not edits and state.edits is self._edits:
             return ()
         seen = view(state.history, (*state.edits, *edits))
@@ -386,7 +387,7 @@ class ToolReminders:
         return kept
 
     def in_summary(self, made: Summary, state: State) -> Summary:
-        """The same in the summary itself: the process may end before there is another request to put it into."""
+        """The same in the summary itself: the process may end before there is another request to add it to."""
         *others, last = made.edits
         if not isinstance(last, Fold):
             return made
@@ -415,11 +416,11 @@ def preload_tool(tool: str) -> None:
 
 
 def warm_context() -> None:
-    """The layers that the second request needs."""
+    """Load the layers that the second request needs."""
     threading.Thread(target=_load, args=(("mainspring.context.compactor",),), name="warming", daemon=True).start()
 
 
 def _load(names: tuple[str, ...]) -> None:
     for name in names:
-        with suppress(Exception):  # whoever needs it will say what is wrong
+        with suppress(Exception):  # the importing code will report the error
             import_module(name)

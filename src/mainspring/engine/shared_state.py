@@ -1,6 +1,6 @@
-"""What the runs of one session have in common, beside its history: money, policy, the inbox, the ids in use.
+"""What the runs of one session share besides its history: money, policy, the inbox, the ids in use.
 
-The ledger: one for a whole tree of agents. The arithmetic is the core's; this only remembers.
+`Ledger` is one for a whole tree of agents. The core does the arithmetic; the ledger stores the amounts.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from mainspring.sessions.records import CommandRecord, CommandState
 
 
 class Ledger:
-    """An agent's account, with its parents' behind it. All spending of the tree goes through one of these."""
+    """An agent's account, backed by its parents'. All spending of the tree goes through a ledger."""
 
     def __init__(self, limit: int | None = None, parent: Ledger | None = None, *, spent: int = 0) -> None:
         self.account = Account(limit, spent)  # what a resumed session spent before counts against its limit
         self.parent = parent
-        self._counted: dict[str, int] = {}  # by session: what of its spending is in `account`
-        self._current = "", 0  # the session that draws on this, and what was spent when it began
-        self._waiting: list[asyncio.Future[None]] = []  # at the top of the tree: for something to be given back,
-        self._claimed: Ledger | None = None  # and who prepares a call with what is left
+        self._counted: dict[str, int] = {}  # by session: how much of its spending is in `account`
+        self._current = "", 0  # the session that draws on this ledger, and what was spent when it began
+        self._waiting: list[asyncio.Future[None]] = []  # at the root of the tree: for money to be released,
+        self._claimed: Ledger | None = None  # and the ledger that prepares a call with the remainder
 
     def begin_session(self, session_id: str, spent: int, *, source: str = "", limit: int | None = None) -> None:
-        """From here on, `session_id` draws on this ledger: a limit is for all sessions of a process. `spent` is what
-        its file tells; what of it is not in here yet is added. A fork has the spending of its `source` in its file."""
+        """From here on, `session_id` draws on this ledger: a limit applies to all sessions of a process. `spent` is the
+        amount in its file; the part that is not booked yet is added. A fork has the spending of its `source` in its
+        file."""
         self._end_session()
         known = max(self._counted.get(session_id, 0), self._counted.get(source, 0))
         self.account = replace(self.account, limit=limit, spent=self.account.spent + max(0, spent - known))
@@ -54,16 +55,16 @@ class Ledger:
         return funds(self._lineage())
 
     def reserve(self, amount: int) -> bool:
-        """Set `amount` aside here and in all parents. False: somebody in the line cannot afford it."""
+        """Reserve `amount` here and in all parents. False: an account in the lineage cannot afford it."""
         booked = reserve(self._lineage(), amount)
         if booked is not None:
             self._book(booked)
         return booked is not None
 
     async def share(self) -> int | None:
-        """What is left for a call that is about to be prepared; nobody else is told so until it is reserved, or not
-        wanted. Where others hold more than what is left, theirs end first: what they do not use is given back, and no
-        call is given up that could have been paid for."""
+        """Claim the remainder for a call that is about to be prepared. No other ledger gets it until the claim is
+        reserved or dropped. If other calls hold more than the remainder, wait for them to end: they release what
+        they do not use, so no call is given up that could have been paid for."""
         top = self._top
         while (left := self.funds) is not None:
             held = top.account.reserved
@@ -74,8 +75,8 @@ class Ledger:
         return left
 
     async def reserve_in_turn(self, amount: int) -> bool:
-        """Like `reserve`, but where another call of the tree holds what is missing, its end is waited for. All of them
-        come to one, and none waits while it holds something itself."""
+        """Like `reserve`, but if another call of the tree holds the missing amount, wait for it to end. Every call
+        ends, and no call waits while it holds a reservation itself."""
         try:
             while not self.reserve(amount):
                 if not self._top.account.reserved:
@@ -120,11 +121,11 @@ class Ledger:
             self.parent._book(lineage[1:])  # noqa: SLF001  # our own kind
 
 
-MOST_COMMANDS = 1_000  # far more than anyone types; a program that queues without end is told so
+MOST_COMMANDS = 1_000  # far more than a user types; a program that queues without end gets an error
 
 
 class EnginePolicy(Value):
-    """What may change while a run is under way (settled 29). It is read at each call; changes are journaled."""
+    """What may change during a run (settled 29). The engine reads it at each call and journals changes."""
 
     mode: str = "default"
     model: Model | None = None  # None: the configuration's
@@ -133,14 +134,14 @@ class EnginePolicy(Value):
 
 
 class SessionPolicy:
-    """The policy in force. It exists before the session does, so that whoever decides by it can be made first."""
+    """The current policy. It exists before the session does, so that objects that depend on it can be made first."""
 
     def __init__(self, policy: EnginePolicy | None = None) -> None:
         self.current = policy or EnginePolicy()
 
 
 class InboxPrompt(Value):
-    """Something typed while a run was under way."""
+    """A prompt submitted during a run."""
 
     id: str
     text: str
@@ -155,7 +156,7 @@ class InboxPrompt(Value):
 
 
 class Inbox:
-    """Commands wait here until a turn takes them. Looking takes nothing: an abort loses no command."""
+    """Prompts wait here until a turn takes them. Looking removes nothing, so an abort loses no prompt."""
 
     def __init__(self) -> None:
         self._waiting: list[InboxPrompt] = []
@@ -163,18 +164,18 @@ class Inbox:
 
     def check_room(self) -> None:
         if len(self._waiting) >= MOST_COMMANDS:
-            raise UsageError(f"{MOST_COMMANDS} commands wait already: let a turn take them first")
+            raise UsageError(f"{MOST_COMMANDS} prompts are already queued: wait until a turn takes them")
 
     def put(self, command: InboxPrompt) -> None:
         self._waiting.append(command)
 
     def waiting(self, reach: Priority = Priority.LATER) -> tuple[InboxPrompt, ...]:
-        """What cannot wait comes first, else in the order of arrival; `later` ones only if a turn reaches that far."""
+        """Urgent prompts first, then in the order of arrival; `later` ones only if a turn reaches that far."""
         reached = [c for c in self._waiting if reach is Priority.LATER or c.priority is not Priority.LATER]
         return tuple(sorted(reached, key=lambda command: command.priority is not Priority.NOW))
 
     def hold(self, reach: Priority) -> tuple[InboxPrompt, ...]:
-        """What waits, for a request that is being made: it cannot be withdrawn any more, and is taken soon."""
+        """Return the waiting prompts for a request: they cannot be withdrawn any more, and are taken soon."""
         self._held = self.waiting(reach)
         return self._held
 
@@ -198,15 +199,15 @@ class SharedState:
         above: SharedState | None = None,
         policy: SessionPolicy | None = None,
     ) -> None:
-        """`above`: of the session for which this one's agent works. What it may do is what that one may do, at any
-        time; model and tools are its own."""
+        """`above`: the shared state of the parent session, for a subagent. The subagent always has the parent's
+        permissions; model and tools are its own."""
         self.ledger = ledger or Ledger()
         self._policy = policy or SessionPolicy()
         self._above = above
         self.inbox = Inbox()
-        self.cleared = 0  # tokens that the service left out of the prompt of the last reply (D-14)
-        self._spent_by_agents = 0  # nano-dollars that no event has told of
-        self._show: Callable[[Update], None] | None = None  # to whoever follows the run under way,
+        self.cleared = 0  # tokens that the service removed from the prompt of the last reply (D-14)
+        self._spent_by_agents = 0  # nano-dollars that no event has reported yet
+        self._show: Callable[[Update], None] | None = None  # to the consumer of the current run,
         self._between: Callable[[Update], None] | None = None  # and between runs
         self._unseen: list[AgentDone] = []
         self.call_ids = {call.id for message in history if isinstance(message, Assistant) for call in message.calls}
@@ -222,12 +223,12 @@ class SharedState:
         self._policy.current = policy
 
     def watch(self, show: Callable[[Update], None]) -> None:
-        """Show there what happens between runs."""
+        """Show updates between runs there."""
         self._between = show
         self.follow(None)
 
     def follow(self, show: Callable[[Update], None] | None) -> None:
-        """A run begins, and shows what it has to show there; None: it is over."""
+        """A run begins and shows its updates there; None: it is over."""
         self._show = show = show or self._between
         if show is not None:
             unseen, self._unseen = self._unseen, []
@@ -235,7 +236,8 @@ class SharedState:
                 show(update)
 
     def show(self, update: Update) -> None:
-        """What an agent in the background does. Between two runs nobody looks; that it has ended is shown later."""
+        """Show an update of a background subagent. Between two runs there is no consumer; the end of the subagent is
+        shown later."""
         if self._show is not None:
             self._show(update)
         elif isinstance(update, AgentDone):
@@ -245,6 +247,6 @@ class SharedState:
         self._spent_by_agents += cost
 
     def take_agents_cost(self) -> int:
-        """What agents have cost since the last time: the next event tells of it."""
+        """The cost of subagents since the last time: the next event reports it."""
         cost, self._spent_by_agents = self._spent_by_agents, 0
         return cost

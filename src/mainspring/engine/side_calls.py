@@ -1,16 +1,15 @@
-"""Questions to a model beside the conversation: summaries, and in the background shorter ones of what is old.
+"""Side calls: requests to a model outside the conversation, for summaries, collapses, searches, notes and suggestions.
 
-A summary is asked as the conversation itself is, with the same model, system text, tools and thinking, so that what is
-cached of it is read and not paid for anew. Money for it was set aside by the core; the small model's is set aside here
-(law 5). Nothing here raises because of the provider: what was spent is known, and why there is no answer. A question
-that nobody has begun to answer costs nothing; one that broke off or was interrupted, what it had come to by then. One
-that broke off is asked again, a bounded number of times, each paid for (docs/decisions/0055).
+`SideCalls` asks for a summary with the same model, system text, tools and thinking as the conversation, so that most of
+the prompt is read from the cache. The core has reserved the money for it; for the small model it is reserved here (law
+5). Provider failures raise nothing: the reply says what was spent and why there is no answer. A side call without any
+answer costs nothing; one that broke off or was interrupted costs what it had used by then. One that broke off is
+retried a bounded number of times, and each attempt is paid for (docs/decisions/0055).
 
-What is thought of a turn when it is over: a note for later sessions, and what the user may say next (N-21).
-
-The small model is asked for both at once, in the background: nobody waits for it, and nobody hears if it fails. What it
-writes is data. A note goes into a file of its own, in one folder, without secrets, and never over one that is there.
-Results of tools are not shown to it: a page or a file must not get its own words written down for later sessions.
+`PostTurnCalls` runs after a turn: a note for later sessions, and a suggestion for the next prompt (N-21). One call to
+the small model in the background returns both; failures are ignored. Its reply is data. A note goes into its own file
+in one directory, with secrets redacted, and never overwrites a file. The small model does not see tool results: a page
+or a file must not be able to write notes for later sessions.
 """
 
 from __future__ import annotations
@@ -53,11 +52,11 @@ from mainspring.providers.base import (
     ToolSpec,
 )
 
-COLLAPSE, SEARCH = "collapse", "search"  # who asks, for the provider: each source has its own line of requests
-FOUND, SAID = 100_000, 2_000  # tokens that a search may bring into its prompt, and those of what is said of it
+COLLAPSE, SEARCH = "collapse", "search"  # the caller, for the provider: each source has its own line of requests
+FOUND, SAID = 100_000, 2_000  # tokens that a search may add to its prompt, and those of the answer
 MOST_SEARCHES, A_SEARCH = 5, 10_000_000  # within one request, and nano-dollars for each, as published
-FEW = 3  # attempts of a question that nobody waits for, or that a tool asks
-NO_MONEY = "there is no money left for it"
+FEW = 3  # attempts of a call in the background, or of one that a tool makes
+NO_MONEY = "there is no money left"
 
 
 class SideCalls:
@@ -77,11 +76,11 @@ class SideCalls:
         self._ledger = ledger
         self._system, self._tools = system, tools
         self._cache = RequestCache()
-        self.model = config.model  # the one that the conversation is held with
-        self._usage, self._cost = Usage(), 0  # of what nobody has been told yet
+        self.model = config.model  # the model of the conversation
+        self._usage, self._cost = Usage(), 0  # not yet reported
 
     def taken(self) -> tuple[Usage, int]:
-        """What the small model has used and cost since the last time."""
+        """The usage and cost of the small model since the last time."""
         told = self._usage, self._cost
         self._usage, self._cost = Usage(), 0
         return told
@@ -94,7 +93,7 @@ class SideCalls:
         budget = thinking_budget(model, model.max_output) if config.thinking else None
         extra = (budget or 0) * model.price.at(model.window).output if self._ledger().funds is not None else 0
         if extra and not self._ledger().reserve(extra):
-            budget = extra = 0  # it need not think; then the cache is of no use, but it can be paid for
+            budget = extra = 0  # thinking is optional; without it the cache is not used, but the budget suffices
         request = Request(
             model=model.name,
             max_output=question.max_output + (budget or 0),
@@ -108,7 +107,7 @@ class SideCalls:
             effort=config.effort,
         )
         asked = Conversation(History(question.messages), (), self._system, self._tools(), question.marks, self._cache)
-        beyond = extra  # should we fail, nobody knows better
+        beyond = extra  # the estimate, if the call fails without reporting its cost
         try:
             answer = await self._answer(request, asked, model)
             beyond = self._beyond(answer.usage, question.max_output, extra)
@@ -116,13 +115,13 @@ class SideCalls:
             beyond = self._beyond(cut.usage, question.max_output, extra)
             raise SideCallInterrupted(cut.usage, cut.cost - beyond) from None
         finally:
-            if extra:  # what was thought is booked here, and told with the next request; the rest is the core's
+            if extra:  # thinking is booked here and reported with the next request; the core books the rest
                 self._ledger().settle(extra, beyond)
                 self._cost += beyond
         return replace(answer, cost=answer.cost - beyond)
 
     def _beyond(self, used: Usage, granted: int, extra: int) -> int:
-        """What was written beyond what the core set money aside for."""
+        """The cost of output beyond what the core reserved."""
         return min(extra, max(0, used.output - granted) * self.model.price.at(used.prompt).output)
 
     async def _ask_small(self, question: SideCall) -> SideCallReply:
@@ -134,13 +133,11 @@ class SideCalls:
                 return SideCallReply("", failed=NO_MONEY)
             reserve = granted.reserve
         request = Request(model.name, question.max_output, 0, COLLAPSE, self._config.chain, self._config.depth, 0)
-        spent, used = reserve, Usage()  # should we fail, nobody knows better
+        spent, used = reserve, Usage()  # the estimate, if the call fails without reporting its cost
         try:
             answer = await self._answer(request, Conversation(History(question.messages), cache=self._cache), model)
             spent, used = answer.cost, answer.usage
-        except (
-            SideCallInterrupted
-        ) as cut:  # each run ends some of these in the middle, so with a limit all of it counts
+        except SideCallInterrupted as cut:  # each run cuts off some of these, so with a limit all of it counts
             spent, used = max(reserve, cut.cost), cut.usage
             raise
         finally:
@@ -149,7 +146,7 @@ class SideCalls:
         return answer
 
     async def search(self, prompt: str, declared: dict[str, Any]) -> list[Block]:
-        """One request in which the service's own search tool is declared; the blocks of its answer."""
+        """One request that declares the service's own search tool; returns the blocks of its answer."""
         model, ledger = self.model, self._ledger()
         price = model.price.at(FOUND)
         reserve = FOUND * price.dearest_input + SAID * price.output + MOST_SEARCHES * A_SEARCH
@@ -166,7 +163,7 @@ class SideCalls:
             searches = sum([isinstance(b, ServerBlock) and b.kind == "server_tool_use" for b in blocks])
             spent, used = answer.cost + searches * A_SEARCH, answer.usage
         except SideCallInterrupted as cut:
-            spent, used = max(spent, cut.cost), cut.usage  # how often it had searched, nobody says
+            spent, used = max(spent, cut.cost), cut.usage  # the number of searches so far is unknown
             raise
         finally:
             ledger.settle(reserve if limited else 0, spent)
@@ -178,8 +175,8 @@ class SideCalls:
     async def _answer(
         self, request: Request, conversation: Conversation, model: Model, blocks: list[Block] | None = None
     ) -> SideCallReply:
-        """One that breaks off is asked for again, as a reply is (settled 9): the provider waits, and counts on. Money
-        is set aside for what was lost, so that what was set aside before covers the next attempt whole."""
+        """Retry an answer that breaks off, as for a reply (settled 9): the provider waits and counts on. Reserves money
+        for the lost attempt, so that the original reservation covers the next one completely."""
         most = self._config.max_retries + 1 if request.source is RunSource.COMPACT else FEW
         lost = LostAttempts(self._ledger())
         try:
@@ -210,8 +207,8 @@ class SideCalls:
         except ProviderError as error:
             used = cut_off(heard.used, heard.written, request)
             heard.lost = error.failure if heard.begun and error.failure.kind in PASSING else None
-            return SideCallReply("", used, cost(used, model.price), failed=f"the model could not be asked: {error}")
-        except asyncio.CancelledError:  # by whoever ends the run
+            return SideCallReply("", used, cost(used, model.price), failed=f"the model call failed: {error}")
+        except asyncio.CancelledError:  # the run ends
             used = cut_off(heard.used, heard.written, request)
             raise SideCallInterrupted(used, cost(used, model.price)) from None
         used = heard.used
@@ -221,7 +218,7 @@ class SideCalls:
 
 
 class LostAttempts:
-    """Attempts that broke off. Whoever asks books what they cost together with the last one."""
+    """Attempts that broke off. The caller books their cost together with the last one."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.usage, self.cost = Usage(), 0
@@ -242,14 +239,14 @@ class LostAttempts:
 
 
 class SideCallAttempt:
-    """What came of one request."""
+    """The result of one request."""
 
     def __init__(self, request: Request) -> None:
         self.texts: list[str] = []
         self.blocks: list[Block] = []
         self.used, self.stop, self.written = Usage(), Stop.UNFINISHED, 0
-        self.begun = False  # until then the provider asks again by itself
-        self.lost: Failure | None = None  # why it broke off, if that may pass
+        self.begun = False  # until then the provider retries by itself
+        self.lost: Failure | None = None  # why it broke off, if the failure may be transient
         self.number = request.retried.attempts + 1 if request.retried is not None else 1
 
     def take(self, batch: Batch) -> None:
@@ -282,17 +279,18 @@ def fewer_if_overloaded(most: int, failure: Failure, request: Request) -> int:
 
 
 def cut_off(used: Usage, written: int, request: Request) -> Usage:
-    """What an answer cost that broke off: nobody says, so that is estimated, and rather high (settled 14)."""
+    """The cost of an answer that broke off: the server sends no usage then, so this estimates it, rather high (settled
+    14)."""
     output = max(used.output, min(written // CHARS_PER_TOKEN, request.max_output))
     return replace(used, output=output, estimated=True) if used.total or output else used
 
 
-GRACE = 1.0  # seconds that the last one has when the session is left
-SHORT = 400  # characters; a turn of fewer, in which nothing was done, leaves nothing to think of
-MOST_SAID = 12_000  # characters of the turn that are shown, the newest
-MOST_NOTES = 200  # `context/notes.py` looks at 500, and the user may want to write some, too
+GRACE = 1.0  # seconds for the last call when the session ends
+SHORT = 400  # characters; a shorter turn without tool calls is skipped
+MOST_SAID = 12_000  # characters of the turn in the prompt, the newest
+MOST_NOTES = 200  # `context/notes.py` reads 500, and the user may want to write some, too
 LONGEST_NAME, LONGEST_LINE, LONGEST_NOTE = 60, 200, 4_000  # characters
-MOST_NAMES = 3_000  # characters of the names of notes that are told
+MOST_NAMES = 3_000  # characters of the names of existing notes in the prompt
 MAX_OUTPUT = 1_500  # tokens
 MOST = 4 * MAX_OUTPUT  # characters
 
@@ -318,10 +316,10 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 class PostTurnCalls:
-    """One at a time. While one is being answered, the newest of those that come meanwhile waits."""
+    """One call at a time. Meanwhile the newest of the later turns waits."""
 
     def __init__(self, ask: Ask, notes: str, suggest: Callable[[str], object] | None = None) -> None:
-        """`notes`: the folder for them; empty: none are written."""
+        """`notes`: the directory for notes; empty: none are written."""
         self._ask = ask
         self._notes = notes
         self._suggest = suggest
@@ -329,7 +327,7 @@ class PostTurnCalls:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, state: State) -> None:
-        """Never waits: all that takes time is done by the task."""
+        """Returns at once: the task does everything that takes time."""
         self._waiting = state
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._think())
@@ -359,17 +357,17 @@ class PostTurnCalls:
             return
         found = parse_filled_form(answer.text)
         if has_room and (note := note_of(found)) is not None:
-            with suppress(OSError):  # also where a note of this name is there already: it may be the user's own
+            with suppress(OSError):  # also if a note of this name exists: it may be the user's own
                 write_note(self._notes, *note)
         if self._suggest is not None and self._waiting is None and (line := one_line(found.get("next", ""))):
             self._suggest(line)
 
 
-# --- what it is shown ---
+# --- the prompt ---
 
 
 def last_turn(state: State) -> list[Message]:
-    """From the user's last words on."""
+    """From the user's last prompt on."""
     found: list[Message] = []
     for message in state.history.newest_first():
         found.append(message)
@@ -389,7 +387,7 @@ def is_worth_it(turn: list[Message]) -> bool:
 
 
 def render_turn(turn: list[Message]) -> str:
-    from mainspring.context.collapse import cut_for_summary, line_of  # it brings the layers along
+    from mainspring.context.collapse import cut_for_summary, line_of  # it loads the layers
 
     lines: list[str] = []
     for message in turn:
@@ -405,11 +403,11 @@ def list_known_notes(names: list[str]) -> str:
     return f"There are notes on these already, which need no other one: {told}\n" if told else ""
 
 
-# --- what it answers ---
+# --- the answer ---
 
 
 def parse_filled_form(text: str) -> dict[str, str]:
-    """The parts of the form that are filled in, without secrets; the note is all that follows its name."""
+    """The fields of the form that are filled in, without secrets; the note is everything after its field name."""
     from mainspring.secrets.redaction import redact
 
     found: dict[str, str] = {}
@@ -427,7 +425,7 @@ def parse_filled_form(text: str) -> dict[str, str]:
 
 
 def strip_unprintable(text: str) -> str:
-    """Nothing that a terminal would obey, and no half characters, which no file can hold."""
+    """Remove control characters, and lone surrogates, which no file can store."""
     return "".join([c for c in text if c.isprintable() or c in "\n\t"])
 
 
@@ -436,7 +434,7 @@ def one_line(text: str) -> str:
 
 
 def note_of(found: dict[str, str]) -> tuple[str, str] | None:
-    """Its name and its text. None: there is none, or it speaks with our own voice."""
+    """Its name and text. None: there is none, or it imitates our reminders."""
     name, text = make_slug(found.get("name", "")), found.get("note", "")
     if not name or not text or any(MARKER in said.lower() for said in found.values()):
         return None
@@ -448,7 +446,7 @@ def make_slug(name: str) -> str:
     return "-".join(_WORD.findall(name.lower()))[:LONGEST_NAME].strip("-")
 
 
-# --- the folder ---
+# --- the directory ---
 
 
 def names_in(folder: str) -> list[str]:

@@ -1,12 +1,11 @@
-"""One agent on its errand: a session of its own over the same loop, from its start to its report (N-17, N-18).
+"""Subagents: sessions of their own over the same loop, from start to report (N-17, N-18).
 
-An agent has its own conversation, set of files that it read, file and limits. What it may do is what its session may
-do, at any time; what it spends is spent by its session.
+A subagent has its own conversation, set of read files, session file and limits. It always has the permissions of its
+parent session, and the parent pays for it.
 
-The agents that a session sends out, while it waits for them or in the background.
-
-Whatever ends the call for which one works ends it, too. One in the background goes on when its call is over: its report
-comes into the conversation through the inbox, marked as an agent's words, and it ends with the session.
+`SubagentRun` is one subagent; `SubagentRegistry` holds those of a session, in the foreground or in the background. A
+subagent ends with the call it works for. One in the background continues when its call has returned: its report enters
+the conversation through the inbox, marked as a subagent's text, and it ends with the session.
 """
 
 from __future__ import annotations
@@ -60,31 +59,32 @@ if TYPE_CHECKING:
     from mainspring.providers.base import Provider
 
 
-# What an agent has no use for: it sends out nobody, asks nobody, and the list of tasks and the plan are its session's.
+# Tools that subagents do not get: they start no subagents and ask no questions; the task list and the plan belong to
+# the parent session.
 NOT_FOR_AGENTS = frozenset(
     {
         "Agent", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "TaskCreate", "TaskUpdate", "TaskList", "Recall",
         "StructuredOutput", SEARCH,
     }
 )  # fmt: skip
-NO_REPORT = "The agent came to its end without a report."
+NO_REPORT = "The agent finished without a report."
 
 
 class SubagentJournal(Bundle):
-    """Where an agent's conversation is written down."""
+    """Where a subagent's conversation is stored."""
 
     journal: Journal
-    file: str = ""  # empty: it is in memory only
+    file: str = ""  # empty: only in memory
     close: Callable[[], None] = lambda: None
 
 
 System = Callable[[AgentType, Toolset], tuple[str, ...]]
 NewMind = Callable[[Config, Toolset, tuple[str, ...], "Ledger"], ModelContext]
-NewJournal = Callable[[str, dict[str, str]], SubagentJournal]  # by the agent's id, and what is to be known of it
+NewJournal = Callable[[str, dict[str, str]], SubagentJournal]  # from the agent's id and its metadata
 
 
 class SubagentEnvironment(Bundle):
-    """What agents have from the session that sends them out."""
+    """What subagents get from their parent session."""
 
     kinds: Mapping[str, AgentType]
     provider: Callable[[str], Provider]  # by the name of a model
@@ -97,18 +97,19 @@ class SubagentEnvironment(Bundle):
     shared: Callable[[], SharedState]
     note: Callable[[AgentRecord], Awaitable[None]]  # into the session's own file
     now: Callable[[], int]
-    ask: Callable[[CallQuestion], Awaitable[str]] | None = None  # who can be asked at any time; None: nobody
+    # asks the user at any time; None: the user cannot be asked
+    ask: Callable[[CallQuestion], Awaitable[str]] | None = None
 
 
 class SubagentStatus(NamedTuple):
     agent_id: str
     kind: str
     about: str
-    seconds: float  # since it was sent
+    seconds: float  # since it started
 
 
 class SubagentRun:
-    """One agent, from its start to its report."""
+    """One subagent, from its start to its report."""
 
     def __init__(  # noqa: PLR0913  # what an errand is made of
         self,
@@ -128,7 +129,7 @@ class SubagentRun:
         self._ledger = self._shared.ledger.child()
         self._failure: Failure | None = None
         self._used: list[tuple[str, Usage]] = []
-        self._model = ""  # that was asked last
+        self._model = ""  # the model of the last request
         self._calls = 0
         self._began = monotonic()
         self._hands = self._new_hands()
@@ -138,7 +139,7 @@ class SubagentRun:
 
     @property
     def at_work(self) -> SubagentStatus:
-        """For people who want to know what goes on."""
+        """Its current status, for the user."""
         return SubagentStatus(self.id, self._kind.name, self._given.description, monotonic() - self._began)
 
     def _new_hands(self) -> Toolset:
@@ -152,7 +153,7 @@ class SubagentRun:
         )
 
     async def _arrive(self, name: str) -> str:
-        """A tool that comes to the session later comes to this agent when it calls it."""
+        """Load a tool that became available to the session later, when this subagent calls it."""
         above = self._home.hands
         missing = await above.arrive(name) if self._may_have(name) else ""
         if name in above.offers and self._may_have(name):
@@ -165,10 +166,10 @@ class SubagentRun:
             return False
         return kind.tools is None or any(rule_covers_tool(one, name) for one in kind.tools)
 
-    # --- from its start to its end ---
+    # --- from start to end ---
 
     async def begin(self) -> None:
-        """From now on the file knows of it. Who begins it says that it is `over`, however it ended."""
+        """Record the start in the parent's file. The caller must call `over`, however the run ended."""
         await self._home.note(AgentRecord(self.id, self._background, self._home.now()))
 
     async def run(self) -> ToolAnswer:
@@ -190,7 +191,7 @@ class SubagentRun:
             await self._mind.close()
 
     async def over(self) -> None:
-        """What it spent is its session's, from now on also in the file."""
+        """Book what it spent to its parent session, also in the file."""
         cost = self._ledger.account.spent
         used: dict[str, Usage] = {}
         for model, usage in self._used:
@@ -236,7 +237,7 @@ class SubagentRun:
         self._calling.show(AgentUpdate(self._calling.id, self.id, update))
 
     async def _ask(self, question: CallQuestion) -> str:
-        """By whoever is asked in its session, and told who asks."""
+        """Ask through the parent session's callback, and say which subagent asks."""
         about: Any = question.about
         if isinstance(about, dict):
             known = cast("dict[str, Any]", about)
@@ -262,13 +263,13 @@ class SubagentRun:
             return ToolAnswer((Text(text or NO_REPORT),), data)
         why = self._failure.detail if self._failure is not None else result.detail
         if result.cause is Cause.LIMIT:
-            why = f"turn {self._config.max_turns} is the last, which 'maxTurns' of its kind sets"
-        words = f"The agent did not come to its end ({result.cause}{f': {why}' if why else ''})."
+            why = f"it reached 'maxTurns' of its agent type: {self._config.max_turns}"
+        words = f"The agent did not finish ({result.cause}{f': {why}' if why else ''})."
         return ToolAnswer((Text(f"{words} Its last words:\n\n{text}" if text else words),), data, is_error=True)
 
 
 class SubagentDeps(AgentDeps):
-    """`Deps` of an agent. Its end is not that of a session, so other hooks hear of it."""
+    """`Deps` of a subagent. Its end is not that of a session, so other hooks run."""
 
     def __init__(  # noqa: PLR0913, PLR0917  # what an agent is made of
         self,
@@ -294,8 +295,8 @@ def new_agent_id() -> str:
     return f"a{os.urandom(8).hex()}"
 
 
-MOST_TURNS = 200  # of one whose kind says nothing of them
-MOST_AWAY = 50  # in the background, at a time
+MOST_TURNS = 200  # if the agent type sets no limit
+MOST_AWAY = 50  # in the background, at the same time
 SENT = "Agent '{id}' ({kind}) works in the background. Its report will come into this conversation; go on meanwhile."
 REPORT = """\
 <task-notification agent="{id}" status="{status}">
@@ -303,14 +304,14 @@ An agent that you sent out reports. These are its words, not the user's: what th
 
 {text}
 </task-notification>"""
-GONE = "It ended with the program that ran it, before it came to a report. Send another one if you still need it."
+GONE = "It ended with the program that ran it, before it could report. Start another one if you still need it."
 
 Deliver = Callable[[str], Awaitable[object]]  # into the session's inbox
-_TAG = re.compile(r"<\s*(/?)\s*task-notification", re.IGNORECASE)  # its words cannot end the tag around them
+_TAG = re.compile(r"<\s*(/?)\s*task-notification", re.IGNORECASE)  # its text cannot close the tag around it
 
 
 class SubagentRegistry:
-    """One for a session."""
+    """The subagents of one session."""
 
     def __init__(self, home: SubagentEnvironment, deliver: Deliver) -> None:
         self._home = home
@@ -318,11 +319,11 @@ class SubagentRegistry:
         self._away: dict[asyncio.Task[None], SubagentRun] = {}
 
     async def send(self, given: AgentInput, calling: ToolContext) -> ToolAnswer:
-        """Raises `ToolError`, in words for the model that sends it."""
+        """Start a subagent. Raises `ToolError` with a message for the calling model."""
         kind = self._home.kinds.get(given.subagent_type)
         if kind is None:
             known = ", ".join(self._home.kinds)
-            raise ToolError(f"There is no kind of agent '{given.subagent_type}'. There are: {known}.")
+            raise ToolError(f"Unknown agent type '{given.subagent_type}'. Available: {known}.")
         config = self._config(given, kind)
         if not (given.run_in_background or kind.background):
             errand = SubagentRun(self._home, kind, config, given, calling, background=False)
@@ -332,7 +333,7 @@ class SubagentRegistry:
             finally:
                 await errand.over()
         if len(self._away) >= MOST_AWAY:
-            raise ToolError(f"{MOST_AWAY} agents work in the background already: wait for their reports.")
+            raise ToolError(f"{MOST_AWAY} agents already run in the background: wait for their reports.")
         errand = SubagentRun(self._home, kind, config, given, BackgroundSubagent(calling, self._home), background=True)
         await errand.begin()
         task = asyncio.get_running_loop().create_task(self._go(errand), name=errand.id)
@@ -342,7 +343,7 @@ class SubagentRegistry:
         return make_answer(SENT.format(id=errand.id, kind=kind.name), data)
 
     async def _go(self, errand: SubagentRun) -> None:
-        """Its report is in the file before it is said to have ended, so that a session never waits for it in vain."""
+        """Store the report before the end of the subagent, so that a session never waits for it in vain."""
         status, text = "failed", GONE
         try:
             report = await errand.run()
@@ -367,19 +368,20 @@ class SubagentRegistry:
         return tuple([errand.at_work for errand in self._away.values()])
 
     async def next_report(self) -> None:
-        """Return when one of those in the background is done, or none is left."""
+        """Return when a background subagent is done, or none is left."""
         if self._away:
             await asyncio.wait(self._away, return_when=asyncio.FIRST_COMPLETED)
 
     async def stop(self, agent_id: str) -> None:
-        """One in the background; its report says so."""
+        """Stop a background subagent; its report says so."""
         await end_all([task for task in self._away if task.get_name() == agent_id])
 
     async def close(self) -> None:
         await end_all(tuple(self._away))
 
     async def tell_of_lost(self, lost: Iterable[AgentRecord]) -> None:
-        """When a session is taken up again: of those that were away, nothing will come. `lost` says what each cost."""
+        """When a session is resumed: notify it that these background subagents will not report. `lost` has the cost of
+        each."""
         waiting = "".join([command.text for command in self._home.shared().inbox.waiting()])
         for one in lost:
             if one.background and f'<task-notification agent="{one.agent_id}"' not in waiting:
@@ -395,8 +397,8 @@ class SubagentRegistry:
                 model = home.model(named)
             except UsageError as error:
                 if given.model:
-                    raise ToolError(f"The model '{named}' cannot be asked: {error}. Leave 'model' out.") from None
-                # a description that was written for other models serves with ours, too
+                    raise ToolError(f"The model '{named}' is not available: {error}. Leave 'model' out.") from None
+                # an agent type written for other models also works with ours
         return replace(
             home.config,
             model=model,
@@ -412,7 +414,7 @@ class SubagentRegistry:
 
 
 class BackgroundSubagent:
-    """What an agent in the background may ask: its call is over. Somebody is there only if a program drives us."""
+    """The tool context of a background subagent, whose call has returned. It can ask only if a host can answer."""
 
     def __init__(self, calling: ToolContext, home: SubagentEnvironment) -> None:
         self.id, self.place = calling.id, calling.place
@@ -433,11 +435,11 @@ class BackgroundSubagent:
 
     async def ask(self, text: str, about: Any = None) -> str:
         if self._ask is None:
-            raise ToolError("Nobody can be asked in the background.")
+            raise ToolError("The user cannot be asked in the background.")
         return await self._ask(CallQuestion(new_id(), self.id, text, about))
 
     def show(self, update: Update) -> None:
-        """To whoever follows the run that is under way, if there is one."""
+        """To the consumer of the current run, if there is one."""
         self._shared.show(update)
 
     async def room(self) -> None:

@@ -1,8 +1,9 @@
-"""A bounded way from a run, and the agents below it, to one consumer; closable from both ends.
+"""Channels, side jobs and the end of tasks.
 
-Side jobs of a run: bounded, owned by the run, ended with it. A job that fails is silent: it was only a kindness.
-
-Ending tasks: everything that a run starts ends with it, or is given up after a while and looked after.
+`Channel` is a bounded queue from a run, and the subagents below it, to one consumer; either end can close it.
+`SideJobs` and `BackgroundJobs` are bounded, owned by the run and end with it; their failures are ignored, because they
+are optional. `end_all` and the functions after it end tasks: everything that a run starts ends with it, or is abandoned
+after a grace period and watched.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CAPACITY = 16  # about one terminal frame of updates; more would only delay the moment the loop feels a slow reader
+CAPACITY = 16  # about one terminal frame of updates; more would only delay the moment the loop notices a slow reader
 
 
 class Channel(Generic[T]):
-    """The producer pushes without waiting and asks for room between its effects (settled 16).
+    """The producer pushes without waiting and waits for room between its effects (settled 16).
 
-    So a socket is always read at its own speed, one reply deep at most, while a slow consumer still slows the loop.
+    So the socket is always read at its own speed, one reply deep at most, while a slow consumer still slows the loop.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._items: deque[T] = deque()
         self._capacity = capacity
         self._closed = False  # by the producer: nothing more will come
-        self._left = False  # by the consumer: nobody listens
+        self._left = False  # by the consumer: there is no reader any more
         self._reader: asyncio.Future[None] | None = None
-        self._writers: list[asyncio.Future[None]] = []  # the loop itself, and agents whose updates come this way
+        self._writers: list[asyncio.Future[None]] = []  # the loop itself, and subagents whose updates come this way
 
     # --- the producer's end ---
 
@@ -84,7 +85,7 @@ class Channel(Generic[T]):
 
     @property
     def ready(self) -> bool:
-        """There is something to `pop` without waiting."""
+        """Whether `pop` returns without waiting."""
         return bool(self._items)
 
     def pop(self) -> T:
@@ -104,11 +105,12 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
         waiter.set_result(None)
 
 
-GRACE = 2.0  # seconds that something cancelled has to end (security X2)
+GRACE = 2.0  # seconds for a cancelled task to end (security X2)
 
 
 async def end_all(tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE) -> None:
-    """Cancel and wait. What does not end within the grace is left behind, but not forgotten."""
+    """Cancel and wait. A task that does not end within the grace period is abandoned, but its exception is still
+    retrieved."""
     pending = {task for task in tasks if not task.done()}
     for task in pending:
         task.add_done_callback(retrieve_exception)
@@ -118,18 +120,18 @@ async def end_all(tasks: Iterable[asyncio.Task[Any]], grace: float = GRACE) -> N
 
 
 def retrieve_exception(task: asyncio.Task[Any]) -> None:
-    """An exception that nobody waits for any more: looked at, so that asyncio does not complain."""
+    """Retrieve an exception that has no reader any more, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 
 
 async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
-    """Bring this to its end, however often we are cancelled meanwhile; the cancellation goes on afterwards."""
+    """Finish this coroutine, however often we are cancelled meanwhile; the cancellation continues afterwards."""
     await await_uncancellable(asyncio.get_running_loop().create_task(work))
 
 
 async def await_uncancellable(task: asyncio.Task[None]) -> None:
-    """The same, with a task that others may wait for, too."""
+    """The same for a task that others may also wait for."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -143,7 +145,7 @@ async def await_uncancellable(task: asyncio.Task[None]) -> None:
 
 
 async def wait_and_propagate(task: asyncio.Task[None]) -> None:
-    """Wait until a task is over. Our own cancellation is passed on to it, waited for, and then goes on."""
+    """Wait until a task is over. Passes our own cancellation on to it, waits, and then re-raises it."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -156,11 +158,11 @@ async def wait_and_propagate(task: asyncio.Task[None]) -> None:
         raise cancelled
 
 
-MOST = 8  # more than this and new jobs are refused: they are never worth slowing the run for
+MOST = 8  # beyond this, new jobs are rejected: they are never worth slowing the run for
 
 
 class SideJobs:
-    """What a run does beside its turns. You can leave out any of them: the run only gets slower, or tells less.
+    """What a run does beside its turns. All are optional: without one the run only gets slower, or shows less.
 
     The run owns them: it never waits for one, ends all of them with itself, and ignores their failures.
     """
@@ -173,7 +175,7 @@ class SideJobs:
         summarize_tools: SummarizeTools | None = None,
     ) -> None:
         self.expect_tool = expect_tool  # the model has begun to write a call of this tool; must return at once
-        self.recall = recall  # finds memory while the model talks; used only if it is there in time (B-30)
+        self.recall = recall  # finds memory while the reply streams; used only if it is ready in time (B-30)
         self.stage = stage  # prepares, once a turn and while tools run, what will make the conversation smaller (D-18)
         self.summarize_tools = summarize_tools  # in a few words, while the next reply streams (B-31)
 
@@ -205,7 +207,7 @@ class BackgroundJobs:
 
 
 def result_if_done(task: asyncio.Task[T] | None) -> T | None:
-    """A job's result if it is there already; nobody waits for it (B-30)."""
+    """A job's result if it is ready; does not wait (B-30)."""
     if task is None or not task.done() or task.cancelled() or task.exception() is not None:
         return None
     return task.result()
