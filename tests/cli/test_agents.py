@@ -364,11 +364,11 @@ def test_kinds_from_the_command_line(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("{", "it is no object of agents by name"),
-        ('{"a b": {"description": "x", "prompt": "y"}}', "the agent 'a b': its name 'a b' is not made of letters"),
+        ("{", "it must be an object with agents by name"),
+        ('{"a b": {"description": "x", "prompt": "y"}}', "the agent 'a b': its name 'a b' may only have letters"),
         ('{"a": {"description": "x"}}', "the agent 'a': Object missing required field `prompt`"),
         ('{"a": {"description": "x", "prompt": " "}}', "the agent 'a': it has no text"),
-        ('{"a": {"description": "x", "prompt": "y", "effort": "huge"}}', "its effort is one of low, medium"),
+        ('{"a": {"description": "x", "prompt": "y", "effort": "huge"}}', "its effort must be one of low, medium"),
         ('{"a": {"description": "x", "prompt": "y", "maxTurns": 0}}', "'maxTurns' is a number from 1"),
         ('{"a": 3}', "the agent 'a': Expected `object`"),
     ],
@@ -387,8 +387,8 @@ def test_a_tool_that_there_is_not_and_a_field_that_nobody_knows_are_told(serve: 
     given = {"poet": {"description": "d", "prompt": "p", "tools": "Read, Nonsense, Bash(git *)"}}
     words = run(stage, "--agents", json.dumps(given)).stderr.decode()
     assert f"the agent '{stage.home}/agents/reviewer.md': nobody knows 'tool'" in words
-    assert "the agent 'reviewer' names a tool 'Raed' that there is not" in words
-    assert "the agent 'poet' names a tool 'Nonsense' that there is not" in words
+    assert "the agent 'reviewer' names an unknown tool 'Raed'" in words
+    assert "the agent 'poet' names an unknown tool 'Nonsense'" in words
     assert words.count("that there is not") == 2
 
 

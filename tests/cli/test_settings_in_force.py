@@ -501,7 +501,7 @@ def test_an_output_style_of_ones_own_and_one_that_is_not_there(serve: Serve) -> 
     assert "# How to work" not in system(stage)
     settings(stage, outputStyle="Haiku")
     done = fine(stage, "--output-format=stream-json", "--verbose")
-    assert b"there is no output style 'Haiku'; there are default, Proactive, Concise, Explanatory" in done.stderr
+    assert b"unknown output style 'Haiku'. Available: default, Proactive, Concise, Explanatory" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["output_style"] == "default"
 
 

@@ -265,7 +265,7 @@ def test_spans_of_old_turns_stand_as_prepared_summaries() -> None:
     assert all(question.small for question in stage.questions)  # the summary of everything was not needed
     last = stage.requests[-1]
     assert text_of(last).count("[The user's own words]\nmend the parser") == 1
-    assert "[Some turns of this conversation were summed up]\nThey looked at the parser." in text_of(last)
+    assert "[Some turns of this conversation were summarized]\nThey looked at the parser." in text_of(last)
     assert unanswered(last) == set()
 
 

@@ -199,9 +199,7 @@ def test_cycles_end_and_depth_has_a_limit(desk: Desk) -> None:
         desk.write(f"work/project/{n}.md", f"{n} @{n + 1}.md @CLAUDE.md")
     memory = desk.memory()
     assert len(memory.files) == 1 + DEEPEST
-    assert memory.problems == [
-        f"'@6.md' in '{desk.root}/5.md' is left out: {DEEPEST} files within each other are the most"
-    ]
+    assert memory.problems == [f"'@6.md' in '{desk.root}/5.md' is left out: includes nest at most {DEEPEST} deep"]
 
 
 def test_there_is_an_end_to_the_number_of_files(desk: Desk) -> None:

@@ -181,7 +181,7 @@ def test_files_that_were_read_last_are_attached_again_within_a_budget() -> None:
         (ProviderError(Failure(Trouble.OVERLOADED, "busy")), "the summary failed: busy"),
         (SideCallReply("", failed="the stream broke"), "the stream broke"),
         (SideCallReply("  \n"), "the summary is empty"),
-        (SideCallReply("no", stop=Stop.REFUSAL), "the model refused to sum up"),
+        (SideCallReply("no", stop=Stop.REFUSAL), "the model refused to write a summary"),
         (SideCallReply("cut off", stop=Stop.MAX_TOKENS), f"the summary is too long: more than {MOST:,} characters"),
         (SideCallReply("x" * (MOST + 1)), f"the summary is too long: more than {MOST:,} characters"),
     ],
@@ -203,9 +203,9 @@ def test_a_summary_longer_than_what_it_replaces_is_refused() -> None:
 
 
 def test_nothing_to_sum_up_is_said_without_a_call() -> None:
-    assert summed(state_of(user("hi")), AssertionError("asked")).failed == "there is nothing to sum up"
+    assert summed(state_of(user("hi")), AssertionError("asked")).failed == "there is nothing to compact"
     context = Compactor(CONFIG, new_id=lambda: "new")
-    assert asyncio.run(context.summarize(conversation(), NEAR)).failed == "no model is there to write a summary"
+    assert asyncio.run(context.summarize(conversation(), NEAR)).failed == "there is no model to write a summary"
 
 
 SHORT = {
@@ -229,7 +229,7 @@ def test_who_asks_for_a_summary_gets_one_however_short_the_conversation(said: tu
     again = replace(state, edits=made.edits)
     assert (
         len(said) > 2
-        or summed(again, AssertionError("asked"), asked).failed == "nothing was said since the last summary"
+        or summed(again, AssertionError("asked"), asked).failed == "there is nothing new since the last summary"
     )
     assert summed(state_of(), AssertionError("asked"), asked).failed == "it is empty"
 

@@ -76,7 +76,7 @@ def test_the_same_of_those_that_a_program_gives() -> None:
 
 
 def test_what_is_no_object_of_agents() -> None:
-    with pytest.raises(UsageError, match="it is no object of agents by name"):
+    with pytest.raises(UsageError, match="it must be an object with agents by name"):
         parse_agent_types([])
 
 

@@ -210,7 +210,7 @@ def test_a_compaction_of_one_exchange_and_of_nothing(serve: Serve) -> None:
         assert (result["subtype"], result["is_error"]) == ("success", False)
         assert len(pipe.of("system/compact_boundary")) == 1
         again = pipe.turn("/compact")
-        assert "nothing was said since the last summary" in again["errors"][0]
+        assert "there is nothing new since the last summary" in again["errors"][0]
         assert pipe.turn("the second question")["result"] == "The next answer."
         assert pipe.finish() == 0
     assert "The user said hello." in stage.said(-1)

@@ -1,1 +1,1 @@
-"""What the model sees, and what it costs: layers that act on the view by edits, the prompt, memory, attachments."""
+"""What the model sees, and what it costs: layers that edit the view, the system prompt, memory, attachments."""

@@ -1,8 +1,8 @@
-"""Kinds of agents that a session may send out: what they are for, how they work, what they may use (stream-json 12).
+"""Agent types: what a subagent is for, its system prompt, and its tools (stream-json 12).
 
-Ours, and those that the user and the project describe in `agents/*.md`: a head with `name` and `description`, and below
-it the agent's system prompt. A project's are not there before the project is trusted (security T1), and cannot take the
-place of the user's. Of what a head says about permissions nothing is heeded: an agent may do what its session may do.
+There are built-in types, and those that the user and the project describe in `agents/*.md`: frontmatter with `name` and
+`description`, then the system prompt. A project's types are not loaded before the project is trusted (security T1), and
+cannot replace the user's. Permissions in the frontmatter are ignored: a subagent has the permissions of its session.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from mainspring.core.value import Value
 from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from mainspring.text import did_you_mean
 
-MOST = 100  # kinds
-LONGEST_ABOUT = 500  # characters that the model is told of each
+MOST = 100  # agent types
+LONGEST_ABOUT = 500  # characters of each description for the model
 LARGEST_PROMPT = 60_000  # characters
 MOST_TURNS = 10_000
 INHERIT = "inherit"
-LEFT_OUT = "it does not get '{}', since a pattern cannot be kept to here: name the tool alone, and use a rule"
+LEFT_OUT = "it does not get '{}': patterns are not supported here. Name the tool alone, and use a permission rule"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
 
 class AgentType(Value):
     name: str
-    about: str  # when to use it, for the model that sends it out
+    about: str  # when to use it, for the calling model
     prompt: str  # its system prompt
-    tools: tuple[str, ...] | None = None  # None: all that its session has
+    tools: tuple[str, ...] | None = None  # None: all tools of its session
     without: tuple[str, ...] = ()
-    model: str = ""  # an alias or a name; empty: that of its session
+    model: str = ""  # an alias or a name; empty: the model of its session
     effort: Effort | None = None
     max_turns: int | None = None
-    background: bool = False  # it never keeps who sends it out waiting
-    path: str = ""  # empty: it is ours, or from the command line
+    background: bool = False  # always runs in the background
+    path: str = ""  # empty: built in, or from the command line
     project: bool = False
-    patterns: tuple[str, ...] = ()  # tools that it does not get, for the pattern behind them
+    patterns: tuple[str, ...] = ()  # tools that it does not get, because they have a pattern
 
 
 REPORT = (
@@ -75,7 +75,7 @@ class AgentTypeCatalog(Value):
     problems: tuple[str, ...] = ()  # for the user: what was left out, and why
 
 
-# What others may write into a head, and we have no use for: nothing depends on the first, something on the second.
+# Frontmatter fields of other programs that we do not use: the first are irrelevant, the second would have an effect.
 PASSED_OVER = frozenset({"color", "version", "author", "license"})
 WITHOUT_EFFECT = frozenset({"permissionmode", "skills", "memory", "mcpservers", "hooks", "initialprompt", "isolation"})
 FIELDS = frozenset({"name", "description", "tools", "disallowedtools", "model", "effort", "maxturns", "background"})
@@ -84,8 +84,8 @@ FIELDS = frozenset({"name", "description", "tools", "disallowedtools", "model", 
 def find_agent_types(
     places: ConfigFolders, given: Mapping[str, AgentType] = {}, tools: Container[str] = (), option: str = "agents"
 ) -> AgentTypeCatalog:
-    """All kinds by name: those `given` by the option of that name, then the user's, the project's, and ours. `tools`
-    are the names of those that there are, as far as that is known now."""
+    """All agent types by name: those `given` by the option of that name, then the user's, the project's, and the
+    built-in ones. `tools` are the names of the tools that are known now."""
     found, problems = dict(given), [words for kind in given.values() for words in unknown_tools(kind, tools)]
     problems += [f"the agent '{kind.name}': {LEFT_OUT.format(one)}" for kind in given.values() for one in kind.patterns]
     for folder, project in places.folders():
@@ -95,7 +95,7 @@ def find_agent_types(
                 places.check(found_at, project=project)
                 kind, odd = read_kind(found_at, project=project)
                 problems += [f"the agent '{path}': {LEFT_OUT.format(name)}" for name in kind.patterns]
-                if project and places.bounds:  # nobody trusts it
+                if project and places.bounds:  # it is not trusted
                     kind = restrict_untrusted_type(kind)
             except (PathRefused, UsageError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else str(error)
@@ -113,41 +113,41 @@ def find_agent_types(
 
 
 def no_room(kind: AgentType, found: Mapping[str, AgentType], option: str) -> str:
-    """Why it is not taken; empty: it is. The same file by another way is no second one."""
+    """Why the agent type is rejected; empty: it is accepted. The same file by another path is not a second one."""
     before = found.get(kind.name)
     if before is not None:
         same = bool(before.path) and os.path.realpath(before.path) == os.path.realpath(kind.path)
         return "" if same else f"'{before.path or option}' has an agent '{kind.name}', too"
-    return f"{MOST} agents are the most" if len(found) >= MOST else ""
+    return f"at most {MOST} agents are supported" if len(found) >= MOST else ""
 
 
 def words_about(field: str) -> str:
-    """A field of a head, or of an entry, that does nothing."""
+    """The message for a field without effect, of frontmatter or of an entry."""
     if field.lower() in WITHOUT_EFFECT:
         return f"'{field}' has no effect here yet"
     return f"nobody knows '{field}'{did_you_mean(field.lower(), sorted(FIELDS))}"
 
 
 def restrict_untrusted_type(kind: AgentType) -> AgentType:
-    """One of a project that is not trusted: it cannot take the place of ours, nor choose a model that costs more."""
+    """An agent type of an untrusted project: it cannot replace a built-in one, nor choose a more expensive model."""
     if kind.name in OURS:
-        raise UsageError(f"'{kind.name}' is one of ours, and this folder is not trusted")
+        raise UsageError(f"'{kind.name}' is a built-in agent type, and this folder is not trusted")
     return msgspec.structs.replace(kind, model="", effort=None)
 
 
 def unknown_tools(kind: AgentType, tools: Container[str]) -> list[str]:
-    """A server's tools come later, so nobody knows of those yet."""
+    """The tools of MCP servers arrive later, so they are not checked."""
     wanted = [name for name in (*(kind.tools or ()), *kind.without) if not name.startswith("mcp__")]
-    return [f"the agent '{kind.name}' names a tool '{name}' that there is not" for name in wanted if name not in tools]
+    return [f"the agent '{kind.name}' names an unknown tool '{name}'" for name in wanted if name not in tools]
 
 
 def patterns_in(said: str | None) -> list[str]:
-    """Tools with a pattern behind them (`Bash(git *)`): those it does not get."""
+    """Tools with a pattern (`Bash(git *)`): those it does not get."""
     return [part.strip() for part in _PARTS.split(said or "") if "(" in part]
 
 
 def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentType, list[str]]:
-    """And what its head holds that means nothing to us."""
+    """Read an agent type from a file. Also returns the frontmatter fields that have no effect."""
     path = file.asked
     head = split_frontmatter(read_text(file).text)
     fields = head.fields
@@ -170,11 +170,11 @@ def read_kind(file: Resolved, *, project: bool = False) -> tuple[AgentType, list
 
 
 class AgentTypeJson(msgspec.Struct, rename="camel"):
-    """As the option has them, and as an SDK sends them. What we do not know is passed over."""
+    """The format of the option, and of an SDK. Unknown fields are ignored."""
 
     description: str
     prompt: str
-    tools: list[str] | str | None = None  # a text as in a file
+    tools: list[str] | str | None = None  # a string as in a file
     disallowed_tools: list[str] | str = ""
     model: str | None = None
     effort: str | None = None
@@ -183,9 +183,9 @@ class AgentTypeJson(msgspec.Struct, rename="camel"):
 
 
 def parse_agent_types(said: object, problems: list[str] | None = None) -> dict[str, AgentType]:
-    """Raises `UsageError` that names the agent and what is wrong with it. What has no effect goes to `problems`."""
+    """Raises `UsageError` that names the agent and what is wrong with it. Fields without effect go to `problems`."""
     if not isinstance(said, Mapping):
-        raise UsageError("it is no object of agents by name")
+        raise UsageError("it must be an object with agents by name")
     given = cast("Mapping[str, Any]", said)
     made = {name: _described(name, fields) for name, fields in given.items()}
     if problems is not None:
@@ -195,7 +195,7 @@ def parse_agent_types(said: object, problems: list[str] | None = None) -> dict[s
 
 
 def odd_fields(fields: Mapping[str, object]) -> list[str]:
-    """Those that are set and do nothing."""
+    """The fields that are set and have no effect."""
     known = {*FIELDS, *PASSED_OVER, "prompt"}
     return [field for field, value in fields.items() if field.lower() not in known and value not in (None, [], {}, "")]
 
@@ -228,7 +228,7 @@ def validate_agent_type(kind: AgentType) -> AgentType:
     if not kind.about:
         raise UsageError("it has no 'description', so no model would know when to use it")
     if not kind.prompt:
-        raise UsageError("it has no text that says how it shall work")
+        raise UsageError("it has no system prompt")
     if len(kind.prompt) > LARGEST_PROMPT:
         raise UsageError(f"its text has more than {LARGEST_PROMPT:,} characters, and is sent with each of its requests")
     return kind
@@ -236,7 +236,7 @@ def validate_agent_type(kind: AgentType) -> AgentType:
 
 def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"its name '{name[:80]}' is not made of letters, digits, '-', '_', '.' and ':', 64 at most")
+        raise UsageError(f"its name '{name[:80]}' may only have letters, digits, '-', '_', '.' and ':', at most 64")
     return name
 
 
@@ -246,12 +246,12 @@ def parse_effort(said: str) -> Effort | None:
     try:
         return Effort(said.lower())
     except ValueError:
-        raise UsageError(f"its effort is one of {', '.join(Effort)}, not '{said}'") from None
+        raise UsageError(f"its effort must be one of {', '.join(Effort)}, not '{said}'") from None
 
 
 def parse_max_turns(said: str) -> int:
     if not said.isdecimal() or not 0 < int(said) <= MOST_TURNS:
-        raise UsageError(f"'maxTurns' is a number from 1 to {MOST_TURNS:,}, not '{said[:20]}'")
+        raise UsageError(f"'maxTurns' must be a number from 1 to {MOST_TURNS:,}, not '{said[:20]}'")
     return int(said)
 
 
@@ -260,17 +260,17 @@ def parse_tool_names(said: str | None) -> tuple[str, ...] | None:
 
 
 def split_tool_names(said: str) -> tuple[str, ...]:
-    """Names of tools. A pattern behind one (`Bash(git *)`) cannot be kept to, so the tool counts as not named."""
+    """Tool names. A tool with a pattern (`Bash(git *)`) is left out, because patterns are not supported here."""
     return tuple([name for name in (part.strip() for part in _PARTS.split(said)) if name and "(" not in name])
 
 
 def parse_denied_tools(said: str) -> tuple[str, ...]:
-    """Names of tools that it shall not have. A pattern cannot be kept to here either: all of the tool is taken away."""
+    """Denied tool names. Patterns are not supported here either: the whole tool is denied."""
     return tuple([name.partition("(")[0].strip() for part in _PARTS.split(said) if (name := part.strip())])
 
 
 def rule_covers_tool(name: str, tool: str) -> bool:
-    """`mcp__server` stands for all of a server's."""
+    """`mcp__server` matches all tools of a server."""
     return tool == name or tool.startswith(f"{name}__")
 
 
@@ -283,7 +283,7 @@ def one_line(text: str) -> str:
 
 
 def format_agent_types(kinds: Iterable[AgentType]) -> str:
-    """For the description of the tool that sends them out."""
+    """For the description of the tool that starts subagents."""
     return "\n".join([f"- {kind.name}: {kind.about}" for kind in kinds])
 
 
@@ -291,6 +291,6 @@ def _files(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry, _ in zip(entries, range(MOST * 10), strict=False)]
-    except OSError:  # as with most of them
+    except OSError:  # most of these directories do not exist
         return []
     return [f"{folder}/{name}" for name in sorted(names) if name.endswith(".md")]

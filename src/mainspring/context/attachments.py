@@ -1,18 +1,16 @@
-"""What is put into the conversation beside the user's words: each piece has a kind, a name and a size limit.
+"""Attachments: what enters the conversation besides the user's prompts. Each has a kind, a name and a size limit.
 
-All of it is between tags that carry the nonce of the session, which the system prompt names: a file, a page or a tool
-cannot know it, so nothing that they say passes for ours or closes it, and nothing of theirs has to be altered. A piece
-is known again by its whole text: that says what a view still holds after a compaction or a resume, without any
-bookkeeping that could go wrong.
+Attachments are reminders between tags that carry the nonce of the session. The system prompt names the nonce; a file, a
+page or a tool cannot know it, so their text can neither imitate nor close a reminder, and need not be altered. An
+attachment is recognized by its whole text: this tells what the view still contains after a compaction or a resume,
+without any bookkeeping.
 
-The surroundings of a session, for the model.
+The environment of a session is split for the cache. What stays the same from session to session in one directory
+(directory and platform) is in the system prompt. If many directories share that cache, it goes with the first prompt
+instead. The date and the state of the repository are attachments: they change, and a changed system prompt is paid for
+again. Git runs while the first reply streams (`git.py`), so it delays no start.
 
-What is the same from session to session in one folder stands in the system prompt, whose cache it shares: folder and
-platform. Where many folders are to share that cache, it goes with the first prompt instead. The date and the state of
-the repository are attachments: they change, and a system prompt that changes is paid for again. Git is asked while the
-first reply streams (`git.py`), so no start waits for it.
-
-What the context layers come to, for the loop.
+`PreparedContext` and `Summary` are the results of the context layers, for the loop.
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ if TYPE_CHECKING:
 
 class AttachmentKind(StrEnum):
     MEMORY = "memory"
-    NOTES = "notes"  # what earlier sessions wrote down
+    NOTES = "notes"  # from earlier sessions
     SKILLS = "skills"
     ENVIRONMENT = "environment"
     CHANGED = "changed file"
-    FILE = "file"  # that somebody names in a prompt
+    FILE = "file"  # mentioned in a prompt
     FOLDER = "folder"
     MEDIA = "image or document"
     QUEUED = "queued command"
@@ -48,7 +46,7 @@ class AttachmentKind(StrEnum):
 
 
 class AttachmentStyle(Bundle):
-    """How a kind is shown."""
+    """How a kind is rendered."""
 
     most: int  # characters of the text; three to four make a token
     about: str  # one line for the model, before the text
@@ -74,8 +72,8 @@ MANNERS: dict[AttachmentKind, AttachmentStyle] = {
     ),
     AttachmentKind.FILE: AttachmentStyle(
         60_000,
-        "The user names this file in the prompt. Each line comes as its number, a tab, and the line as it is. What is "
-        "here counts as read.",
+        "The user names this file in the prompt. Each line comes as its number, a tab, and the line as it is. These"
+        "lines count as read.",
     ),
     AttachmentKind.FOLDER: AttachmentStyle(10_000, "The user names this folder in the prompt. This is what is in it."),
     AttachmentKind.MEDIA: AttachmentStyle(1_000, "The user names this file in the prompt. It counts as read."),
@@ -85,7 +83,7 @@ MANNERS: dict[AttachmentKind, AttachmentStyle] = {
 }
 
 MARKER = "system-reminder"
-NONCE_BYTES = 4  # of chance: a file can guess some thousand times, of four billion
+NONCE_BYTES = 4  # random: a file can guess a few thousand times, of four billion
 
 _OPENING = rf"(?i)<(?=\s{{0,8}}/?\s{{0,8}}{MARKER})"
 _ODD = frozenset('"<>&')
@@ -93,9 +91,9 @@ _ODD = frozenset('"<>&')
 
 class Attachment(Bundle):
     kind: AttachmentKind
-    name: str  # what it is of, such as a path; may be empty
+    name: str  # its subject, such as a path; may be empty
     text: str
-    media: tuple[Content, ...] = ()  # images and documents, behind the text
+    media: tuple[Content, ...] = ()  # images and documents, after the text
 
 
 def new_nonce() -> str:
@@ -111,8 +109,8 @@ def about_reminders(nonce: str) -> str:
 
 
 def render_attachment(attachment: Attachment, nonce: str = "") -> User:
-    """As a message. What is over the limit is cut, and the model is told so. Without a nonce, and where somebody has
-    found it out, the text is altered instead: no tag in it is left whole."""
+    """Render as a message. Text over the limit is truncated, with a note. Without a nonce, and if the text contains the
+    nonce, every tag in the text is broken instead."""
     manner = MANNERS[attachment.kind]
     text = cut_with_note(attachment.text.strip("\n"), manner.most, attachment.name)
     if not nonce or nonce in text:
@@ -121,7 +119,7 @@ def render_attachment(attachment: Attachment, nonce: str = "") -> User:
     own = f' nonce="{nonce}"' if nonce else ""
     said = f'<{MARKER} kind="{attachment.kind}"{name}{own}>\n{manner.about}\n\n{text}\n</{MARKER}{own}>'
     if not said.isascii():
-        said = said.encode(errors="replace").decode()  # a path may hold half a character, which no request can
+        said = said.encode(errors="replace").decode()  # a path may contain a lone surrogate, which no request can
     return User((Text(said), *attachment.media), Origin.ATTACHMENT)
 
 
@@ -139,7 +137,7 @@ NONE: frozenset[tuple[Content, ...]] = frozenset()
 
 
 def list_attachment_contents(view: Iterable[Message]) -> frozenset[tuple[Content, ...]]:
-    """What all attachments in a view say and show."""
+    """The contents of all attachments in a view."""
     found = [message for message in view if isinstance(message, User) and message.origin is Origin.ATTACHMENT]
     return frozenset([message.content for message in found])
 
@@ -147,14 +145,14 @@ def list_attachment_contents(view: Iterable[Message]) -> frozenset[tuple[Content
 def select_missing_attachments(
     attachments: Iterable[Attachment], view: Iterable[Message], nonce: str = ""
 ) -> tuple[User, ...]:
-    """Those that the view does not hold, or no longer: they have to be sent, again."""
+    """The attachments that the view does not contain, or no longer: they must be sent."""
     wanted = [render_attachment(attachment, nonce) for attachment in attachments]
     there = list_attachment_contents(view) if wanted else NONE
     return tuple([message for message in wanted if message.content not in there])
 
 
 def _harmless(text: str) -> str:
-    """Without anything that could pass for the marker. Most texts do not mention it: those load nothing for it."""
+    """Break anything that could pass for the marker. Most texts do not mention it and need no import."""
     if MARKER not in text.lower():
         return text
     import re
@@ -163,7 +161,7 @@ def _harmless(text: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """On one line and within its quotes, whatever is in it."""
+    """Quote on one line, whatever the name contains."""
     if name.isprintable() and _ODD.isdisjoint(name):
         return name
     return "".join([f"&#{ord(c)};" if c in _ODD or not c.isprintable() else c for c in name])
@@ -182,7 +180,7 @@ def describe_workspace(cwd: str, *, git: bool) -> str:
 
 
 def place_apart(cwd: str, *, git: bool) -> Attachment:
-    """The same, for a system prompt that is to be alike in all folders."""
+    """The same, for a system prompt that is identical in all directories."""
     return Attachment(AttachmentKind.ENVIRONMENT, "place", describe_workspace(cwd, git=git))
 
 
@@ -216,7 +214,7 @@ def _log(found: GitSnapshot) -> str:
 
 
 class PreparedContext(Value):
-    """What the context layers made of the conversation."""
+    """The conversation after the context layers ran."""
 
     tokens: int
     edits: tuple[Edit, ...] = ()
@@ -224,12 +222,12 @@ class PreparedContext(Value):
     shrunk: tuple[Shrunk, ...] = ()
     staged: int = 0
     media: int = 0
-    usage: Usage = Usage()  # of side questions since the last time,
-    cost: int = 0  # and what they came to
+    usage: Usage = Usage()  # of side calls since the last time,
+    cost: int = 0  # and their cost
 
 
 class Summary(Value):
-    """What a compaction came to."""
+    """The result of a compaction."""
 
     edits: tuple[Edit, ...] = ()
     before: int = 0

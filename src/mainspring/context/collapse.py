@@ -1,7 +1,7 @@
-"""Layer 3: spans of old turns stand as summaries that a small model wrote beforehand (D-17 to D-19, settled 25).
+"""Layer 3: replaces spans of old turns by summaries that a small model wrote beforehand (D-17 to D-19, settled 25).
 
-`prepare` writes one, in the background while tools run; `drain` uses what is there. With nothing staged the layer does
-nothing. It runs before the summary of everything, which then often is not needed.
+`prepare` writes one, in the background while tools run; `drain` uses the staged ones. With nothing staged the layer
+does nothing. It runs before the summary of everything, which is then often unnecessary.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from mainspring.processes.output import both_ends
 
 MAX_OUTPUT = 1_500  # tokens
 MOST = 4 * MAX_OUTPUT  # characters
-MAX_FAILURES = 3  # in a row, and no more are tried: as for the summary itself (D-30)
-SUM_UP_AGAIN = 16_000  # bytes of earlier summaries, from which on they are summed up themselves
-LINE = 600  # characters of each text, call or result that the small model is told
+MAX_FAILURES = 3  # in a row; then no more are tried: as for the summary itself (D-30)
+SUM_UP_AGAIN = 16_000  # bytes of earlier summaries above which they are summarized again
+LINE = 600  # characters of each text, call or result in the small model's prompt
 INSTRUCTIONS = """\
-Below is a part of a coding session. Write down what whoever goes on with it must know: what was looked for and found,
+Below is a part of a coding session. Write down what is needed to go on with it: what was looked for and found,
 what was changed and where, what failed and why, what was decided. Names, paths, numbers and values word for word.
 At most 300 words, no introduction.
 
 """
-PREFACE = "[Some turns of this conversation were summed up]\n"
+PREFACE = "[Some turns of this conversation were summarized]\n"
 
 
 class CollapseLayer:
-    """What is staged, and the layer that drains it."""
+    """The staged collapses, and the layer that drains them."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._staged: list[Fold] = []
-        self._looked = -1  # at the scene as it was after so many cuts,
-        self._checked = 0  # for so many of them,
+        self._looked = -1  # the number of cuts at the last check,
+        self._checked = 0  # the number of folds checked,
         self._reach = 0  # which end before this group
         self._new_id = new_id
         self._failures = 0
         self._writing = False
 
     def staged(self, scene: TurnGroups) -> list[Fold]:
-        """Those whose span is still in view, and would still make it smaller. The others are forgotten."""
+        """The folds whose span is still in view and would still make it smaller. Forgets the others."""
         if self._looked != scene.cuts:
             self._looked, self._checked, self._reach = scene.cuts, 0, 0
         if self._checked < len(self._staged):
@@ -55,7 +55,7 @@ class CollapseLayer:
         return self._staged
 
     def __call__(self, scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
-        """One at a time, and no more than needed (D-18); all of them, where the rent for old turns is due."""
+        """One at a time, and no more than needed (D-18); all of them when the rent for old turns is due."""
         if not aim.limits.collapse or not (aim.excess or aim.old_rent):
             return ()
         chosen: list[Fold] = []
@@ -67,17 +67,17 @@ class CollapseLayer:
         return (fold_from_front(scene, chosen, aim.limits.words),) if chosen else ()
 
     def drain(self, scene: TurnGroups, limits: LayerLimits) -> tuple[Edit, ...]:
-        """The first that is staged, on demand."""
+        """The first staged fold, on demand."""
         staged = self.staged(scene)
         return (fold_from_front(scene, staged[:1], limits.words),) if staged else ()
 
     def reach(self, scene: TurnGroups) -> int:
-        """Groups before this one are spoken for."""
+        """Groups before this one are covered by staged folds."""
         self.staged(scene)
         return self._reach
 
     async def prepare(self, scene: TurnGroups, limits: LayerLimits, ask: Ask) -> SideCallReply | None:
-        """Stage one more, if there is enough that is old. What it cost is in the answer; None: nothing was asked."""
+        """Stage one more fold, if there are enough old turns. The reply has the cost; None: no call was made."""
         if self._writing or self._failures >= MAX_FAILURES or not limits.collapse:
             return None
         groups = self._next_span(scene, limits)
@@ -98,13 +98,13 @@ class CollapseLayer:
         return answer
 
     def _next_span(self, scene: TurnGroups, limits: LayerLimits) -> list[TurnGroup]:
-        """Old turns in a row behind those that are summed up already; none if they are too few.
+        """Consecutive old turns after those that are already summarized; none if they are too few.
 
-        The first one takes the first prompt along, whose words it carries: a summary that begins at the front lets the
-        session forget what stands behind it.
+        The first span includes the first prompt, whose text it carries: a summary that begins at the front lets the
+        session forget the messages it replaces.
         """
         if limits.clear and count_behind_front(scene) < limits.stage:
-            return []  # the usual case, known without a look at the groups
+            return []  # the usual case, known without checking the groups
         waiting = set(map(id, scene.old if limits.clear else ()))
         chosen: list[TurnGroup] = []
         size = 0
@@ -112,7 +112,7 @@ class CollapseLayer:
         front = scene.groups[: scene.head()] if not reach else []
         for group in (*front, *select_older_groups(scene, limits.recent_turns, reach)):
             if group.kind is GroupKind.SUMMARY and not chosen and group.size < SUM_UP_AGAIN:
-                continue  # it is taken in as it is
+                continue  # it is included as it is
             if any(id(item) in waiting for item in group.items):
                 break
             chosen.append(group)

@@ -1,7 +1,7 @@
-"""The context of one session: follows its state, runs the layers before each request, and compacts when told to.
+"""The compactor of one session: follows its state, runs the layers before each request, and compacts on demand.
 
-Policy about when to compact is the core's; what leaves, and in which order, is decided by the layers. This class only
-carries what they share: the scene, the meter, the rent, the collapses that are ready.
+The core decides when to compact; the layers decide what leaves, and in which order. This class holds what they share:
+the groups, the meter, the rent, the staged collapses.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.processes.output import SpillFolder
 from mainspring.secrets.held import mask_secrets
 
-# Once something must go, a quarter of the room goes: to free only what is missing would break the prefix every turn.
+# When something must go, free a quarter of the room: freeing only what is missing would break the prefix every turn.
 FREED = (3, 4)
-ASKED_TAIL = 8_000  # bytes that stay word for word when somebody asked for a compaction
-ASKED_ABOUT = (6, 10)  # of the threshold: what a summary is made from, where the whole would not fit
+ASKED_TAIL = 8_000  # bytes that stay verbatim when the user asked for a compaction
+ASKED_ABOUT = (6, 10)  # of the threshold: the input of a summary, if the whole would not fit
 
 
 class Compactor:
@@ -51,12 +51,12 @@ class Compactor:
         config: Config,
         *,
         new_id: Callable[[], str],
-        ask: Ask | None = None,  # None: nothing is ever summed up
-        folder: str = "",  # where results go that are no longer shown; empty: they are not stored
-        fixed: int = 0,  # bytes of system text and tools, for the time before the API has counted
+        ask: Ask | None = None,  # None: nothing is ever summarized
+        folder: str = "",  # for results that are no longer shown; empty: they are not stored
+        fixed: int = 0,  # bytes of system text and tools, until the API has counted
         limits: LayerLimits | None = None,
         files: summary.Files | None = None,
-        steering: Callable[[], str] = str,  # a section of the memory file, for whoever sums up (D-36)
+        steering: Callable[[], str] = str,  # a section of the memory file, for the model that summarizes (D-36)
     ) -> None:
         self._config = config
         self._new_id = new_id
@@ -67,7 +67,7 @@ class Compactor:
         self._meter = TokenMeter(fixed, floor=not self._limits.elsewhere)
         self._scene = TurnGroups(self._meter, self._limits.keep, self._limits.keep_size)
         self._rent = CacheCost()
-        self._broken = ""  # the message behind which the next request differs from the last, where we know it
+        self._broken = ""  # the message after which the next request differs from the last, if known
         self._collapses = CollapseLayer(new_id)
         shelf = SpillFolder(folder, mask_secrets)
         self._budget: Layer = ResultBudgetLayer(shelf)  # 0
@@ -85,7 +85,7 @@ class Compactor:
         scene.see(state)
         cuts = _Cuts()
         waiting = self._scale(model).high(total_bytes(queued))
-        if self._config.source != RunSource.COMPACT:  # it must see what it is to sum up
+        if self._config.source != RunSource.COMPACT:  # it must see what it is to summarize
             self._run("tool_results", self._budget, self._aim(model, waiting), cuts)
             scene.settle()
             self._later_layers(model, waiting, cuts)
@@ -142,19 +142,19 @@ class Compactor:
     def _scale(self, model: Model) -> TokenScale:
         return self._meter.scale(model.name)
 
-    # --- beside the requests ---
+    # --- besides the requests ---
 
     def weigh(self, model: Model, messages: tuple[Message, ...]) -> int:
-        """What these would add to the prompt, in tokens."""
+        """What these messages would add to the prompt, in tokens."""
         return self._scale(model).high(total_bytes(messages))
 
     def marks(self, state: State) -> tuple[str, ...]:
-        """Ids of the messages that end a span worth caching, for the request that is about to be made."""
+        """Ids of the messages that end a span worth caching, for the next request."""
         self._scene.see(state)
         return choose_cache_marks(self._scene, self._broken)
 
     async def stage(self, model: Model) -> SideCallReply | None:
-        """Have one more collapse written, if it is time. For the background, while tools run."""
+        """Have one more collapse written, if it is time. Runs in the background, while tools run."""
         if self._ask is None:
             return None
         return await self._collapses.prepare(self._scene, limits_for_window(self._limits, model.window), self._ask)
@@ -180,11 +180,11 @@ class Compactor:
 
     async def _sum_up(self, state: State, effect: Compact, instructions: str) -> Summary:
         scene, limits = self._scene, limits_for_window(self._limits, state.model.window)
-        if effect.asked is not None:  # somebody wants room: only what was said last stays
+        if effect.asked is not None:  # the user wants room: only the end stays
             limits = replace(limits, tail=min(limits.tail, ASKED_TAIL))
         span = summary.find_summary_span(scene, limits, asked=effect.asked is not None)
         if self._ask is None or span is None:
-            return Summary(failed="no model is there to write a summary" if span else nothing_to_sum_up(scene, effect))
+            return Summary(failed="there is no model to write a summary" if span else nothing_to_sum_up(scene, effect))
         steered = "\n".join([text for text in (self._steering(), instructions) if text.strip()])
         asked = summary.make_summary_call(
             scene, steered, self._room_to_ask(state.model, effect.trouble), choose_cache_marks(scene)
@@ -206,7 +206,7 @@ class Compactor:
         )
 
     def _room_to_ask(self, model: Model, trouble: Trouble) -> int | None:
-        """Bytes that the question may take; None: the conversation fits as it is."""
+        """Bytes that the summary call may take; None: the conversation fits as it is."""
         tokens = self._meter.count(model.name)
         if trouble is Trouble.NEAR_LIMIT and tokens + summary.MAX_OUTPUT + 1_000 <= model.window:
             return None
@@ -214,7 +214,7 @@ class Compactor:
         return max(4_000, self._scale(model).to_bytes(most) - self._meter.fixed)
 
     def _trimmed(self, model: Model) -> int:
-        """Bytes that a trim leaves: half of what fits, or half of what is there, should even less fit than we think."""
+        """Bytes that a trim leaves: half of what fits, or half of the view, in case even less fits than we think."""
         half = self._scale(model).to_bytes(self._limit(model)) // 2
         return min(half, (self._meter.fixed + self._meter.size) // 2)
 
@@ -229,7 +229,7 @@ class Compactor:
         return self._reckoned(model, edits, removed, added)
 
     def _effect_of(self, edit: Edit) -> tuple[int, int]:
-        """Bytes that it takes out of the view, and that it puts in."""
+        """Bytes that an edit removes from the view, and adds to it."""
         match edit:
             case Fold():
                 span = self._scene.span(edit.first, edit.last)
@@ -256,7 +256,7 @@ class Compactor:
         after = max(0, before - scale.low(removed) + scale.high(added))
         answer = answer or SideCallReply("")
         if added >= removed and not asked:
-            failed = f"{added:,} bytes would stand for {removed:,}: no room is made"
+            failed = f"the summary would replace {removed:,} bytes by {added:,}: no room is made"
             return Summary(before=before, after=before, usage=answer.usage, cost=answer.cost, failed=failed)
         return Summary(edits, before, after, answer.usage, answer.cost)
 
@@ -264,11 +264,11 @@ class Compactor:
 def nothing_to_sum_up(scene: TurnGroups, effect: Compact) -> str:
     if all(group.kind is GroupKind.NOTE for group in scene.groups):
         return "it is empty"
-    return "there is nothing to sum up" if effect.asked is None else "nothing was said since the last summary"
+    return "there is nothing to compact" if effect.asked is None else "there is nothing new since the last summary"
 
 
 class _Cuts:
-    """What the layers have taken out, so far."""
+    """What the layers have removed so far."""
 
     def __init__(self) -> None:
         self.edits: list[Edit] = []

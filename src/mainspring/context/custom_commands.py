@@ -1,11 +1,11 @@
-"""Commands of the user and the project: `commands/*.md`, a prompt under a name, for people who say `/name words`.
+"""Custom commands and the catalog of slash commands: `commands/*.md` of the user and the project.
 
-`commands/git/fix.md` is `/git:fix`, and `/fix` as well where nothing else has that name. The model is not told of them:
-a skill is what it finds by itself. No right comes of `allowed-tools`, and of `` !`command` `` nothing is run
-(security T1).
+A custom command is a prompt that a user enters as `/name arguments`. `commands/git/fix.md` is `/git:fix`, and also
+`/fix` if nothing else has that name. The model does not see custom commands: for that there are skills. `allowed-tools`
+grants no permission, and `` !`command` `` is not run (security T1).
 
-What a word with a slash stands for: one list of skills and commands. A skill comes before a command of its name, as
-in Claude Code; our own words, such as `/compact`, come before both, and are not in it.
+`SlashCatalog` is one list of skills and custom commands. A skill takes precedence over a custom command of the same
+name, as in Claude Code; built-in slash commands, such as `/compact`, take precedence over both, and are not in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle, Value
 from mainspring.processes.paths import PathRefused, resolve_path
 
-DEEPEST = 5  # folders within each other
+DEEPEST = 5  # nested directories
 SUFFIX = ".md"
 
 _WORD = re.compile(r"\$ARGUMENTS|\$([1-9])(?!\d)")  # '$100' is money
@@ -38,7 +38,7 @@ class CustomCommand(Value):
     name: str
     about: str
     path: str
-    hint: str = ""  # of its arguments, for people
+    hint: str = ""  # for its arguments, for the user
     allowed_tools: tuple[str, ...] = ()
     model: str = ""
     project: bool = False
@@ -50,13 +50,13 @@ class CustomCommands(MarkdownLibrary[CustomCommand]):
     noun = "command"
     fields = frozenset(
         {"name", "description", "allowed-tools", "argument-hint", "disable-model-invocation"}
-    )  # the model is told of none, so the last one is always heeded
+    )  # the model sees none of them, so the last one has no effect
     without_effect = frozenset(
         {"when_to_use", "arguments", "model", "effort", "context", "agent", "hooks", "paths", "shell", "user-invocable"}
     )
 
     def find(self, name: str) -> CustomCommand | None:
-        """By its whole name, or by the last part of it: then the first one counts, as everywhere."""
+        """By its full name, or by the last part of it: then the first match counts."""
         if name in self.by_name:
             return self.by_name[name]
         return next((one for whole, one in self.by_name.items() if whole.rpartition(":")[2] == name), None)
@@ -70,7 +70,7 @@ class CustomCommands(MarkdownLibrary[CustomCommand]):
         return found
 
     def _walk(self, folder: str, project: bool, found: list[str], seen: set[str], deeper: int) -> None:
-        """Files before folders. A link may lead to a folder, but not in a circle."""
+        """Files before directories. A link may lead to a directory, but not in a cycle."""
         folders: list[str] = []
         for name in list_folder(folder):
             if name.endswith(SUFFIX):
@@ -83,7 +83,7 @@ class CustomCommands(MarkdownLibrary[CustomCommand]):
                 self._walk(inner, project, found, seen, deeper - 1)
 
     def _folder(self, path: str, project: bool) -> str:
-        """Where it is; empty: it is no folder, or one that it should not lead to."""
+        """The real path; empty: not a directory, or one that it must not lead to."""
         try:
             place = resolve_path(path, "/")
             self.places.check(place, project=project)
@@ -108,7 +108,7 @@ class CustomCommands(MarkdownLibrary[CustomCommand]):
 
 
 def fill_arguments(body: str, arguments: str) -> str:
-    """`$ARGUMENTS` is all that was said, `$1` its first word. What is put in is not looked at again."""
+    """`$ARGUMENTS` is all of the arguments, `$1` the first one. Inserted text is not expanded again."""
     if not _WORD.search(body):
         return insert_arguments(body, arguments)
     words = _words(arguments)
@@ -123,12 +123,12 @@ def fill_arguments(body: str, arguments: str) -> str:
 
 
 def _words(arguments: str) -> list[str]:
-    """As a shell takes them apart."""
+    """Split as a shell does."""
     import shlex
 
     try:
         return shlex.split(arguments)
-    except ValueError:  # a quote that is not closed, as in "don't"
+    except ValueError:  # an unclosed quote, as in "don't"
         return arguments.split()
 
 
@@ -148,7 +148,7 @@ class SlashCatalog:
         self._skills, self._commands = skills, commands
 
     def entries(self) -> tuple[SlashEntry, ...]:
-        """Skills that the model is not told of are here, too: it is a person who asks."""
+        """Includes skills that the model does not see: the user asks."""
         skills = [
             SlashEntry(one.name, _short(one.about), project=one.project)
             for one in self._skills.by_name.values()
@@ -161,7 +161,7 @@ class SlashCatalog:
         )
 
     def text(self, name: str, arguments: str = "") -> str:
-        """The prompt that it stands for. Raises `ToolError`."""
+        """The prompt that it expands to. Raises `ToolError`."""
         skill = self._skills.by_name.get(name)
         if skill is not None and skill.user_may:
             return self._skills.text(skill, arguments)
@@ -171,7 +171,7 @@ class SlashCatalog:
         return self._commands.text(command, arguments)
 
     def news(self) -> tuple[str, ...]:
-        """Problems that nobody was told of yet."""
+        """Problems that have not been reported yet."""
         return (*self._skills.news(), *self._commands.news())
 
 

@@ -1,9 +1,10 @@
-"""Files that the model has read and that are not what they were: edited by the user, a formatter, a branch change.
+"""Files that the model has read and that changed since: by the user, a formatter, a branch change.
 
-What the model read or wrote itself is known by content (`ReadSet`). A copy of small files is kept, so that the model is
-shown what changed and need not read the file again to see it. To write it, it must.
+`ReadSet` knows by content what the model read or wrote itself. `FileChanges` keeps a copy of small files, so that it
+can show the model what changed without another read. To write the file, the model must read it again.
 
-Files that were read last, as they are now: a compaction sends them again, so that nobody need read them again.
+`iter_recent_files` returns the files read last, as they are now: a compaction attaches them again, so that the model
+need not read them again.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from mainspring.processes.atomic_write import ReadSet, digest
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.safe_open import read_resolved_file
 
-MOST_FILES = 200  # that are watched, those read last
-LARGEST = 100_000  # bytes of a file of which a copy is kept
+MOST_FILES = 200  # that are watched: those read last
+LARGEST = 100_000  # bytes of a file that is copied
 TOTAL = 4_000_000  # bytes of all copies
-READ = 2_000_000  # bytes; of a larger file only its time and size are looked at
-MOST_SHOWN = 5  # files of which one note shows the changes
+READ = 2_000_000  # bytes; for a larger file only time and size are checked
+MOST_SHOWN = 5  # files whose changes one note shows
 MOST_NAMED = 20
 LINES = 20  # of each side of a change
 WIDTH = 200  # characters of a line
@@ -29,12 +30,12 @@ WIDTH = 200  # characters of a line
 
 class FileSnapshot(Bundle):
     mark: FileStamp | None
-    digest: str | None  # as the model knows the file; None: it is too large
+    digest: str | None  # of the content that the model knows; None: too large
     lines: list[str] | None  # None: no copy is kept
 
 
 class FileChanges:
-    """Of one session."""
+    """The watched files of one session."""
 
     def __init__(self, known: ReadSet) -> None:
         self._known = known
@@ -47,12 +48,12 @@ class FileChanges:
         if path.kind != "file" or known is None:
             return
         seen = self._look(path.real)
-        if seen is not None and seen.digest not in (None, known):  # somebody was faster: that is news
+        if seen is not None and seen.digest not in (None, known):  # the file changed in between: report it
             seen = FileSnapshot(None, known, None)
         self._keep(path.real, seen)
 
     def news(self) -> Attachment | None:
-        """What changed since the last time. One `lstat` for each file that did not."""
+        """What changed since the last time. One `lstat` for each unchanged file."""
         moved = [real for real, seen in self._seen.items() if stat_file(real) != seen.mark]
         told = [told for real in moved if (told := self._told(real)) is not None]
         if not told:
@@ -63,11 +64,11 @@ class FileChanges:
         return Attachment(AttachmentKind.CHANGED, "", "\n\n".join([*[text for _, text in told[:MOST_SHOWN]], *left]))
 
     def _told(self, real: str) -> tuple[str, str] | None:
-        """None: it is as the model knows it, by its own edits."""
+        """None: the file is as the model knows it, by its own edits."""
         before, now = self._seen[real], self._look(real)
         if now is None:
             self._drop(real)
-            return real, f"'{real}' is gone, or is no regular file any more."
+            return real, f"'{real}' is gone, or is no longer a regular file."
         self._keep(real, now)
         if now.digest is not None and now.digest in (before.digest, self._known.of(_plain(real))):
             return None
@@ -102,7 +103,7 @@ class FileChanges:
 
 
 def diff_changed_lines(before: list[str], now: list[str]) -> str:
-    """From the first line that differs to the last, each side. Linear in the length, where a true diff is not."""
+    """Each side from the first differing line to the last. Linear in the length, unlike a real diff."""
     start = 0
     while start < min(len(before), len(now)) and before[start] == now[start]:
         start += 1
@@ -128,7 +129,7 @@ def _size(seen: FileSnapshot) -> int:
 
 
 def _plain(real: str) -> Resolved:
-    """No link is followed when it is opened: if one is there now, that fails."""
+    """Opens without following links: fails if the file is now a link."""
     return Resolved(real, real, kind="file")
 
 
@@ -137,12 +138,12 @@ LARGEST_RECENT = 20_000  # bytes
 
 
 def iter_recent_files(known: ReadSet) -> Iterator[tuple[str, str]]:
-    """Path and text, what was read last first. What is no text, or too large, is left out."""
+    """Path and text, the most recently read first. Skips files that are not text or too large."""
     for real in known.newest()[:LOOKED_AT]:
         try:
             data = read_resolved_file(
                 Resolved(real, real, kind="file"), limit=LARGEST_RECENT
-            )  # a link that is there now is not followed
+            )  # does not follow a link that is there now
             text = data.decode()
         except (OSError, PathRefused, UnicodeDecodeError):
             continue

@@ -1,8 +1,7 @@
-"""The head of a Markdown file: `key: value` lines between two `---`. A small part of YAML, and nothing beyond it.
+"""Frontmatter of a Markdown file: `key: value` lines between two `---`. A small subset of YAML.
 
-Read are plain and quoted words, lists, and text over several lines (`|`, `>`). Deeper structures are passed over.
-Aliases, anchors and tags are refused: they are how a small file becomes a large one, or something else than text
-(security T4).
+Supports plain and quoted strings, lists, and multi-line text (`|`, `>`). Deeper structures are ignored. Aliases,
+anchors and tags are rejected: they can make a small file a large one, or something other than text (security T4).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from mainspring.core.value import Bundle
 
 LARGEST = 16_000  # characters between the two lines
 FENCE = "---"
-VERBATIM = frozenset({"argument-hint"})  # people write '[file] [words]' there, which is no list
+VERBATIM = frozenset({"argument-hint"})  # people write '[file] [words]' there, which is not a list
 
 _KEY = re.compile(r"([A-Za-z][\w-]{0,63})[ \t]*:(?:[ \t]+(.*))?$")
 _SCALAR = re.compile(r"[|>][+-]?\d?[+-]?")
@@ -23,12 +22,12 @@ _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 
 class Frontmatter(Bundle):
-    fields: dict[str, str]  # keys in lower case; a list is its items, joined by ', '
+    fields: dict[str, str]  # keys in lower case; list items are joined by ', '
     body: str
 
 
 def split_frontmatter(text: str) -> Frontmatter:
-    """Raises `UsageError` for what is refused; a text without a head is all body. Blank lines may stand before it."""
+    """Raises `UsageError` for rejected YAML. Without frontmatter, all of the text is body. It may follow blank lines."""
     if text[:1].isspace() and (lean := text.lstrip()).startswith(f"{FENCE}\n"):
         text = lean
     if not text.startswith((f"{FENCE}\n", f"{FENCE} ")):
@@ -36,7 +35,7 @@ def split_frontmatter(text: str) -> Frontmatter:
     lines = text[: LARGEST + len(FENCE) * 2].split("\n")
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == FENCE), None)
     if end is None:
-        raise UsageError(f"its head is not closed by '{FENCE}' within {LARGEST:,} characters")
+        raise UsageError(f"its frontmatter is not closed by '{FENCE}' within {LARGEST:,} characters")
     body = text.split("\n", end + 1)[end + 1] if text.count("\n") > end else ""
     return Frontmatter(_fields(lines[1:end]), body)
 
@@ -48,7 +47,7 @@ def _fields(lines: list[str]) -> dict[str, str]:
         found = _KEY.match(lines[at].rstrip())
         at += 1
         if found is None:
-            continue  # blank, a comment, or deeper than we look
+            continue  # blank, a comment, or too deep
         start = at
         while at < len(lines) and (not lines[at].strip() or lines[at][0] in " \t-"):
             at += 1
@@ -72,9 +71,7 @@ def _value(said: str, below: list[str]) -> str:
 
 def _word(said: str) -> str:
     if said[:1] in ("*", "&", "!"):
-        raise UsageError(
-            f"'{said[:40]}' in its head is an alias, an anchor or a tag, which are not read: write the text"
-        )
+        raise UsageError(f"'{said[:40]}' in its frontmatter is an alias, an anchor or a tag: write the text instead")
     if said[:1] == '"':
         return _quoted(said)
     if said[:1] == "'":

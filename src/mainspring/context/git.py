@@ -1,15 +1,15 @@
-"""What git says of a project, without the project having a say in it (security T3).
+"""Git status and log of a project, without using the project's configuration (security T3).
 
 A repository's own configuration can name programs that git runs even for `git status`: fsmonitor, filters, pagers,
-hooks, transports of a partial clone, and whatever a file that it includes adds. Names of filters are free, so they
-cannot be switched off one by one. So git never gets to see that configuration: it is given a git folder of ours, with a
-configuration of ours, in which objects, references, index and excludes are links to the project's. From the project's
-file we take over a few values that are plain words and numbers and change how files are compared.
+hooks, transports of a partial clone, and whatever an included file adds. Names of filters are free, so they cannot be
+switched off one by one. So git never reads that configuration: it gets a git directory of ours, with our configuration,
+in which objects, references, index and excludes are links to the project's. From the project's file we copy a few
+values that are plain words and numbers and change how files are compared.
 
-What was looked at is what git reads: the parts are held by descriptors, the links lead to the descriptors, and Landlock
-keeps git to them. A command that swaps a folder for a link at the right moment gains nothing.
+Git reads exactly what we checked: descriptors hold the parts, the links lead to the descriptors, and Landlock confines
+git to them. A command that swaps a directory for a link at the right moment gains nothing.
 
-Submodules are not entered: git would start itself there, with their configuration.
+Submodules are skipped: git would start itself there, with their configuration.
 """
 
 # ruff: noqa: PTH102, PTH106, PTH108, PTH123, PTH208, PTH211  # pathlib takes 8 ms to load
@@ -33,15 +33,15 @@ from mainspring.processes.output import OutputSizes
 from mainspring.processes.paths import PathRefused, is_within, resolve_path
 from mainspring.processes.safe_open import descriptor_path, open_below, open_folder, open_folder_below
 
-SECONDS = 2.0  # for each call; they run beside each other
+SECONDS = 2.0  # for each call; they run in parallel
 MOST_STATUS = 40  # lines
 MOST_COMMITS = 5
 WIDTH = 120  # characters of a line
-MOST_INDEXES = 10  # parts of one that is split
+MOST_INDEXES = 10  # parts of a split index
 SMALL = 64 * 1024  # bytes of the files that we read ourselves
 OUTPUT = OutputSizes(head=32 * 1024, tail=0)
 
-# Of the git folder of a worktree, and of the one that all worktrees share.
+# Of the git directory of a worktree, and of the one that all worktrees share.
 OWN = ("index",)
 SHARED = ("objects", "refs", "packed-refs", "shallow", "info")
 
@@ -57,27 +57,27 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 class Repository(Bundle):
-    """Its folders by their real names, and held by descriptors: what was looked at is what git reads, whatever has
-    these names by now."""
+    """Its directories by their real names, held by descriptors: git reads exactly what we checked, whatever has these
+    names by now."""
 
     root: str
     tree: int  # `root`
     own: int  # HEAD and the index
     shared: int  # everything else; the same, unless this is a worktree
-    parts: dict[str, int]  # of both, by name: what git gets to see
+    parts: dict[str, int]  # of both, by name: what git can read
 
 
 class GitSnapshot(Value):
-    branch: str = ""  # empty: detached, or not known
+    branch: str = ""  # empty: detached, or unknown
     head: str = ""  # the commit, when detached
-    status: tuple[str, ...] | None = None  # None: git did not say
+    status: tuple[str, ...] | None = None  # None: git did not answer
     more: bool = False  # there are more lines
     commits: tuple[str, ...] = ()
     problem: str = ""
 
 
 async def take_git_snapshot(root: str, *, environ: Mapping[str, str], children: Children | None = None) -> GitSnapshot:
-    """Of the repository whose working tree is at `root`. Never raises, and takes two seconds at most."""
+    """Of the repository whose working tree is at `root`. Never raises, and takes at most two seconds."""
     branch = head = ""
     try:
         with contextlib.ExitStack() as held_by:
@@ -85,7 +85,7 @@ async def take_git_snapshot(root: str, *, environ: Mapping[str, str], children: 
             branch, head = read_head(repository)
             program = find_program("git", path=environ.get("PATH", ""), outside=(root,))
             if program is None:
-                return GitSnapshot(branch, head, problem="there is no git outside of the project")
+                return GitSnapshot(branch, head, problem="there is no git program outside of the project")
             folder = held_by.enter_context(_folder_for(repository, environ.get("TMPDIR") or "/tmp"))  # noqa: S108  # made new, for us only
             readable = await _readable(program, folder, repository, environ, held_by)
             asking = _GitQuery(program, repository, folder, environ, children or Children(), readable)
@@ -101,7 +101,7 @@ async def take_git_snapshot(root: str, *, environ: Mapping[str, str], children: 
         None if lines is None else tuple(lines[:MOST_STATUS]),
         len(lines or ()) > MOST_STATUS,
         tuple([_clean(line) for line in (commits or "").split("\n") if line]),
-        "" if lines is not None else f"git did not tell the status, or not within {SECONDS:.0f} seconds",
+        "" if lines is not None else f"git status failed, or took more than {SECONDS:.0f} seconds",
     )
 
 
@@ -115,10 +115,10 @@ class _GitQuery(Bundle):
     folder: str
     environ: Mapping[str, str]
     children: Children
-    readable: tuple[int, ...] | None  # all that git can read; None: it cannot be confined here
+    readable: tuple[int, ...] | None  # all that git can read; None: no confinement here
 
     async def run(self, *words: str) -> str | None:
-        """What it printed; None: it failed, or took too long."""
+        """The output; None: it failed, or took too long."""
         argv = [self.program, "--no-pager", "--no-optional-locks", "--no-replace-objects", *SAFE, *words]
         passed = tuple(self.repository.parts.values())
         job = ProcessSpec(
@@ -139,7 +139,7 @@ class _GitQuery(Bundle):
         return text[: text.rfind("\0") + 1] if ended.stdout.cut else text
 
     def _env(self) -> dict[str, str]:
-        """Nothing of the user's but the home folder, for the ignore file in it."""
+        """Nothing of the user's but the home directory, for its ignore file."""
         folders = {name: self.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if self.environ.get(name)}
         return {
             **folders,
@@ -171,8 +171,8 @@ ENVIRONMENT = {
 async def _readable(
     program: str, folder: str, repository: Repository, environ: Mapping[str, str], held_by: contextlib.ExitStack
 ) -> tuple[int, ...] | None:
-    """Git opens what is in a folder by name, and takes objects from wherever `alternates` leads. Landlock keeps it to
-    what was looked at. The user's own ignore file is left out if it lies in the project: it may lead anywhere."""
+    """Git opens files of a directory by name, and takes objects from wherever `alternates` leads. Landlock confines it
+    to what we checked. The user's own ignore file is left out if it lies in the project: it may lead anywhere."""
     if not await asyncio.to_thread(can_be_confined, program):
         return None
     settings = environ.get("XDG_CONFIG_HOME") or f"{environ.get('HOME', '')}/.config"
@@ -183,7 +183,7 @@ async def _readable(
     return (repository.tree, *repository.parts.values(), *ours)
 
 
-# The configuration is ours and says none of this. It is said all the same: it costs nothing, and outlives our mistakes.
+# Our configuration sets none of this. We set it anyway: it costs nothing, and protects against our own mistakes.
 SAFE = tuple(
     word
     for pair in ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.untrackedCache=false", "gc.auto=0")
@@ -191,11 +191,11 @@ SAFE = tuple(
 )
 
 
-# --- the project's git folder -----------------------------------------------------------------------
+# --- the project's git directory --------------------------------------------------------------------
 
 
 def open_repository(root: str, held_by: contextlib.ExitStack) -> Repository:
-    """Its parts, which `held_by` closes. Raises `PathRefused` for one that reaches out of its place."""
+    """Its parts, which `held_by` closes. Raises `PathRefused` for one that leads out of the repository."""
     hold = _OpenDescriptors(held_by)
     tree = hold(open_folder(root))
     entry = os.stat(".git", dir_fd=tree, follow_symlinks=False)
@@ -228,9 +228,9 @@ class _OpenDescriptors:
 
 
 def _pointed_to(root: str, said: str, hold: _OpenDescriptors) -> tuple[int, int]:
-    """The two folders that a file in the project points to. They must point back, or they may be anybody's."""
+    """The two directories that a file in the project points to. They must point back, or they may be unrelated."""
     if not said.startswith("gitdir: "):
-        raise PathRefused(f"'{root}/.git' is no git folder")
+        raise PathRefused(f"'{root}/.git' is not a git directory")
     name = resolve_path(said.removeprefix("gitdir: ").strip(), root).real
     own = hold(open_folder(name))
     if common := _read_line(own, "commondir"):
@@ -243,7 +243,7 @@ def _pointed_to(root: str, said: str, hold: _OpenDescriptors) -> tuple[int, int]
 
 
 def _parts(folder: int, names: Iterable[str], hold: _OpenDescriptors) -> dict[str, int]:
-    """Those that are there. None may be a link to somewhere else: another project's commits are not this one's."""
+    """The parts that exist. None may be a link to somewhere else: another project's commits are not this one's."""
     found: dict[str, int] = {}
     for name in names:
         with contextlib.suppress(FileNotFoundError):
@@ -258,12 +258,12 @@ def _split_indexes(own: int) -> list[str]:
 
 
 def _refuse_links(objects: int | None, root: str) -> None:
-    """Links among the references are left: they give a hash, which is worth nothing without its objects."""
+    """Links among the references are allowed: they give a hash, which is worthless without its objects."""
     if objects is None:
         return
     with contextlib.suppress(FileNotFoundError):
         os.stat("info/alternates", dir_fd=objects, follow_symlinks=False)
-        raise PathRefused(f"the git folder of '{root}' takes objects from another repository")
+        raise PathRefused(f"the git directory of '{root}' takes objects from another repository")
     linked = _names(objects, lambda entry: entry.is_symlink())
     with contextlib.suppress(FileNotFoundError):
         pack = open_folder_below(objects, "pack")
@@ -316,7 +316,7 @@ def _text(opened: int) -> str:
     return os.read(opened, SMALL).decode(errors="replace").replace("\r\n", "\n")
 
 
-# --- ours -------------------------------------------------------------------------------------------
+# --- our git directory ------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -344,12 +344,12 @@ def _name_of(descriptor: int) -> str:
     """For a program that gets the descriptor: the object itself, where the system has such names."""
     name = descriptor_path(descriptor)
     if name is None:
-        raise PathRefused("there is no /proc here, so git cannot be shown what was looked at")
+        raise PathRefused("there is no /proc here, so git cannot be given the checked files")
     return f"/proc/self/fd/{descriptor}" if sys.platform == "linux" else name
 
 
 def _config(said: str) -> str:
-    """The later of two counts, as with git. Sections do not matter: none of these means anything elsewhere."""
+    """The later of two values counts, as in git. Sections do not matter: these keys have no meaning in others."""
     kept = {found[1].lower(): found[2].lower() for found in _KEPT.finditer(said)}
     hashed = kept.pop("objectformat", "sha1")
     lines = ["[core]", *[f"\t{name} = {value}" for name, value in kept.items()]]
@@ -364,6 +364,6 @@ def _write(path: str, text: str) -> None:
 
 
 def _clean(line: str) -> str:
-    """One line, without what could pass for something else."""
+    """One line, without control characters."""
     line = _CONTROL.sub("?", line)
     return line if len(line) <= WIDTH else f"{line[:WIDTH]}..."

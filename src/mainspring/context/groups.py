@@ -1,21 +1,20 @@
 """The view as the layers see it: groups that can only leave as a whole, with their sizes.
 
-A reply and the results of its calls are one group; every message of a user is one of its own. The scene follows the
-state from turn to turn and looks only at what is new; it is made anew when the edits are not those that it knows.
+A reply and the results of its calls are one group; every user message is its own group. `TurnGroups` follows the state
+from turn to turn and processes only what is new; it starts over when the edits are not the ones it knows. Most groups
+of a long session are one message. `GroupList` keeps those as that message, which takes eight bytes.
 
-Most groups of a long talk are one message. Those are kept as that message, and take eight bytes (`GroupList`).
-
-Where the cached part of a request may end (settled 24). At most three: the system text has the fourth.
+`choose_cache_marks` returns where the cached part of a request may end (settled 24). At most three: the system text has
+the fourth.
 
 - At its last message, so that the next request finds it.
 - Where the last request ended: the cache looks back over 20 blocks only, and a reply with a dozen calls makes more. If
-  the prefix was broken since, this is of no use; then the mark stands where it was broken.
-- Before the first result that is not cleared: there the next clearing will break the prefix, and what stands before it
-  is found only if it was kept alive until then.
+  the prefix was broken since, this is useless; then the mark is where it was broken.
+- Before the first result that is not cleared: there the next clearing will break the prefix, and the part before it is
+  found only if it was kept alive until then.
 
-The user's own words, verbatim: they outlive every summary, until their own budget is spent.
-
-Each prompt is a part of its own in the summary's message, so that the next summary finds them again there.
+`select_user_quotes` keeps the user's own prompts verbatim: they outlive every summary, within their own budget. Each
+prompt is a block of its own in the summary's message, so that the next summary finds it there.
 """
 
 from __future__ import annotations
@@ -35,28 +34,28 @@ from mainspring.core.state import State
 from mainspring.core.view import Drop, Edit, Fold, Replace, view
 from mainspring.processes.output import both_ends
 
-AT_LEAST = 2  # results stay, however large they are
-WORTH_CLEARING = 600  # bytes; a shorter result is hardly longer than the words in its place
+AT_LEAST = 2  # results stay, however large
+WORTH_CLEARING = 600  # bytes; a shorter result is hardly longer than its placeholder
 
 
 class GroupKind(StrEnum):
-    PROMPT = "prompt"  # the user's own words
-    SUMMARY = "summary"  # stands for a span
+    PROMPT = "prompt"  # from the user
+    SUMMARY = "summary"  # replaces a span
     TURN = "turn"  # a reply and its results
-    NOTE = "note"  # whatever else was said to the model
+    NOTE = "note"  # any other message to the model
 
 
 class ViewItem:
-    """A message as it is in view."""
+    """A message in the view."""
 
     __slots__ = ("before", "cleared", "message", "size", "tool")
 
     def __init__(self, message: Message, tool: str = "") -> None:
         self.message = message
         self.size = message_bytes(message)
-        self.tool = tool  # whose result it is; empty: it is none, or its call is not in view
+        self.tool = tool  # whose result it is; empty: not a result, or its call is not in view
         self.before = 0  # bytes of the prompt before it
-        self.cleared = False  # its content is gone
+        self.cleared = False  # its content was removed
 
 
 class TurnGroup:
@@ -65,7 +64,7 @@ class TurnGroup:
     def __init__(self, kind: GroupKind, item: ViewItem, fold: Fold | None = None) -> None:
         self.kind = kind
         self.items = [item]
-        # Where it begins and ends in the history. What was dropped before it belongs to it, and is folded with it.
+        # The first and last message in the history. Dropped messages before it belong to it, and are folded with it.
         self.first = fold.first if fold else item.message.id
         self.last = fold.last if fold else item.message.id
 
@@ -92,7 +91,7 @@ class TurnGroup:
 
 
 class GroupList(Sequence[TurnGroup]):
-    """In order. What is got from here is for reading: a group that was changed has to be put back."""
+    """Groups in order. The returned groups are copies: put a changed group back."""
 
     def __init__(self, groups: Iterable[TurnGroup] = ()) -> None:
         self._kept: list[TurnGroup | User | Assistant] = [compress_group(group) for group in groups]
@@ -121,10 +120,10 @@ class GroupList(Sequence[TurnGroup]):
         self._kept.append(compress_group(group))
 
     def put(self, start: int, end: int, group: TurnGroup) -> None:
-        """In the place of these."""
+        """Replace these groups by one."""
         self._kept[start:end] = [compress_group(group)]
 
-    # What follows is asked of many groups, of which nothing else is wanted.
+    # The methods below serve queries about many groups without creating them.
 
     def kind(self, at: int) -> GroupKind:
         one = self._kept[at]
@@ -135,7 +134,7 @@ class GroupList(Sequence[TurnGroup]):
         return one.last if isinstance(one, TurnGroup) else one.id
 
     def beginning(self, first: str) -> int | None:
-        """The group that begins there. From the end: what is asked for most was summed up last."""
+        """The group that begins there. Searches from the end: the most common query is for the latest summary."""
         for at in range(len(self._kept) - 1, -1, -1):
             one = self._kept[at]
             if (one.first if isinstance(one, TurnGroup) else one.id) == first:
@@ -151,7 +150,7 @@ class GroupList(Sequence[TurnGroup]):
 
 
 def compress_group(group: TurnGroup) -> TurnGroup | User | Assistant:
-    """The message alone, if the group can be made from it again. One of a reply with calls grows."""
+    """The message alone, if the group can be rebuilt from it. A group of a reply with calls still grows."""
     message = group.items[0].message
     if len(group.items) > 1 or isinstance(message, ToolResult) or not group.first == group.last == message.id:
         return group
@@ -169,20 +168,20 @@ class TurnGroups:
         self.meter = meter
         self.groups = GroupList()
         self.media = 0  # images and documents in view
-        self.replies = 0  # seen, and not yet paid rent for
-        self.fresh: list[ViewItem] = []  # results that no request has held yet
+        self.replies = 0  # seen, and rent not yet paid
+        self.fresh: list[ViewItem] = []  # results that no request has contained yet
         self.newest: deque[ViewItem] = deque()  # the results that are not cleared,
         self.old: deque[ViewItem] = deque()  # and those that could be: oldest first
         self.old_size = 0
-        self.border = ""  # the last result before all of those: what stands before it will not be cleared any more
-        self._passed = ""  # the last result of all
+        self.border = ""  # the last result before all of those: nothing before it will be cleared any more
+        self._passed = ""  # the last result
         self.cuts = 0  # how often something other than the end changed
         self.keep, self.keep_size = keep, keep_size
         self._newest_size = 0
-        self._latest = 0  # results of the last reply: the model has yet to see them
+        self._latest = 0  # results of the last reply: the model has not seen them yet
         self._results: dict[str, ViewItem] = {}
         self._open: dict[str, tuple[TurnGroup, ToolCall]] = {}  # calls without a result
-        self._spans: dict[tuple[str, str], tuple[int, int]] = {}  # that were looked for since the last cut
+        self._spans: dict[tuple[str, str], tuple[int, int]] = {}  # found since the last cut
         self._length = 0
         self._last: Message | None = None
         self._edits: tuple[Edit, ...] = ()
@@ -201,7 +200,7 @@ class TurnGroups:
         self._edits = state.edits
 
     def _follows(self, state: State) -> bool:
-        """Whether the state is the one we know, with more at its end. Histories only grow, so one look is enough."""
+        """Whether the state is the known one with more at its end. Histories only grow, so one check is enough."""
         if not self._begun or state.edits != self._edits or len(state.history) < self._length:
             return False
         if not self._length:
@@ -287,7 +286,7 @@ class TurnGroups:
         self._results[result.id] = item
 
     def settle(self) -> None:
-        """The fresh results count as sent from here on: they take their place among those that grow old."""
+        """The fresh results count as sent from here on, and begin to age."""
         for item in self.fresh:
             self._pass(item)
         self.fresh = []
@@ -306,16 +305,16 @@ class TurnGroups:
         self._passed = item.message.id
 
     def _too_many_are_new(self) -> bool:
-        """Those of the last reply never are: the model has yet to see them."""
+        """Never those of the last reply: the model has not seen them yet."""
         number = len(self.newest)
         if number <= max(AT_LEAST, self._latest):
             return False
         return number > self.keep or self._newest_size > self.keep_size
 
-    # --- taking edits in at once ---
+    # --- applying edits at once ---
 
     def apply(self, edits: tuple[Edit, ...]) -> None:
-        """As the state will have them, if it takes them: else the next look will find out."""
+        """Apply edits as the state will, if it accepts them: otherwise the next `see` notices."""
         for edit in edits:
             match edit:
                 case Replace():
@@ -349,7 +348,7 @@ class TurnGroups:
         else:
             self.meter.move(self.meter.size + item.size - before)
             self.cuts += 1
-        item.cleared = item.size < WORTH_CLEARING  # else it was only cut, and can be cleared later
+        item.cleared = item.size < WORTH_CLEARING  # else it was only shortened, and can be cleared later
 
     def _drop(self, ids: set[str]) -> None:
         left = GroupList()
@@ -385,7 +384,7 @@ class TurnGroups:
             self._results.pop(item.message.id, None)
 
     def recount(self) -> None:
-        """After a cut in the middle: what stands where, and what has grown old."""
+        """After a cut in the middle: recompute positions and which results are old."""
         self.newest.clear()
         self.old.clear()
         self.old_size = self._newest_size = 0
@@ -402,7 +401,7 @@ class TurnGroups:
         self.settle()
         self.fresh = fresh
 
-    # --- looking ---
+    # --- queries ---
 
     def effect_of(self, edit: Replace) -> tuple[int, int]:
         item = self._results.get(edit.id)
@@ -411,7 +410,7 @@ class TurnGroups:
         return item.size, message_bytes(replace(item.message, content=edit.content))
 
     def span(self, first: str, last: str) -> tuple[int, int] | None:
-        """Which groups stand from one message of the history to another. A place that was found holds until a cut."""
+        """The groups between two messages of the history. A found position stays valid until a cut."""
         if (known := self._spans.get((first, last))) is not None and self.groups.last(known[1] - 1) == last:
             return known
         found = self._find_span(first, last)
@@ -424,7 +423,7 @@ class TurnGroups:
         return (start, end + 1) if start is not None and end is not None and start <= end else None
 
     def tail(self, size: int) -> int:
-        """Where the protected end begins: the last reply with all behind it, and so much more as fits (D-33)."""
+        """Where the protected end begins: the last reply and everything after it, and as much more as fits (D-33)."""
         at, left, replied = len(self.groups), size, False
         while at:
             group = self.groups[at - 1]
@@ -436,7 +435,7 @@ class TurnGroups:
         return at
 
     def head(self) -> int:
-        """Where the front ends: the first prompt, or the summary that stands for all that came before."""
+        """Where the front ends: the first prompt, or the summary of everything before."""
         return 1 if self.groups and self.groups.kind(0) in (GroupKind.PROMPT, GroupKind.SUMMARY) else 0
 
     def messages(self) -> Iterator[Message]:
@@ -467,7 +466,7 @@ def media_in(message: Message) -> int:
 
 
 def choose_cache_marks(scene: TurnGroups, broken: str = "") -> tuple[str, ...]:
-    """`broken`: the message behind which this request differs from the last."""
+    """`broken`: the message after which this request differs from the last."""
     found: list[str] = []
     replied = False
     for item in scene.newest_first():
@@ -485,11 +484,11 @@ def choose_cache_marks(scene: TurnGroups, broken: str = "") -> tuple[str, ...]:
 SAID = "[The user's own words]\n"
 LEFT_OUT_MARK = "[Left out: "
 LEFT_OUT = LEFT_OUT_MARK + "{count} more messages of the user are not repeated here]"
-LONGEST = 3  # one message may have a third of the budget: a pasted log must not push the rest out
+LONGEST = 3  # one message may use a third of the budget: a pasted log must not push the rest out
 
 
 def words_in(groups: Iterable[TurnGroup]) -> list[str]:
-    """In order, those that earlier summaries carried among them."""
+    """In order, including those that earlier summaries carried."""
     messages = [group.items[0].message for group in groups]
     return [text for message in messages if isinstance(message, User) for text in words_of(message)]
 
@@ -504,7 +503,7 @@ def words_of(message: User) -> list[str]:
 
 
 def select_user_quotes(words: list[str], budget: int) -> tuple[Text, ...]:
-    """The first of them, which says what it is all about, then as many of the newest as fit; in their order."""
+    """The first prompt, which states the goal, then as many of the newest as fit; in their order."""
     most = budget // LONGEST
     short = [text if len(text) <= most else both_ends(text, most) for text in words]
     chosen: set[int] = set()

@@ -1,45 +1,39 @@
-"""What the layers have in common: their limits, what is asked of them, and their one signature.
+"""The context layers that need no model, their limits and goals, and when clearing pays. They share one signature:
 
     layer(scene, aim) -> edits
 
-A layer looks at the scene and says what should leave. It never calls a model and never waits; what was written in the
-background beforehand it may use. Cheap ones come first, and each may make the next unnecessary (D-01, D-02).
+A layer reads the groups and returns edits for what should leave. It never calls a model and never waits; it may use
+what was written in the background beforehand. Cheap layers run first, and each may make the next unnecessary (D-01,
+D-02).
 
-Layer 0: no single result, and no reply's results together, may take more than their share (D-03 to D-05).
+Layer 0, `ResultBudgetLayer`: limits a single result, and the results of one reply together (D-03 to D-05). It acts on
+results that no request has contained yet, so it breaks no cached prefix. Its decisions are edits: later requests
+replace the same results.
 
-It acts on results that no request has held yet, so it breaks no cached prefix. What it decided stands in the edits:
-later requests replace alike.
+Layer 1, `snip_turns`: drops old turns without content, oldest first (D-06 to D-09, Z-04). Such a turn is a short reply
+whose results have all been cleared: old reads, searches and logs. It keeps the first prompt, every user message, the
+newest turns and all turns that changed something, since the result of a change is short and never cleared. Notes of our
+own, such as an old nudge, leave with the turns. If clearing is off, what it would clear counts as cleared.
 
-Layer 1: old turns that say nothing any more leave whole, oldest first (D-06 to D-09, Z-04).
+Layer 2, `ClearLayer`: removes the content of old tool results; the call, the pair and all thinking stay (D-10 to D-15).
+It acts when the prompt must become smaller, or when reading the old results turn after turn has cost as much as writing
+the rest of the prompt again without them (`CacheCost`). Then it clears all of them at once: the price is for breaking
+the prefix, whatever the number.
 
-Such a turn is a reply of a few words whose results have all been cleared: reads, searches and logs of long ago. The
-first prompt, everything that a user said, the newest turns and all turns that changed something stay, since what a
-change came to is short and never cleared. Notes that we put in ourselves, such as a nudge of long ago, leave with them.
-Where clearing is switched off, what it would clear counts as cleared.
+`trim_view`: the fallback that needs no model. It drops turns from the middle, keeps the front and the end (D-20, D-21,
+Z-01), and leaves a notice: how much is gone, which files it was about, and what the user said there.
 
-Layer 2: old tool results lose their content; the call, the pair and all thinking stay (D-10 to D-15).
+`strip_media`: the rung that removes images and documents from the view when the API rejects them (Z-06).
 
-It acts when the prompt must become smaller, or when the old results have by now cost as much to read, turn after turn,
-as it costs to write the rest of the prompt anew without them (`layers.py`). Then all of them go at once: the price is
-for breaking the prefix, whatever the number.
+`fold_from_front`: a fold right after earlier summaries includes them verbatim, so there is one summary at the front,
+and it grows. Separate folds would not work with histories that have forgotten messages: there, a fold that begins with
+the first message in memory also means everything before it (`core/view.py`), and would replace the earlier summaries.
 
-The way down that needs no model: turns leave from the middle, the front and the end stay (D-20, D-21, Z-01).
-
-In their place stand a few words: how much is gone, which files it was about, and what the user said there.
-
-The rung that takes images and documents out of the view, when the API will not have them (Z-06).
-
-A fold right behind earlier summaries takes them in, word for word: there is one summary at the front, and it grows.
-
-It could stand beside them, were it not for histories that have forgotten: there, a fold that begins with the first
-message still here means everything before it, too (`core/view.py`), and would swallow the earlier summaries.
-
-When it pays to clear: old results cost rent, being rid of them costs a price (settled 25).
-
-Rent is what reading them from the cache costs, every turn. The price is for what stands behind them: it must be written
-to the cache anew instead of being read. Whoever moves out when the rent paid so far reaches the price never pays more
-than twice what the best choice in hindsight would have cost; and where sessions go on evenly, it is the best choice
-(docs/decisions/0015). A model that costs nothing to read has no rent, and nothing is cleared before it must be.
+`CacheCost`: when clearing pays (settled 25). Old results cost rent: reading them from the cache, every turn. Clearing
+has a price: everything after them must be written to the cache again instead of being read. Clearing when the rent paid
+so far reaches the price never costs more than twice the best choice in hindsight; and where sessions continue evenly,
+it is the best choice (docs/decisions/0015). A model that costs nothing to read has no rent, and nothing is cleared
+before it must be.
 """
 
 from __future__ import annotations
@@ -68,42 +62,42 @@ from mainspring.core.view import Drop, Edit, Fold, Replace
 from mainspring.processes.output import SpillFolder, both_ends
 
 # Chosen by `bench/cost.py`; docs/decisions/0015 has the figures.
-KEEP_RESULTS, KEEP_SIZE = 8, 60_000  # newest results, and bytes of them, that are never cleared
+KEEP_RESULTS, KEEP_SIZE = 8, 60_000  # newest results, and their bytes, that are never cleared
 
 
 class LayerLimits(Bundle):
-    """What may be changed by settings. Sizes of text are characters, or bytes, which for code is the same."""
+    """Limits that settings can change. Text sizes are characters, or bytes, which is the same for code."""
 
     per_result: int = 32_000  # layer 0: a read of 30 KB passes, a log of 100 KB does not,
-    shown: int = 12_000  # and this is what is shown of one that does not
+    shown: int = 12_000  # and this much is shown of one that does not
     per_message: int = 100_000  # all results of one reply
-    exempt: tuple[str, ...] = ("Read",)  # D-04: it limits itself, and what it shows can be had again
+    exempt: tuple[str, ...] = ("Read",)  # D-04: it limits itself, and can be repeated
     keep: int = KEEP_RESULTS
     keep_size: int = KEEP_SIZE
-    recent_turns: int = 10  # layer 1 leaves these alone
+    recent_turns: int = 10  # layer 1 keeps these
     snip: bool = True  # D-09
     clear: bool = True
-    elsewhere: bool = False  # the service clears old results itself (D-14): what it counts is less than what we send
+    elsewhere: bool = False  # the service clears old results itself (D-14): it counts less than we send
     collapse: bool = True  # D-19
     stage: int = 20_000  # bytes of old turns that are worth one prepared collapse
-    tail: int = 48_000  # bytes that stay word for word at the end of any compaction
-    words: int = 24_000  # bytes of the user's own words that are carried through a summary
+    tail: int = 48_000  # bytes that stay verbatim at the end of any compaction
+    words: int = 24_000  # bytes of the user's prompts that a summary carries
     files: int = 60_000  # bytes of recently read files that are attached again
 
 
 class LayerGoal(Bundle):
-    """What is asked of a layer."""
+    """The goal of a layer."""
 
     limits: LayerLimits
     model: str = ""
-    source: str = ""  # who asks (D-16)
+    source: str = ""  # the source of the run (D-16)
     excess: int = 0  # bytes that must go, or the prompt comes too near to the limit
-    rent: bool = False  # old results have cost as much as it costs to be rid of them
-    old_rent: bool = False  # and so have the turns that hold nothing else
-    staged: int = 0  # groups before this one are spoken for by collapses that are ready
+    rent: bool = False  # old results have cost as much as clearing them
+    old_rent: bool = False  # and so have the turns that contain nothing else
+    staged: int = 0  # groups before this one are covered by staged collapses
 
 
-FULL_SIZE = 200_000  # tokens of a window for which the limits are meant; a smaller one has smaller limits
+FULL_SIZE = 200_000  # tokens of the window that the limits are made for; a smaller one has smaller limits
 
 
 def limits_for_window(limits: LayerLimits, window: int) -> LayerLimits:
@@ -117,7 +111,7 @@ Layer = Callable[[TurnGroups, LayerGoal], tuple[Edit, ...]]
 
 
 class ResultBudgetLayer:
-    """The layer, with the folder that it stores in."""
+    """The layer, with its storage directory."""
 
     def __init__(self, shelf: SpillFolder) -> None:
         self._shelf = shelf
@@ -148,7 +142,7 @@ class ResultBudgetLayer:
 
 
 FEW_WORDS = 300  # characters
-STALE = frozenset({Origin.RECOVERY, Origin.BUDGET, Origin.ADVICE, Origin.HOOK})  # said for one turn, long past
+STALE = frozenset({Origin.RECOVERY, Origin.BUDGET, Origin.ADVICE, Origin.HOOK})  # sent for one turn, long past
 
 
 def snip_turns(scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
@@ -167,7 +161,7 @@ def snip_turns(scene: TurnGroups, aim: LayerGoal) -> tuple[Edit, ...]:
 
 
 def select_older_groups(scene: TurnGroups, turns: int, start: int = 0) -> list[TurnGroup]:
-    """The groups from this one on, and behind the front, up to the newest turns."""
+    """The groups from this one on, after the front, up to the newest turns."""
     for at in range(len(scene.groups) - 1, -1, -1):
         turns -= scene.groups.kind(at) is GroupKind.TURN
         if turns < 0:
@@ -211,14 +205,14 @@ class ClearLayer:
         return tuple([self._cleared(item, aim.limits) for item in scene.old])
 
     def _cleared(self, item: ViewItem, limits: LayerLimits) -> Replace:
-        """With the place of the original, unless the same call would bring it back (D-13)."""
+        """Give the path of the original, unless the same call would return it (D-13)."""
         assert isinstance(item.message, ToolResult)
         path = "" if item.tool in limits.exempt else self._shelf.put(item.message.id, item.message.text)
         return Replace(item.message.id, (Text(f"{CLEARED} It is in '{path}'." if path else CLEARED),))
 
 
 def fold_from_front(scene: TurnGroups, folds: list[Fold], words: int) -> Fold:
-    """The folds, which follow each other, as one, with the summaries that stand before them."""
+    """Merge consecutive folds into one, with the summaries before them."""
     span = scene.span(folds[0].first, folds[0].last)
     before = scene.groups[: span[0]] if span else []
     if not all(group.kind is GroupKind.SUMMARY for group in before):
@@ -233,20 +227,20 @@ def fold_from_front(scene: TurnGroups, folds: list[Fold], words: int) -> Fold:
 
 
 def merge_summaries(messages: list[User], words: int) -> tuple[Content, ...]:
-    """What was summed up, in order, then the user's own words."""
+    """The summaries, in order, then the user's prompts."""
     parts = [part for message in messages if message.origin is Origin.SUMMARY for part in message.content]
     told = [part for part in parts if not isinstance(part, Text) or not part.text.startswith((SAID, LEFT_OUT_MARK))]
     return (*told, *select_user_quotes([text for message in messages for text in words_of(message)], words))
 
 
-GONE = "[{count} messages were removed here to make room; nothing of them is summed up.]"
+GONE = "[{count} messages were removed here to make room; there is no summary of them.]"
 ABOUT = "\nFiles that they were about: {files}"
 MOST_FILES = 50
-SHORT = 2_000  # characters that are left of a result, where turns alone were not enough
+SHORT = 2_000  # characters that are left of a result if dropping turns was not enough
 
 
 def trim_view(scene: TurnGroups, size: int, limits: LayerLimits, new_id: Callable[[], str]) -> tuple[Edit, ...]:
-    """Edits that bring the view down to so many bytes, or as near as can be."""
+    """Edits that reduce the view to so many bytes, or as near as possible."""
     edits: list[Edit] = []
     excess = scene.meter.size - size
     start = scene.head()
@@ -278,7 +272,7 @@ def make_trim_notice(groups: list[TurnGroup], limits: LayerLimits, id: str) -> U
 
 
 def paths_in(groups: list[TurnGroup]) -> list[str]:
-    """From the calls' own inputs, the newest last."""
+    """From the inputs of the calls, the newest last."""
     found: dict[str, None] = {}
     for group in groups:
         for call in group.reply.calls if group.reply is not None else ():
@@ -293,7 +287,7 @@ STRIPPED = Text("[An image or document stood here. It was removed because the mo
 
 
 def strip_media(scene: TurnGroups, limits: LayerLimits, new_id: Callable[[], str]) -> tuple[Edit, ...]:
-    """Results are replaced. A message of a user cannot be: another one stands in its place, with all of its words."""
+    """Replaces results. A user message cannot be replaced: drop it and add another one with all of its text."""
     edits: list[Edit] = []
     for group in scene.groups:
         for message in group.messages:
@@ -322,10 +316,10 @@ class CacheCost:
 
     def __init__(self) -> None:
         self.results = 0  # paid so far for results that could be cleared,
-        self.turns = 0  # and for turns that hold nothing else
+        self.turns = 0  # and for turns that contain nothing else
 
     def pay(self, scene: TurnGroups, price: Price, scale: TokenScale) -> None:
-        """For each reply since the last look."""
+        """For each reply since the last check."""
         per_token = price.cache_read * scene.replies
         self.results += scale.low(scene.old_size) * per_token
         self.turns += scale.low(count_behind_front(scene)) * per_token
@@ -337,7 +331,7 @@ class CacheCost:
         )
 
     def turns_are_due(self, scene: TurnGroups, price: Price, scale: TokenScale) -> bool:
-        """Asked only when the prefix is broken anyway: then the price is for what stands before that place."""
+        """Checked only when the prefix breaks anyway: then the price is for the part before that position."""
         return bool(self.turns) and self.turns >= scale.high(count_behind_front(scene)) * cache_write_surcharge(price)
 
 
@@ -346,7 +340,7 @@ def cache_write_surcharge(price: Price) -> int:
 
 
 def count_rewritten_bytes(scene: TurnGroups) -> int:
-    """Bytes behind the first result that would be cleared, without those that would be, and without what is new: that
+    """Bytes after the first result that would be cleared, without those that would be, and without what is new: that
     must be written in any case."""
     return max(0, scene.meter.sent - scene.old[0].before - scene.old_size) if scene.old else 0
 

@@ -1,17 +1,16 @@
 """Memory files: what the user and the project want every session to know (N-23, D-37).
 
-`AGENTS.md` and `CLAUDE.md` are the same thing under two names, and both are read; one that is a link to the other, or
-says the same, is read once. They are taken as they are when the session starts (settled 23). Files of folders below
-come when something there is touched; a file that changes is sent again.
+`AGENTS.md` and `CLAUDE.md` are two names for the same thing, and both are read; a file that links to another, or has
+the same text, is read once. They are read when the session starts (settled 23). Files of other directories are loaded
+when a tool touches something there; a changed file is sent again. An untrusted project cannot lead out of its own
+directory, neither by `@path` nor by a link (security T1). Files that cannot be read are left out and named in
+`problems`, for the user; nothing here stops a session.
 
-A project that is not trusted cannot lead out of its own folder, neither by `@path` nor by a link (security T1). What
-cannot be read is left out and named in `problems`, for the user; nothing here stops a session.
+`find_mentions` returns which files `@path` names in a memory file or a prompt. It reads nothing, and ignores code: text
+in backticks or in a fenced block is an example, not a request.
 
-`@path` in a memory file or a prompt: which files it asks for. Nothing is read here.
-
-Not in code: what stands in backticks or in a fenced block is an example of how to write something, not a wish.
-
-`claudeMdExcludes`: which memory files are not loaded, by their paths. Patterns are those of path rules.
+`make_excluder` implements `claudeMdExcludes`: which memory files are not loaded, by their paths. Patterns are those of
+path rules.
 """
 
 # ruff: noqa: PTH120  # pathlib takes 8 ms to load
@@ -38,15 +37,15 @@ from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 from mainspring.settings.load import expand_tilde
 
-NAMES = ("AGENTS.md", ".claude/CLAUDE.md", "CLAUDE.md")  # of each folder, the later ones count for more
-LOCAL = "CLAUDE.local.md"  # of one person, in a project
-DEEPEST = 5  # files that include each other
+NAMES = ("AGENTS.md", ".claude/CLAUDE.md", "CLAUDE.md")  # of each directory, the later ones take precedence
+LOCAL = "CLAUDE.local.md"  # of one user, in a project
+DEEPEST = 5  # nested includes
 MOST_FILES = 60
 LARGEST = MANNERS[AttachmentKind.MEMORY].most  # characters of one file
-TOTAL = 64_000  # of all that are read at the start: about 18,000 tokens, a tenth of a usual window
-TOTAL_NESTED = 32_000  # of those that come later
+TOTAL = 64_000  # of all files at the start: about 18,000 tokens, a tenth of a usual window
+TOTAL_NESTED = 32_000  # of those that are loaded later
 
-# What others wrote is not the project's own word, though it lies in its folder.
+# Files by other authors are not the project's instructions, though they are in its directory.
 STRANGERS = frozenset(
     {".git", "node_modules", ".venv", "venv", "site-packages", "vendor", "third_party", "bower_components", "dist"}
 )
@@ -60,10 +59,10 @@ class MemoryScope(StrEnum):
 
 
 class MemoryFile(Bundle):
-    path: str  # the real one
+    path: str  # the real path
     scope: MemoryScope
     text: str
-    by: str = ""  # the file that includes it
+    by: str = ""  # the including file
     size: int | None = None  # of the file in bytes, if this is only its beginning
 
 
@@ -72,23 +71,23 @@ def include_everything(path: str) -> bool:  # noqa: ARG001  # it has the shape o
 
 
 class MemoryLocations(Bundle):
-    """Where to look, and what may be looked at."""
+    """Where to look, and which files may be read."""
 
     cwd: str
-    user: str = ""  # the user's home folder
-    home: str | None = None  # our own in it
-    trusted: bool = False  # the user trusts the working folder
-    driven: bool = False  # a program drives us, and has chosen the folder and which sources are read
+    user: str = ""  # the user's home directory
+    home: str | None = None  # our directory in it
+    trusted: bool = False  # the user trusts the working directory
+    driven: bool = False  # a host drives us, and has chosen the directory and which sources are read
     sources: tuple[str, ...] | None = None  # as `--setting-sources` has them; None: all
-    may_read: Callable[[str], bool] = include_everything  # the rules, for files that are included: deny holds here, too
-    excluded: Callable[[str], bool] | None = None  # files that the settings leave out (`claudeMdExcludes`)
-    skill_states: Mapping[str, str] = {}  # of skills that the settings hide, by name
-    skills: tuple[str, ...] | None = None  # of these the model is told (stream-json 3.1); None: of all
+    may_read: Callable[[str], bool] = include_everything  # the rules, for included files: deny applies here, too
+    excluded: Callable[[str], bool] | None = None  # files that the settings exclude (`claudeMdExcludes`)
+    skill_states: Mapping[str, str] = {}  # of hidden skills, by name
+    skills: tuple[str, ...] | None = None  # the skills that the model sees (stream-json 3.1); None: all
 
     @property
     def described(self) -> bool:
-        """Whether the project's own agents, skills and commands are read: texts for the model, as its memory files are.
-        Nothing in them grants a right or runs anything."""
+        """Whether to load the project's own agents, skills and commands: texts for the model, as its memory files are.
+        They grant no permission and run nothing."""
         return self.trusted or self.driven
 
 
@@ -101,21 +100,21 @@ class MemoryFiles:
         self.project: Project = project_of(real, self.where.user)
         self.files: list[MemoryFile] = []  # the most general first
         self.problems: list[str] = []
-        self._marks: dict[str, FileStamp | None] = {}  # by real path: all that were read
+        self._marks: dict[str, FileStamp | None] = {}  # by real path: all files that were read
         self._said: set[str] = set()  # the texts
-        self._looked: set[str] = set(self.project.folders)  # folders, for files that come later
+        self._looked: set[str] = set(self.project.folders)  # directories, for files that are loaded later
         self._full = False
         self._load()
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """All that holds, within its budget. What has to be sent of it, `attachments.missing` says."""
+        """All memory, within its budget. `select_missing_attachments` decides what must be sent."""
         first = [file for file in self.files if file.scope is not MemoryScope.NESTED]
         later = [file for file in self.files if file.scope is MemoryScope.NESTED]
         return (*_fitted(first, TOTAL), *_fitted(later, TOTAL_NESTED))
 
     def touched(self, path: str) -> bool:
-        """Whether a file or a folder that a tool worked on brings memory of its own. Quick for folders seen before."""
+        """Whether a file or directory that a tool touched adds memory files. Fast for directories seen before."""
         before = len(self.files)
         for folder in self._new_folders(path):
             for name in NAMES:
@@ -123,7 +122,8 @@ class MemoryFiles:
         return len(self.files) > before
 
     def places(self, sort: str) -> ConfigFolders:
-        """Of skills, commands, agents. Those of a folder that is not trusted cannot lead out of it (security T1)."""
+        """The directories for skills, commands or agents. Those of an untrusted project cannot lead out of it (security
+        T1)."""
         where, root = self.where, self.project.root
         bounds = "" if where.trusted else root
         folders = (where.cwd, root)
@@ -132,14 +132,14 @@ class MemoryFiles:
         )
 
     def refresh(self) -> bool:
-        """Whether any file is not what it was. One `lstat` for each."""
+        """Whether any file has changed. One `lstat` for each."""
         changed = [file for file in self.files if stat_file(file.path) != self._marks[file.path]]
         news = [self._again(file) for file in changed]
         return any(news)
 
     @property
     def compaction(self) -> str:
-        """What the files say about summaries (D-36)."""
+        """The instructions for summaries in the files (D-36)."""
         return "\n\n".join([found for file in self.files if (found := find_compact_section(file.text))])
 
     def _load(self) -> None:
@@ -158,12 +158,12 @@ class MemoryFiles:
                 self._take(f"{folder}/{LOCAL}", MemoryScope.LOCAL, bounds)
 
     def _users_folders(self) -> Iterable[str]:
-        """Claude Code's before ours: ours counts for more."""
+        """Claude Code's before ours: ours takes precedence."""
         theirs = f"{self.where.user}/.claude" if self.where.user else None
         return dict.fromkeys([folder for folder in (theirs, self.where.home) if folder])
 
     def _new_folders(self, path: str) -> list[str]:
-        """Folders of the project down to this path that nobody looked at yet."""
+        """Directories of the project down to this path that have not been checked yet."""
         root = self.project.root
         found: list[str] = []
         folder = path
@@ -178,7 +178,7 @@ class MemoryFiles:
     def _take(self, name: str, scope: MemoryScope, bounds: str) -> None:
         try:
             os.lstat(name)
-        except OSError:  # as with most of them
+        except OSError:  # most of them do not exist
             return
         try:
             path = resolve_path(name, "/")
@@ -197,22 +197,24 @@ class MemoryFiles:
     def _may_read(self, path: Resolved, name: str) -> bool:
         if all(self.where.may_read(place) for place in path.names):
             return True
-        self.problems.append(f"'{name}' is left out: a rule denies to read '{path.real}'")
+        self.problems.append(f"'{name}' is left out: a rule denies reading '{path.real}'")
         return False
 
     def _add(  # noqa: PLR0913  # all but one are where it stands
         self, path: Resolved, scope: MemoryScope, bounds: str, by: str, depth: int, *, anybodys: bool = True
     ) -> None:
-        """`anybodys`: whoever owns the file. Else it is ours, or left out."""
+        """`anybodys`: accept any owner. Otherwise the file must be ours, or it is left out."""
         if path.real in self._marks or self._is_excluded(path):
             return
         if len(self._marks) == MOST_FILES:
             if not self._full:
-                self.problems.append(f"'{path.real}' and more are left out: {MOST_FILES} memory files are the most")
+                self.problems.append(
+                    f"'{path.real}' and more are left out: at most {MOST_FILES} memory files are loaded"
+                )
             self._full = True
             return
         found = read_text(path)
-        if not anybodys and found.owner not in (os.geteuid(), 0):  # of what was opened: names can be swapped
+        if not anybodys and found.owner not in (os.geteuid(), 0):  # of the opened file: names can be swapped
             self.problems.append(f"'{path.asked}' is left out: it belongs to another user")  # such as one in `/tmp`
             return
         self._marks[path.real] = found.mark
@@ -231,17 +233,17 @@ class MemoryFiles:
             return
         names = find_mentions(text)
         if depth > DEEPEST and names:
-            self.problems.append(f"'@{names[0]}' in '{by}' is left out: {DEEPEST} files within each other are the most")
+            self.problems.append(f"'@{names[0]}' in '{by}' is left out: includes nest at most {DEEPEST} deep")
             return
         if is_within(by, self.project.root):
-            bounds = self.project.root  # whoever led here, what the project says is the project's
+            bounds = self.project.root  # whatever included it, a file of the project is the project's
         for name in names:
             self._include_one(name, by, scope, bounds, depth)
 
     def _include_one(self, name: str, by: str, scope: MemoryScope, bounds: str, depth: int) -> None:
         try:
             path = resolve_path(name, os.path.dirname(by), home=self.where.user or None)
-            if path.kind != "file":  # most are no files: people's names, packages, addresses
+            if path.kind != "file":  # most are not files: people, packages, addresses
                 return
             if not self.where.trusted and not is_within(path.real, bounds):
                 self.problems.append(f"'@{name}' in '{by}' is left out: it leads to '{path.real}'. {TRUST}")
@@ -251,7 +253,7 @@ class MemoryFiles:
             self._complain(name, error)
 
     def _again(self, file: MemoryFile) -> bool:
-        """A file that has changed. What it includes anew is left for the next session."""
+        """Reload a changed file. New includes wait for the next session."""
         try:
             found = read_text(Resolved(file.path, file.path, kind="file"))
         except (PathRefused, OSError):
@@ -268,16 +270,16 @@ class MemoryFiles:
         self.problems.append(f"'{name}' is left out: {why}")
 
 
-TRUST = "'mainspring trust' lets this folder lead out of itself"
+TRUST = "Run 'mainspring trust' to allow links and includes that lead out of this folder"
 GONE = "(This file was removed: what it said holds no longer.)"
 NOWHERE = FileStamp(0, 0, 0)
 
 
-# --- what the model gets ----------------------------------------------------------------------------
+# --- for the model ----------------------------------------------------------------------------------
 
 
 def _fitted(files: list[MemoryFile], total: int) -> list[Attachment]:
-    """Within a budget that the last ones, which count for more, draw on first. What was cut says so."""
+    """Fit into a budget that the last files, which take precedence, use first. Truncated files say so."""
     left = total
     fitted: list[Attachment] = []
     for file in reversed(files):
@@ -300,7 +302,7 @@ LONGEST_NOTE = 500  # characters; it names the path, and few paths are longer
 LEFT_OUT = "[Left out: memory files have more text than fits. Read it when its subject comes up.]"
 
 
-# --- words about summaries --------------------------------------------------------------------------
+# --- instructions for summaries ---------------------------------------------------------------------
 
 LONGEST_SECTION = 4_000  # characters
 
@@ -313,7 +315,7 @@ _TITLES = frozenset(
 
 
 def find_compact_section(text: str) -> str:
-    """The part under a heading such as '# Compact instructions', down to the next heading of its rank."""
+    """The part under a heading such as '# Compact instructions', down to the next heading of its level."""
     rank = 0
     lines: list[str] = []
     for line in text.split("\n"):
@@ -325,13 +327,11 @@ def find_compact_section(text: str) -> str:
     return "\n".join(lines).strip()[:LONGEST_SECTION]
 
 
-MOST = 100  # in one file; a list of a thousand people's names should not cost a thousand looks at the disk
+MOST = 100  # in one file; a list of a thousand people should not cost a thousand file accesses
 
 _TICKS = r"(`+)"
 _QUOTED = r'"([^"\n]+)"(#L[\dL-]+)?'
-_MENTION = (
-    rf"@(?<![^\s(]@)(?:{_QUOTED}|((?:\\ |[^\s`\\])+))"  # it begins with what is rare: that is searched for quickly
-)
+_MENTION = rf"@(?<![^\s(]@)(?:{_QUOTED}|((?:\\ |[^\s`\\])+))"  # begins with the rare character, which is fast to search
 _AFTER = ".,;:!?)]}'\"*"  # ends a sentence rather than a name
 _PLAIN = r"[\w./~ +-]+"  # no call, no pattern, no line number
 # 'notes.md', and neither 'app.route', 'pytest.mark.skip' nor 'types/node'
@@ -339,8 +339,8 @@ _SUFFIX = r".*\w\.([A-Za-z][A-Za-z0-9]{0,2}|conf|docx|html|ipynb|java|jpeg|json|
 
 
 def find_mentions(text: str) -> tuple[str, ...]:
-    """The paths that a text asks for, in order, each once."""
-    if "@" not in text:  # as with most
+    """The paths that a text mentions, in order, each once."""
+    if "@" not in text:  # as in most texts
         return ()
     import re
 
@@ -354,7 +354,8 @@ def find_mentions(text: str) -> tuple[str, ...]:
 
 
 def find_absent_mentions(text: str, folder: str) -> tuple[str, ...]:
-    """What plainly means a file, and there is none; seen from a folder. People and packages are no files."""
+    """Mentions that clearly mean a file that does not exist, relative to a directory. People and packages are not
+    files."""
     import re
 
     return tuple([name for name in find_mentions(text) if re.fullmatch(_PLAIN, name) and _is_absent(name, folder)])
@@ -379,7 +380,7 @@ def _without_code(text: str) -> str:
 
 
 def _outside_code(text: str) -> list[str]:
-    """The lines that are in no fenced block. One that is not closed goes on to the end."""
+    """The lines outside of fenced blocks. An unclosed block extends to the end."""
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -395,7 +396,7 @@ def _outside_code(text: str) -> list[str]:
 
 
 def _fence(line: str) -> str:
-    """Three backticks or tildes, or more, at the beginning of a line."""
+    """Three or more backticks or tildes at the beginning of a line."""
     bare = line.lstrip(" ")
     if not bare.startswith(("```", "~~~")) or len(line) - len(bare) > 3:
         return ""
@@ -403,7 +404,7 @@ def _fence(line: str) -> str:
 
 
 def _without_spans(line: str) -> str:
-    """Without what stands between two equal runs of backticks. Linear: an expression for this is not."""
+    """Remove text between two equal runs of backticks. Linear, unlike a regular expression for this."""
     import re
 
     parts = re.split(_TICKS, line)  # text, ticks, text, ticks, ..., text
@@ -422,7 +423,7 @@ def _without_spans(line: str) -> str:
 
 
 def make_excluder(patterns: Iterable[str], home: str) -> Callable[[str], bool]:
-    """Whether a pattern matches an absolute path. One that is not absolute matches at any depth."""
+    """Whether a pattern matches an absolute path. A relative pattern matches at any depth."""
     from mainspring.permissions.patterns import matches_below, parse_path_pattern
 
     anchored = [expand_tilde(pattern, home) for pattern in patterns]

@@ -1,9 +1,9 @@
-"""Files and folders that somebody names in a prompt, `@path` or `@path#L10-20`: brought along, as if they were read.
+"""Mentions: files and directories that a prompt names, as `@path` or `@path#L10-20`, attached as if they were read.
 
-By the rules for `Read`: what it may not read, or would have to ask for, is not brought. A name that leads to nothing is
-a word like any other: people, packages, decorators. What is there and cannot be brought is told to the model, so that
-nobody thinks it was: a pipe, a device, what is neither text nor an image nor a PDF, what is too large. The person is
-told of each, too, in words of their own: `MentionAttachment` has them.
+The rules for `Read` apply: a file that it may not read, or would have to ask for, is not attached. A name that leads to
+no file stays as text: people, packages, decorators. If a file exists and cannot be attached, the model gets a note:
+pipes, devices, files that are neither text nor an image nor a PDF, files that are too large. The user also gets a
+message for each: `MentionAttachment` has it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from mainspring.processes.paths import PathRefused, Resolved, resolve_path
 from mainspring.processes.safe_open import open_listing, open_read, read_all
 from mainspring.providers.projection import FEWER_BYTES
 
-MOST = 20  # files and folders of one prompt
-LARGEST = 256 * 1024  # bytes; of a larger file, `Read` shows parts
+MOST = 20  # files and directories of one prompt
+LARGEST = 256 * 1024  # bytes; `Read` shows parts of a larger file
 MOST_TEXT = 40_000  # characters of one file: about 12,000 tokens
 TOTAL = 120_000  # of all
 MEDIA = FEWER_BYTES  # of base64, of all images and documents after the first: more would push each other out
 MOST_LINES = 2_000  # as with `Read`
 WIDTH = 2_000  # characters of a line
-MOST_ENTRIES = 500  # of a folder
+MOST_ENTRIES = 500  # of a directory
 
 Verdict = Literal["allow", "ask", "deny"]
 
-# What the model is told of a file that is there.
+# The notes for the model about a file that exists.
 ASKS = "[Not attached: to read it takes the user's consent, for which the Read tool asks.]"
 DENIED = "[Not attached: a rule keeps it from being read.]"
 NO_TEXT = "[Not attached: it is no text. The Read tool shows images, PDF documents and notebooks.]"
@@ -40,7 +40,7 @@ TOO_MANY = "[Not attached: the prompt names more than fits. Use the Read tool.]"
 NO_LINES = "It has {count:,} lines, none from {first:,} on."
 EMPTY = "[It is empty.]"
 
-# And what the person is told of it.
+# The messages for the user.
 WHY = {
     ASKS: "reading it needs your consent",
     DENIED: "a rule keeps it from being read",
@@ -50,7 +50,7 @@ WHY = {
 
 
 class MentionMedia(Bundle):
-    """An image or a document. Without content: why a model cannot have it."""
+    """An image or a document. Without content: why the model cannot have it."""
 
     what: str  # 'PNG image, 640 x 480'
     content: Content | None = None
@@ -60,19 +60,20 @@ class MentionMedia(Bundle):
 
     @property
     def size(self) -> int:
-        """As it is counted: of base64."""
+        """As counted: in base64."""
         return len(self.data) * 4 // 3
 
 
 class MentionScope(Bundle):
-    """Where names are seen from, and what may be read."""
+    """The directory for relative names, and what may be read."""
 
     cwd: str
     home: str | None
-    may: Callable[[str], Awaitable[Verdict]]  # what the rules say of `Read` for a path
-    listed: Callable[[str], bool]  # whether a rule lets a name in a folder be shown
-    known: ReadSet | None = None  # what is brought counts as read
-    medium: Callable[[int, str], MentionMedia | None] | None = None  # of an open file and its name; None: it is neither
+    may: Callable[[str], Awaitable[Verdict]]  # the decision of the rules about `Read` for a path
+    listed: Callable[[str], bool]  # whether the rules allow listing a name in a directory
+    known: ReadSet | None = None  # attached files count as read
+    # of an open file and its name; None: neither image nor document
+    medium: Callable[[int, str], MentionMedia | None] | None = None
 
 
 class LineRange(Bundle):
@@ -88,7 +89,7 @@ class MentionTarget(Bundle):
 
 
 class MentionAttachment(Bundle):
-    """What became of a name: what was brought, or why it was not."""
+    """What became of a mention: what was attached, or why it was not."""
 
     path: Resolved
     attachment: Attachment
@@ -97,7 +98,7 @@ class MentionAttachment(Bundle):
 
 
 class MentionBudget(Bundle):
-    """For what is still to come."""
+    """The budget for the remaining mentions."""
 
     text: int = TOTAL
     media: int = MEDIA
@@ -108,7 +109,7 @@ class MentionBudget(Bundle):
         return self.text <= 0 or self.files <= 0
 
     def holds(self, medium: MentionMedia) -> bool:
-        """The first one at any rate: it is within the limits of its kind."""
+        """The first one always fits: it is within the limits of its kind."""
         return self.media == MEDIA or medium.size <= self.media
 
     def without(self, attachment: Attachment) -> MentionBudget:
@@ -117,7 +118,7 @@ class MentionBudget(Bundle):
 
 
 async def resolve_mentions(text: str, reach: MentionScope) -> tuple[MentionAttachment, ...]:
-    """What a prompt brings along, in its order; each place once for each part of it."""
+    """What a prompt attaches, in its order; each file once for each part of it."""
     brought: dict[tuple[str, LineRange], MentionAttachment] = {}
     room = MentionBudget()
     for name in find_mentions(text):
@@ -131,7 +132,7 @@ async def resolve_mentions(text: str, reach: MentionScope) -> tuple[MentionAttac
 
 
 def look_up(name: str, reach: MentionScope) -> MentionTarget | None:
-    """None: there is nothing of this name."""
+    """None: there is nothing with this name."""
     for path, span in ((name, LineRange()), lines_of(name)):
         try:
             found = resolve_path(path, reach.cwd, home=reach.home)
@@ -170,7 +171,7 @@ async def brought_from(found: MentionTarget, reach: MentionScope, room: MentionB
 
 
 def refuse_mention(found: MentionTarget, text: str, why: str = "") -> MentionAttachment:
-    """`text` is for the model, `why` for the person."""
+    """`text` is for the model, `why` for the user."""
     kind = AttachmentKind.FOLDER if found.path.kind == "folder" else AttachmentKind.FILE
     return MentionAttachment(found.path, Attachment(kind, found.path.real, text), why_not=why or WHY[text])
 
@@ -210,7 +211,7 @@ def attach_text(found: MentionTarget, data: bytes, room: int) -> MentionAttachme
     if not data:
         return MentionAttachment(path, Attachment(AttachmentKind.FILE, path.real, EMPTY), "empty")
     text = data.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
-    rows = text.removesuffix("\n").split("\n")  # and at nothing else: so `Read` counts them
+    rows = text.removesuffix("\n").split("\n")  # and at nothing else: as `Read` counts them
     wanted = rows[span.first - 1 : span.last]
     if not wanted:
         words = NO_LINES.format(count=len(rows), first=span.first)
@@ -227,7 +228,7 @@ def attach_text(found: MentionTarget, data: bytes, room: int) -> MentionAttachme
 
 
 def number_rows(rows: list[str], first: int, room: int) -> list[str]:
-    """With their numbers, as many as there is room for."""
+    """Number the lines, as many as fit."""
     lines: list[str] = []
     for number, row in enumerate(rows, first):
         line = f"{number}\t{row}" if len(row) <= WIDTH else f"{number}\t{row[:WIDTH]} [... cut]"
@@ -238,11 +239,11 @@ def number_rows(rows: list[str], first: int, room: int) -> list[str]:
     return lines
 
 
-# --- a folder ---------------------------------------------------------------------------------------
+# --- a directory ------------------------------------------------------------------------------------
 
 
 def attach_listing(found: MentionTarget, reach: MentionScope) -> MentionAttachment:
-    """Names, folders with a slash; none that a rule keeps from being read."""
+    """Names, directories with a slash; without those that a rule denies."""
     real = found.path.real
     rows = [row for row in _entries(real) if reach.listed(f"{real.rstrip('/')}/{row.rstrip('/')}")]
     more = [f"[The first {MOST_ENTRIES:,} of more.]"] if len(rows) > MOST_ENTRIES else []
@@ -253,7 +254,7 @@ def attach_listing(found: MentionTarget, reach: MentionScope) -> MentionAttachme
 
 
 def _entries(real: str) -> list[str]:
-    """No link on the way is followed: it is the folder that was decided on."""
+    """Follows no link: lists the directory that the decision was about."""
     fd = open_listing(real)
     try:
         with os.scandir(fd) as entries:

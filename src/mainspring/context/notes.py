@@ -1,7 +1,7 @@
-"""Auto-memory: a folder of notes per project, which outlives sessions. `MEMORY.md` in it is the index.
+"""Auto-memory: a directory of notes per project, which outlives sessions. `MEMORY.md` in it is the index.
 
-The index is sent at the start. Other notes come by themselves when the words of a prompt match their name or their
-description: found without a model, while the model already talks, and used only if it is there in time (B-30, N-20).
+The index is sent at the start. Other notes are added when the words of a prompt match their name or description. This
+needs no model, runs while the reply streams, and is used only if it is ready in time (B-30, N-20).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, resolve_path
 
 INDEX = "MEMORY.md"
-INDEX_LINES, INDEX_SIZE = 200, 25_000  # as Claude Code has them
-MOST_NOTES = 500  # that are looked at
-BESIDE = 20  # files between two chances for others to run: about 1 ms
-HEAD = 2_000  # bytes of a note that say what it is about
+INDEX_LINES, INDEX_SIZE = 200, 25_000  # as in Claude Code
+MOST_NOTES = 500  # that are read
+BESIDE = 20  # files between two yields to other tasks: about 1 ms
+HEAD = 2_000  # bytes of a note that contain its description
 MOST_FOUND = 3
 LARGEST = 6_000  # bytes of a note that are sent; the model can read the rest
 ENOUGH = 2  # a word in the name counts as much as two in the description
@@ -60,7 +60,7 @@ class MemoryNotes:
 
     @property
     def index(self) -> Attachment | None:
-        """None: there is none."""
+        """None: there is no index."""
         try:
             found = read_text(resolve_path(f"{self.folder}/{INDEX}", "/"), INDEX_SIZE)
         except (OSError, PathRefused):
@@ -73,7 +73,7 @@ class MemoryNotes:
         return Attachment(AttachmentKind.NOTES, f"{self.folder}/{INDEX}", head + text) if text.strip() else None
 
     async def recall(self, prompt: str) -> tuple[Attachment, ...]:
-        """The notes that fit a prompt best."""
+        """The notes that match a prompt best."""
         asked = word_stems(prompt[:LONGEST_PROMPT])
         scored: list[tuple[int, str]] = []
         for count, name in enumerate(self._names() if asked else ()):
@@ -115,7 +115,7 @@ def word_stems(text: str) -> frozenset[str]:
 
 
 def _about(text: str) -> str:
-    """The description in its head, or else its first line."""
+    """The description in its frontmatter, or else its first line."""
     try:
         head = split_frontmatter(text)
     except UsageError:

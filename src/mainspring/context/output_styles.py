@@ -1,8 +1,8 @@
-"""Output styles: texts that change how the model works and answers, in place of parts of our own system prompt.
+"""Output styles: texts that change how the model works and answers, and replace parts of our system prompt.
 
-Every style takes the place of our instructions for brief answers. One of the user's or the project's also takes the
-place of those for coding, unless its head says `keep-coding-instructions: true`. Its text stands at the end of the
-system prompt. A project's styles follow the rules for its skills (security T1).
+Every style replaces our instructions for brief answers. A style of the user or the project also replaces those for
+coding, unless its frontmatter has `keep-coding-instructions: true`. Its text is at the end of the system prompt. A
+project's styles follow the rules for its skills (security T1).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 
 DEFAULT = "default"
-SORT = "output-styles"  # the name of the folder
+SORT = "output-styles"  # the name of the directory
 SUFFIX = ".md"
 LONGEST_NAME = 64
 TRUE = ("true", "yes", "on")
@@ -54,10 +54,10 @@ Do not hand over boilerplate or what has only one right answer."""
 class OutputStyle(Value):
     name: str
     about: str
-    path: str = ""  # empty: it is built in
+    path: str = ""  # empty: built in
     keeps_coding: bool = False  # the instructions for coding stay
     project: bool = False
-    text: str = ""  # of one that is built in
+    text: str = ""  # of a built-in style
 
 
 BUILT_IN = {
@@ -75,7 +75,7 @@ BUILT_IN = {
 
 
 class OutputStyles(MarkdownLibrary[OutputStyle]):
-    """Those of the user and the project."""
+    """The styles of the user and the project."""
 
     noun = "output style"
     fields = frozenset({"name", "description", "keep-coding-instructions"})
@@ -97,12 +97,12 @@ class OutputStyles(MarkdownLibrary[OutputStyle]):
         return tuple(dict.fromkeys([*BUILT_IN, *self.by_name]))
 
     def find(self, name: str) -> OutputStyle:
-        """With its text. One of somebody's own takes the place of a built-in one. Raises `UsageError`."""
+        """With its text. A style in a file replaces a built-in one of the same name. Raises `UsageError`."""
         style = self.by_name.get(name)
         if style is None:
             if name in BUILT_IN:
                 return BUILT_IN[name]
-            raise UsageError(f"there is no output style '{name}'; there are {', '.join(self.names)}")
+            raise UsageError(f"unknown output style '{name}'. Available: {', '.join(self.names)}")
         try:
             return OutputStyle(
                 style.name, style.about, style.path, style.keeps_coding, style.project,

@@ -1,6 +1,8 @@
-"""Reading a text file that somebody else may have put there: bounded, no link followed, nothing that blocks.
+"""Reading text files of a project safely, and finding its directories.
 
-Which folders belong to a project, from its root down to the working folder; where skills, commands, agents lie.
+`read_text` reads a file that another user may have created: bounded, following no link, never blocking. `project_of`
+returns the directories of a project, from its root down to the working directory; `ConfigFolders` those with skills,
+commands and agents.
 """
 
 # ruff: noqa: PTH112, PTH116, PTH120  # pathlib takes 8 ms to load
@@ -21,7 +23,7 @@ TICK = 100_000_000  # nanoseconds; file systems keep times in steps, of 4 ms or 
 
 
 class FileStamp(Bundle):
-    """By which a file is known to be unchanged, without reading it."""
+    """Identifies an unchanged file without reading it."""
 
     inode: int
     size: int
@@ -31,14 +33,14 @@ class FileStamp(Bundle):
 class FileText(Bundle):
     text: str
     size: int  # of the whole file, in bytes
-    cut: bool  # there is more of it
+    cut: bool  # the file is longer
     mark: FileStamp
-    owner: int = -1  # of what was opened
+    owner: int = -1  # of the opened file
 
 
 def read_text(path: Resolved, most: int = LARGEST) -> FileText:
-    """The beginning of a file. What is no UTF-8 is replaced; raises `PathRefused` and `OSError`."""
-    from mainspring.processes.safe_open import open_read  # where there is no such file, nobody pays for it
+    """The beginning of a file. Replaces invalid UTF-8; raises `PathRefused` and `OSError`."""
+    from mainspring.processes.safe_open import open_read  # not needed if the file does not exist
 
     fd = open_read(path)
     try:
@@ -47,7 +49,7 @@ def read_text(path: Resolved, most: int = LARGEST) -> FileText:
     finally:
         os.close(fd)
     if b"\0" in data:
-        raise PathRefused(f"'{path.real}' is no text: it holds NUL bytes")
+        raise PathRefused(f"'{path.real}' is not a text file: it contains NUL bytes")
     cut = len(data) == most and found.st_size > most
     whole = data[: _whole(data)] if cut else data
     text = whole.removeprefix(b"\xef\xbb\xbf").decode(errors="replace").replace("\r\n", "\n")
@@ -59,13 +61,13 @@ def mark_of(found: os.stat_result) -> FileStamp:
 
 
 def settle_stamp(mark: FileStamp) -> FileStamp:
-    """For keeping. A file that was written just now may be written again without its time moving on: such a mark is
-    like no other, so the file is read once more."""
+    """For storing. A file that was just written may be written again without a new time: its stamp equals no other, so
+    the file is read once more."""
     return replace(mark, time=-1) if time.time_ns() - mark.time < TICK else mark
 
 
 def stat_file(real: str) -> FileStamp | None:
-    """None: it is gone, or cannot be looked at."""
+    """None: it is gone, or cannot be accessed."""
     try:
         return mark_of(os.lstat(real))
     except OSError:
@@ -82,7 +84,7 @@ def _read(fd: int, most: int) -> bytes:
 
 
 def _whole(data: bytes) -> int:
-    """Where the last whole character ends."""
+    """Where the last complete character ends."""
     for back in range(1, min(4, len(data)) + 1):
         lead = data[-back]
         if lead < 0x80:
@@ -93,19 +95,19 @@ def _whole(data: bytes) -> int:
     return len(data)
 
 
-DEEPEST = 40  # folders that are looked at above the working folder
+DEEPEST = 40  # directories that are checked above the working directory
 
 
 class Project(Bundle):
     """All paths are real ones."""
 
-    root: str  # of the repository; without one, the working folder
-    folders: tuple[str, ...]  # the outermost first, the working folder last
+    root: str  # of the repository; without one, the working directory
+    folders: tuple[str, ...]  # the outermost first, the working directory last
     git: bool
 
 
 def project_of(cwd: str, user: str) -> Project:
-    """Up to the root of the repository; without one, up to the user's home folder, which is not among them."""
+    """Up to the root of the repository; without one, up to the user's home directory, which is excluded."""
     upwards = _upwards(cwd)
     for count, folder in enumerate(upwards, 1):
         if is_repository(folder, cwd):
@@ -115,7 +117,7 @@ def project_of(cwd: str, user: str) -> Project:
 
 
 def is_repository(folder: str, cwd: str) -> bool:
-    """Not if a stranger put it above us: in `/tmp`, anybody can make a `.git`."""
+    """Not if another user put it above us: in `/tmp`, every user can make a `.git`."""
     try:
         owner = os.lstat(f"{folder}/.git").st_uid
         return folder == cwd or owner in (os.geteuid(), 0, os.stat(cwd).st_uid)
@@ -133,20 +135,20 @@ def _upwards(cwd: str) -> list[str]:
 class ConfigFolders(Bundle):
     """Where the user and the project keep files of one sort, such as skills."""
 
-    user: str = ""  # the user's home folder
-    home: str | None = None  # our own in it
-    project: tuple[str, ...] = ()  # the working folder first, then the root of its repository
+    user: str = ""  # the user's home directory
+    home: str | None = None  # our directory in it
+    project: tuple[str, ...] = ()  # the working directory first, then the root of its repository
     trusted: bool = False  # those of the project are read
     sources: tuple[str, ...] | None = None
     sort: str = "skills"
-    bounds: str = ""  # out of which the project's cannot lead by a link; empty: they may lead anywhere
-    may_read: Callable[[str], bool] | None = None  # the rules, for links: deny holds here, too
+    bounds: str = ""  # the directory that the project's links cannot leave; empty: no limit
+    may_read: Callable[[str], bool] | None = None  # the rules, for links: deny applies here, too
 
     def are_there(self) -> bool:
         return any(os.path.isdir(folder) for folder, _ in self.folders())
 
     def folders(self) -> Iterator[tuple[str, bool]]:
-        """All of them, and whether each is the project's. Of two things with one name, the first one counts."""
+        """All of them, and whether each is the project's. Of two entries with the same name, the first one counts."""
         if self.sources is None or "user" in self.sources:
             if self.home:
                 yield f"{self.home}/{self.sort}", False
@@ -158,8 +160,10 @@ class ConfigFolders(Bundle):
                 yield f"{folder}/.claude/{self.sort}", True
 
     def check(self, path: Resolved, *, project: bool) -> None:
-        """Raises `PathRefused` for what leads where it should not (security T1)."""
+        """Raises `PathRefused` for a link that leads to a forbidden place (security T1)."""
         if project and self.bounds and not is_within(path.real, self.bounds):
-            raise PathRefused(f"it leads to '{path.real}': 'mainspring trust' lets this folder lead out of itself")
+            raise PathRefused(
+                f"it leads to '{path.real}': run 'mainspring trust' to allow links that lead out of this folder"
+            )
         if path.via and self.may_read is not None and not all(self.may_read(name) for name in path.names):
-            raise PathRefused(f"a rule denies to read '{path.real}'")
+            raise PathRefused(f"a rule denies reading '{path.real}'")

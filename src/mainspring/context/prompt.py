@@ -1,10 +1,10 @@
 """The system prompt: how to work, in sections, the most stable one first.
 
-The first block is the same for every session with the same tools, the second for every session in one folder, so that
-the cache of one serves the next. Behind them, and behind an empty block where the shared part ends, comes what only
-this session has: the nonce of its reminders. Nothing that changes within a session is in it: no date, no state of a
-repository (`attachments.py` has those). Lines about a tool are there only with the tool. What a tool does, its own
-description says; here is what no single tool can say.
+The first block is the same for every session with the same tools, the second for every session in one directory, so
+that the cache of one serves the next. After them, and after an empty block where the shared part ends, comes what only
+this session has: the nonce of its reminders. The prompt contains nothing that changes within a session: no date, no
+state of a repository (`attachments.py` has those). Lines about a tool are included only with the tool. A tool's own
+description says what it does; the prompt has what no single tool can say.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ IDENTITY = "You are mainspring, a coding agent that works in the user's own fold
 
 class PromptLine(Bundle):
     text: str
-    needs: str = ""  # a tool without which it says nothing
+    needs: str = ""  # the tool that the line is about
 
 
 class Section(Bundle):
     title: str
     lines: tuple[PromptLine, ...]
-    coding: bool = False  # an output style may take its place
-    brevity: bool = False  # every output style does
+    coding: bool = False  # an output style may replace it
+    brevity: bool = False  # every output style replaces it
 
 
 SECTIONS = (
@@ -40,7 +40,7 @@ SECTIONS = (
             ),
             PromptLine("Write as the code around it is written: its names, its idioms, its libraries, its tests."),
             PromptLine(
-                "Find the cause of a failure before you mend it. Do not make a test pass by weakening it, catching the "
+                "Find the cause of a failure before you fix it. Do not make a test pass by weakening it, catching the "
                 "error or naming the expected value in the code."
             ),
             PromptLine(
@@ -110,7 +110,7 @@ ALONE = (
 
 
 class PromptStyle(Bundle):
-    """An output style, as far as the prompt is concerned."""
+    """The parts of an output style that the prompt needs."""
 
     name: str
     text: str
@@ -124,8 +124,8 @@ class PromptStyle(Bundle):
 def system_prompt(
     tools: Iterable[str], place: str, *, attended: bool, style: PromptStyle | None = None
 ) -> tuple[str, ...]:
-    """The blocks of it. `tools` are the names of those on offer, `place` is from `environment.place`; empty: it is told
-    elsewhere."""
+    """The blocks of the prompt. `tools` are the names of the available tools, `place` is from `describe_workspace`;
+    empty: the first prompt has it."""
     offered = frozenset(tools)
     sections = [_written(section, offered) for section in SECTIONS if _stays(section, style)]
     who = ATTENDED if attended else ALONE

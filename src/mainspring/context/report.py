@@ -1,8 +1,8 @@
-"""What fills the window of a session, block by block, and what the layers took out of it. For people; pure.
+"""What fills the window of a session, block by block, and what the layers removed. For the user; pure.
 
-Nobody stores how many tokens a block has, so this reckons: bytes, at a ratio that the API's own counts in the session
-give. The first count says how large system text and tools are, the last one how many bytes a token had on the whole.
-What came after the last count is an estimate at that ratio.
+The journal does not store tokens per block, so this computes them: bytes, at a ratio from the API's own counts in the
+session. The first count gives the size of system text and tools, the last one the overall bytes per token. Everything
+after the last count is an estimate at that ratio.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mainspring.core.value import Bundle
 from mainspring.core.view import Replace, view
 
 MOST_LARGE = 10
-ABOUT = 60  # characters of what a block says
+ABOUT = 60  # characters of a block's excerpt
 
 SYSTEM, TOOLS, BOTH = "system text", "tools", "system text and tools"
 SUMMARIES, WORDS, REPLIES, THINKING, CALLS = "summaries", "the user's words", "replies", "thinking", "calls"
@@ -57,7 +57,7 @@ ATTACHED = {  # else by their name
 RESULTS = "results: {tool}"
 UNNAMED = "a call out of view"
 
-# As they are run, and the three that only a compaction runs.
+# In the order in which they run, then the three that only a compaction runs.
 LAYERS = (
     "tool_results",
     "snip",
@@ -67,58 +67,58 @@ LAYERS = (
     CompactionKind.TRIM,
     CompactionKind.STRIP_MEDIA,
 )
-UNKNOWN_LAYER = "compaction"  # of a journal that is not whole
+UNKNOWN_LAYER = "compaction"  # of an incomplete journal
 
 
 class ReportEvent(Bundle):
     """An event of the journal."""
 
     event: Event
-    how: CompactionKind | None = None  # for a compaction: what was asked for, where that is known
+    how: CompactionKind | None = None  # for a compaction: its kind, if known
 
 
 class FixedBytes(Bundle):
-    """Bytes that every request begins with, as they would be for a session that begins now. 0: not known."""
+    """Bytes that every request begins with, as for a session that begins now. 0: unknown."""
 
     system: int = 0
     tools: int = 0
 
 
 class ReportShare(Bundle):
-    """What one kind of block takes up. Prices are nano-dollars for each request."""
+    """The share of one kind of block. Prices are nano-dollars per request."""
 
     part: str
     blocks: int
     tokens: int
     cached: int  # read from the cache
-    fresh: int  # sent anew, and written to it
+    fresh: int  # sent again, and written to the cache
 
 
 class LargeItem(Bundle):
     part: str
     tokens: int
-    turn: int  # 0: it stands for many
+    turn: int  # 0: it replaces many
     tool: str
     about: str
 
 
 class LayerTotals(Bundle):
-    """What a layer came to, in the whole session."""
+    """The effect of a layer in the whole session."""
 
     layer: str
     times: int
     freed: int  # tokens
-    failed: int = 0  # times that it brought nothing
-    cost: int = 0  # nano-dollars, for the model that was asked
+    failed: int = 0  # times without effect
+    cost: int = 0  # nano-dollars, for the model that was called
 
 
 class ContextReport(Bundle):
     model: str
     window: int
     tokens: int
-    counted: bool  # by the API, but for what came since; else by estimate alone
+    counted: bool  # by the API, except for what came since; else only estimated
     bytes_per_token: float
-    compact_at: int | None  # None: it is switched off
+    compact_at: int | None  # None: automatic compaction is off
     blocked_at: int
     parts: tuple[ReportShare, ...]
     largest: tuple[LargeItem, ...]
@@ -140,8 +140,8 @@ def build_context_report(
     fixed: FixedBytes = FixedBytes(),  # noqa: B008  # frozen
     model: Model | None = None,
 ) -> ContextReport:
-    """`told` is all that the journal holds, oldest first; its events need not have their content. `model`: the one that
-    is asked next; None: the one that was asked last."""
+    """`told` is the whole journal, oldest first; its events need no content. `model`: the model of the next call; None:
+    that of the last call."""
     told = tuple(told)
     seen, past = view(state.history, state.edits), ReplyIndex(told)
     model = model or (state.model if told else _model_of(seen, config))
@@ -176,7 +176,7 @@ def _model_of(seen: tuple[Message, ...], config: Config) -> Model:
     return model_named(names[-1]) if names else config.model
 
 
-# --- what the journal tells ---------------------------------------------------------------------------
+# --- the journal --------------------------------------------------------------------------------------
 
 
 class ReplyIndex:
@@ -184,7 +184,7 @@ class ReplyIndex:
 
     def __init__(self, told: tuple[ReportEvent, ...]) -> None:
         self.turns: dict[str, int] = {}  # by the id of the reply
-        self.cut: set[str] = set()  # replies to a prompt that did not extend the one before
+        self.cut: set[str] = set()  # replies to a prompt that did not extend the previous one
         self.cut_since = False  # the view has changed since the last reply
         self.known = bool(told)
         for one in told:
@@ -221,7 +221,7 @@ class CountedPrompt(Bundle):
     """A prompt whose tokens the API has counted."""
 
     reply: Assistant
-    at: int  # its place in the view
+    at: int  # its position in the view
     size: int  # bytes of the messages before it
 
 
@@ -235,7 +235,7 @@ def _gauge(seen: tuple[Message, ...], state: State, past: ReplyIndex, model: Mod
             scale.learn(next_.size - one.size, next_.reply.usage.prompt - one.reply.usage.prompt)
     first = next((one for one in counted if past.turns.get(one.reply.id) == 1), None)
     if first is not None and any(map(_is_summary, seen[: first.at])):
-        first = None  # what it was an answer to is no longer there
+        first = None  # its prompt is no longer in view
     last = counted[-1] if counted and not past.cut_since else None
     if last is not None and past.known and last.reply.id not in past.turns:
         last = None  # it was counted in another session, from which this one was forked
@@ -246,7 +246,7 @@ def _gauge(seen: tuple[Message, ...], state: State, past: ReplyIndex, model: Mod
 
 
 def _balanced(last: CountedPrompt | None, fixed: int, ratio: float) -> TokenGauge:
-    """Such that the whole comes to what the API counted: by the ratio if that is believable, else by the fixed part."""
+    """Make the total equal the API's count: by the ratio if that is plausible, else by the fixed part."""
     if last is None:
         return TokenGauge(ratio, fixed, counted=False)
     exact = last.size / max(1, last.reply.usage.prompt - fixed)
@@ -259,7 +259,7 @@ def _counted(seen: tuple[Message, ...], model: Model) -> Iterator[CountedPrompt]
     size = 0
     for at, message in enumerate(seen):
         if isinstance(message, Assistant):
-            whole = message.usage.prompt and message.stop is not Stop.UNFINISHED  # else it is our own guess
+            whole = message.usage.prompt and message.stop is not Stop.UNFINISHED  # else it is our own estimate
             if whole and strip_model_date(message.model) == strip_model_date(model.name):
                 yield CountedPrompt(message, at, size)
         size += message_bytes(message)
@@ -273,7 +273,7 @@ def _fixed_at(one: CountedPrompt | None, ratio: float) -> int | None:
     return max(0, one.reply.usage.prompt - round(one.size / ratio)) if one is not None else None
 
 
-# --- what is in view ----------------------------------------------------------------------------------
+# --- the view -----------------------------------------------------------------------------------------
 
 
 class ReportItem(Bundle):
@@ -335,7 +335,7 @@ def _said(part: Content, message: User, turn: int) -> ReportItem:
 
 
 def _origin(origin: Origin, text: str) -> tuple[str, str]:
-    """What it is, and the name that it was given."""
+    """The kind of message, and its name."""
     match origin:
         case Origin.PROMPT:
             return WORDS, ""
@@ -360,7 +360,7 @@ def _attachment(text: str) -> tuple[str, str]:
 
 
 def _input(call: ToolCall) -> str:
-    """What it was about: a path, a pattern, a command."""
+    """The subject: a path, a pattern, a command."""
     return next((_words(value) for value in call.input.values() if isinstance(value, str) and value), "")
 
 
@@ -368,7 +368,7 @@ def _words(text: str) -> str:
     return " ".join(text[: 4 * ABOUT].split())[:ABOUT]
 
 
-# --- sums ---------------------------------------------------------------------------------------------
+# --- totals -------------------------------------------------------------------------------------------
 
 
 ORDER = (
@@ -378,7 +378,7 @@ ORDER = (
 
 
 def _fixed_parts(tokens: int, fixed: FixedBytes) -> dict[str, tuple[int, int]]:
-    """Of the two only their sum is known; it is divided as it would be for a session that begins now."""
+    """Only the sum of the two is known; it is divided as for a session that begins now."""
     whole = fixed.system + fixed.tools
     if not whole:
         return {BOTH: (1, tokens)} if tokens else {}
@@ -387,7 +387,7 @@ def _fixed_parts(tokens: int, fixed: FixedBytes) -> dict[str, tuple[int, int]]:
 
 
 def _by_part(pieces: tuple[ReportItem, ...], ratio: float) -> dict[str, tuple[int, int]]:
-    """How many blocks, and tokens. Results stand last, the largest kind first."""
+    """Number of blocks, and tokens. Results come last, the largest kind first."""
     sizes: dict[str, tuple[int, int]] = {}
     for piece in pieces:
         blocks, size = sizes.get(piece.part, (0, 0))
@@ -423,7 +423,7 @@ def _of(told: ReportEvent) -> Iterator[LayerTotals]:
     if isinstance(event, ContextReady):
         for shrunk in event.shrunk:
             yield LayerTotals(shrunk.layer, 1, shrunk.freed)
-        if event.cost:  # the small model is asked for nothing else
+        if event.cost:  # the small model is called for nothing else
             yield LayerTotals(str(CompactionKind.COLLAPSE), 0, 0, 0, event.cost)
     elif isinstance(event, Compacted):
         layer = str(told.how or UNKNOWN_LAYER)

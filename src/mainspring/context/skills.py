@@ -1,12 +1,11 @@
-"""Skills: folders with a `SKILL.md`. The model is told names and descriptions; the rest when it loads one (N-22).
+"""Skills: directories with a `SKILL.md`. The model sees names and descriptions, and the text when it loads one (N-22).
 
-A project's skills are not there before the project is trusted, or a program drives us that has chosen it (security T1).
-Commands in a skill's text are text: none is ever run here. A skill of the user cannot be replaced by one of the project
-that has the same name.
+A project's skills are not loaded before the project is trusted, or a host that has chosen it drives us (security T1).
+Commands in a skill's text are not run. A project's skill cannot replace a skill of the user with the same name.
 
-What the user and the project keep in files of one sort, by name: skills, commands. Each sort says how it is read.
-
-Files that did not change are not read again. What cannot be read is left out and named in `problems`, for the user.
+`MarkdownLibrary` is the base for what the user and the project keep in files of one sort, by name: skills, commands,
+output styles. It does not read unchanged files again. Files that cannot be read are left out and named in `problems`,
+for the user.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from mainspring.core.value import Value
 from mainspring.processes.paths import PathRefused, resolve_path
 
 MOST = 200  # of a sort
-MOST_ENTRIES = 1_000  # of a folder that are looked at
-LARGEST = 60_000  # characters of a text that is loaded
+MOST_ENTRIES = 1_000  # of a directory that are checked
+LARGEST = 60_000  # characters of a loaded text
 ARGUMENTS = "$ARGUMENTS"
 
 _SPELLING = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
 
 class LibraryEntry(Protocol):
-    """What is known of a file before its text is wanted."""
+    """The properties of a file that are known before its text is needed."""
 
     @property
     def name(self) -> str: ...
@@ -44,7 +43,7 @@ class LibraryEntry(Protocol):
 
     @property
     def project(self) -> bool:
-        """It comes with the project, not from the user."""
+        """It comes from the project, not from the user."""
         ...
 
 
@@ -56,16 +55,16 @@ PASSED_OVER = frozenset({"license", "version", "author", "metadata", "compatibil
 
 class MarkdownLibrary(Generic[Kept]):
     noun: str
-    fields: frozenset[str]  # of a head, that we know
-    without_effect: frozenset[str] = frozenset()  # of a head, that others heed
+    fields: frozenset[str]  # known frontmatter fields
+    without_effect: frozenset[str] = frozenset()  # frontmatter fields that other programs use
 
     def __init__(self, places: ConfigFolders) -> None:
         self.places = places
         self._read: dict[str, tuple[FileStamp, Kept | None]] = {}
         self.by_name: dict[str, Kept] = {}
         self._left_out: dict[str, str] = {}  # why, by path
-        self._second: dict[str, str] = {}  # the same, for those whose name another one has
-        self._odd: dict[str, list[str]] = {}  # fields of a head that do nothing, by path
+        self._second: dict[str, str] = {}  # the same, for those with a name that is taken
+        self._odd: dict[str, list[str]] = {}  # frontmatter fields without effect, by path
         self._told: set[str] = set()
         self.refresh()
 
@@ -76,13 +75,13 @@ class MarkdownLibrary(Generic[Kept]):
         return [*[f"the {self.noun} '{path}' is left out: {why}" for path, why in left_out.items()], *odd]
 
     def news(self) -> tuple[str, ...]:
-        """Problems that nobody was told of yet."""
+        """Problems that have not been reported yet."""
         new = [one for one in self.problems if one not in self._told]
         self._told.update(new)
         return tuple(new)
 
     def _about(self, field: str) -> str:
-        """A field of a head that does nothing."""
+        """The message for a frontmatter field without effect."""
         if field in self.without_effect:
             return f"'{field}' has no effect here yet"
         from mainspring.text import did_you_mean  # loaded only after a mistake
@@ -90,7 +89,7 @@ class MarkdownLibrary(Generic[Kept]):
         return f"nobody knows '{field}'{did_you_mean(field, sorted(self.fields))}"
 
     def files(self, folder: str, *, project: bool) -> list[str]:
-        """Which there may be; that one is missing is no problem."""
+        """The candidates; a missing one is not a problem."""
         raise NotImplementedError
 
     def describe(self, path: str, folder: str, text: str, *, project: bool) -> Kept:
@@ -101,7 +100,7 @@ class MarkdownLibrary(Generic[Kept]):
         return True
 
     def refresh(self) -> bool:
-        """Look again; whether the list is another one now."""
+        """Look again. Returns whether the list has changed."""
         found: dict[str, Kept] = {}
         self._second.clear()
         for folder, project in self.places.folders():
@@ -118,15 +117,15 @@ class MarkdownLibrary(Generic[Kept]):
         return changed
 
     def _no_room(self, one: Kept, found: dict[str, Kept]) -> str:
-        """Why it is not taken; empty: it is, or it is the same file by another way."""
+        """Why the entry is rejected; empty: it is accepted, or it is the same file by another path."""
         before = found.get(one.name)
         if before is not None:
             same = os.path.realpath(before.path) == os.path.realpath(one.path)
             return "" if same else f"'{before.path}' has the name '{one.name}', too"
-        return f"{MOST} of them are the most" if len(found) >= MOST else ""
+        return f"at most {MOST} are supported" if len(found) >= MOST else ""
 
     def body(self, one: Kept) -> str:
-        """Its text without the head, as it is now. Raises `ToolError`, in words for the model."""
+        """Its current text without the frontmatter. Raises `ToolError` with a message for the model."""
         try:
             return split_frontmatter(self._text(one.path, one.project)).body.strip()
         except (PathRefused, UsageError) as error:
@@ -144,7 +143,7 @@ class MarkdownLibrary(Generic[Kept]):
         known = self._read.get(path)
         if mark is None:
             self._odd.pop(path, None)
-            return None  # as with many folders
+            return None  # many directories have no such file
         if known is not None and known[0] == mark:
             return known[1]
         self._left_out.pop(path, None)  # a file written just now is read more than once
@@ -166,23 +165,23 @@ def list_folder(folder: str) -> list[str]:
     try:
         with os.scandir(folder) as found:
             return sorted([entry.name for entry, _ in zip(found, range(MOST_ENTRIES), strict=False)])
-    except OSError:  # as with most of them
+    except OSError:  # most of these directories do not exist
         return []
 
 
 def checked_name(name: str) -> str:
     if not _SPELLING.fullmatch(name):
-        raise UsageError(f"its name '{name[:80]}' is not made of letters, digits, '-', '_', '.' and ':', 64 at most")
+        raise UsageError(f"its name '{name[:80]}' may only have letters, digits, '-', '_', '.' and ':', at most 64")
     return name
 
 
 def named_tools(fields: dict[str, str]) -> tuple[str, ...]:
-    """What a head would like to be allowed. No right comes of it."""
+    """The tools that the frontmatter wants to be allowed. It grants no permission."""
     return tuple([tool.strip() for tool in fields.get("allowed-tools", "").split(",") if tool.strip()])
 
 
 def describe_entry(fields: dict[str, str], body: str) -> str:
-    """On one line: its description, or how its text begins."""
+    """On one line: its description, or the beginning of its text."""
     return " ".join((fields.get("description") or _first_lines(body)).split())
 
 
@@ -204,7 +203,7 @@ def _first_lines(body: str) -> str:
 NAME = "SKILL.md"
 LONGEST_ABOUT = 300  # characters of a description in the list
 NO = ("false", "no", "off", "")
-SHORT_ABOUT = 80  # when there is not room for all
+SHORT_ABOUT = 80  # if not all of them fit
 
 
 class Skill(Value):
@@ -213,8 +212,8 @@ class Skill(Value):
     path: str  # of its SKILL.md
     allowed_tools: tuple[str, ...] = ()
     model: str = ""
-    project: bool = False  # comes with the project, not from the user
-    model_may: bool = True  # load it; else only a person may, by '/name'
+    project: bool = False  # comes from the project, not from the user
+    model_may: bool = True  # load it; else only the user may, by '/name'
     user_may: bool = True  # load it by '/name'
 
     @property
@@ -223,7 +222,7 @@ class Skill(Value):
 
 
 class LoadedSkill(Value):
-    """What the model gets when it asks for a skill."""
+    """The result for a model that loads a skill."""
 
     skill: Skill
     text: str
@@ -241,8 +240,8 @@ class Skills(MarkdownLibrary[Skill]):
     def __init__(
         self, places: ConfigFolders, only: tuple[str, ...] | None = None, states: Mapping[str, str] | None = None
     ) -> None:
-        """`only`: the model is told of these, by name or by folder, and can load no others; None: of all. `states`:
-        of those that the settings hide (`skillOverrides`)."""
+        """`only`: the model sees these, by name or by directory, and can load no others; None: all. `states`: of those
+        that the settings hide (`skillOverrides`)."""
         self.only, self._states = only, states or {}
         super().__init__(places)
 
@@ -254,7 +253,7 @@ class Skills(MarkdownLibrary[Skill]):
 
     @property
     def told(self) -> dict[str, Skill]:
-        """Those that the model knows of, by name."""
+        """The skills that the model sees, by name."""
         only = self.only
         return {
             name: skill
@@ -273,7 +272,7 @@ class Skills(MarkdownLibrary[Skill]):
         return Attachment(AttachmentKind.SKILLS, "", format_skill_list(skills)) if skills else None
 
     def load(self, name: str, arguments: str = "") -> LoadedSkill:
-        """For the model. Raises `ToolError`, in words for it."""
+        """For the model. Raises `ToolError` with a message for it."""
         known = self.told
         skill = known.get(name.removeprefix("/"))
         if skill is None:
@@ -304,13 +303,13 @@ class Skills(MarkdownLibrary[Skill]):
 
 
 def format_skill_list(skills: tuple[Skill, ...]) -> str:
-    """All of them with their descriptions; with shorter ones, or none, where there is not room for that."""
+    """All skills with their descriptions; with shorter ones, or none, if those do not fit."""
     room = MANNERS[AttachmentKind.SKILLS].most
     for longest in (LONGEST_ABOUT, SHORT_ABOUT, 0):
         lines = [_line(skill, longest) for skill in skills]
         if sum(map(len, lines)) + len(lines) <= room:
             return "\n".join(lines)
-    return "\n".join(lines)  # the names alone are too many: the limit of the kind cuts them, and says so
+    return "\n".join(lines)  # even the names are too many: the limit of the kind truncates them, with a note
 
 
 def _line(skill: Skill, longest: int) -> str:

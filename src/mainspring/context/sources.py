@@ -1,8 +1,8 @@
-"""All that is put into a session's conversation beside the user's words, and when: one object, asked once a turn.
+"""All attachments of a session, and when they are sent: one object, called once a turn.
 
-`attachments` is quick, and for the request that is about to be made. `recall` runs while the model talks: it looks up
-what takes longer, and whoever asks next gets what is there by then (B-30, N-20). What a compaction took out of the view
-is sent again (D-37), and what a resumed session still holds is not.
+`attachments` is fast, and for the request that is about to be made. `recall` runs while the reply streams: it looks up
+what takes longer, and the next request gets what is ready by then (B-30, N-20). What a compaction removed from the view
+is sent again (D-37); what a resumed session still contains is not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.children import Children
 
-# Fields of our tools that name a file or a folder.
+# Fields of our tools that name a file or a directory.
 PATHS = {
     **dict.fromkeys(("Read", "Edit", "Write"), "file_path"),
     **dict.fromkeys(("Grep", "Glob"), "path"),
@@ -46,17 +46,17 @@ PATHS = {
 
 
 class ContextSourceOptions(Bundle):
-    """What a session is given. Everything but the place may be left out."""
+    """What a session passes. Everything but the place is optional."""
 
     where: MemoryLocations
-    notes: str = ""  # the folder of the project's notes; empty: none
-    environ: Mapping[str, str] = {}  # for git alone
-    read: Callable[[], ReadSet] | None = None  # what the tools have read; asked for at the first file
-    children: Callable[[], Children] | None = None  # who starts programs; asked for at the first one
+    notes: str = ""  # the directory of the project's notes; empty: none
+    environ: Mapping[str, str] = {}  # only for git
+    read: Callable[[], ReadSet] | None = None  # the files that the tools have read; called at the first file
+    children: Callable[[], Children] | None = None  # starts programs; called at the first one
     skills: bool = True  # whether the model can load one
-    tell: Callable[[str], object] | None = None  # hears what was left out, once each
+    tell: Callable[[str], object] | None = None  # called with each problem, once
     nonce: str = ""  # of the session's reminders
-    told_cwd: str = ""  # the directory that the first prompt tells of; empty: the system prompt does
+    told_cwd: str = ""  # the directory that the first prompt names; empty: the system prompt does
 
 
 class ContextSources:
@@ -74,11 +74,11 @@ class ContextSources:
         self._notes: MemoryNotes | None = None
         self._git: Attachment | None = None
         self._index: Attachment | None = None
-        self._looked = 0  # how much of the history was looked through for calls
+        self._looked = 0  # how much of the history was searched for calls
         self._prompt: User | None = None  # the last one,
-        self._prompted = 0  # in so much of the history
-        self._unsure = True  # whether the view holds all that stands
-        self._last: tuple[tuple[Edit, ...], str] | None = None  # the edits and the day of the last look at the view
+        self._prompted = 0  # and the length of the history then
+        self._unsure = True  # whether something may be missing from the view
+        self._last: tuple[tuple[Edit, ...], str] | None = None  # the edits and the day of the last check of the view
         self._recalled = ""  # the prompt for which notes were looked up
         if self._has_notes():
             self._index = self._the_notes().index
@@ -94,12 +94,12 @@ class ContextSources:
 
     @property
     def tells_place(self) -> bool:
-        """With the first prompt: the system prompt is alike in all directories."""
+        """Whether the first prompt names the directory: then the system prompt is identical in all directories."""
         return self._place is not None
 
     @property
     def has_skills(self) -> bool:
-        """Whether the model may be told of any."""
+        """Whether the model may see any."""
         return self._around.skills and self.memory.where.skills != () and self.memory.places("skills").are_there()
 
     @property
@@ -114,12 +114,12 @@ class ContextSources:
 
     @property
     def has_words(self) -> bool:
-        """Whether there may be words with a slash beside our own."""
+        """Whether there may be slash commands besides the built-in ones."""
         return any(self.memory.places(sort).are_there() for sort in ("skills", "commands"))
 
     @property
     def slash(self) -> SlashCatalog:
-        """What words with a slash stand for, as it is now."""
+        """The current catalog of slash commands."""
         if self._slash is None or self._commands is None:
             from mainspring.context.custom_commands import CustomCommands, SlashCatalog
 
@@ -135,8 +135,8 @@ class ContextSources:
         may: Callable[[str], Awaitable[Verdict]],
         medium: Callable[[int, str], MentionMedia | None] | None = None,
     ) -> tuple[MentionAttachment, ...]:
-        """What a prompt names by `@path`. `may`: what the rules say of `Read` for a path. `medium`: the image or the
-        document that an open file is."""
+        """What a prompt mentions by `@path`. `may`: the decision of the rules about `Read` for a path. `medium`:
+        returns the image or document in an open file."""
         if "@" not in text:
             return ()
         from mainspring.context.mentions import MentionScope, resolve_mentions
@@ -149,7 +149,7 @@ class ContextSources:
         return found
 
     def attachments(self, state: State, now: int) -> tuple[User, ...]:
-        """What the next request must bring beside what its view holds. Costs a few `lstat` when nothing happened."""
+        """What the next request needs besides its view. Costs a few `lstat` calls when nothing happened."""
         changed = self._look_at_calls(state)
         news = self._changes.news() if self._changes is not None else None
         moved = self._has_moved(state.edits, format_today(now))
@@ -159,20 +159,20 @@ class ContextSources:
             if again
             else ()
         )
-        self._unsure = bool(wanted)  # an abort may lose them on their way: look once more
+        self._unsure = bool(wanted)  # an abort may lose them on their way: check once more
         return (*wanted, *([render_attachment(news, self.nonce)] if news is not None else []))
 
     def _has_moved(self, edits: tuple[Edit, ...], day: str) -> bool:
-        """Whether something may have left the view since the last look, or another day has begun."""
+        """Whether something may have left the view since the last check, or another day has begun."""
         last, self._last = self._last, (edits, day)
         return last is None or last[1] != day or replaced_since(last[0], edits) is None
 
     def lost(self, state: State, now: int, sent: tuple[User, ...]) -> tuple[User, ...]:
-        """What the layers have just taken out of the view: `state` has their edits, `sent` is on its way already."""
+        """What the layers have just removed from the view: `state` has their edits, `sent` is on its way already."""
         return select_missing_attachments(self._standing(now), (*view(state.history, state.edits), *sent), self.nonce)
 
     async def recall(self, state: State) -> tuple[User, ...]:
-        """The notes that fit the prompt. Git and new skills stand from now on: `attachments` brings them."""
+        """The notes that match the prompt. Also looks up git and new skills, which `attachments` then returns."""
         await self._ask_git()
         if self._skills is not None or self.has_skills:
             self._unsure |= self.skills.refresh()
@@ -180,13 +180,13 @@ class ContextSources:
         return select_missing_attachments(fitting, view(state.history, state.edits), self.nonce) if fitting else ()
 
     def _standing(self, now: int) -> Iterable[Attachment]:
-        """What holds all the time, the most general first."""
+        """What applies all the time, the most general first."""
         skills = self._listed_skills() if self._skills is not None or self.has_skills else None
         standing = (self._place, *self.memory.attachments, self._index, skills, make_date_attachment(now), self._git)
         return [attachment for attachment in standing if attachment is not None]
 
     def _listed_skills(self) -> Attachment | None:
-        """What is odd about one is told before the model could want it."""
+        """Reports problems of a skill before the model could load it."""
         for problem in self.skills.news():
             self.tell(problem)
         return self.skills.attachment
@@ -194,7 +194,7 @@ class ContextSources:
     # --- what the model touched -------------------------------------------------------------------
 
     def _look_at_calls(self, state: State) -> bool:
-        """Whether there is more memory now, for a place where the model works."""
+        """Whether there are more memory files now, for a directory where the model works."""
         new = state.history.since(self._looked)
         self._looked = len(state.history)
         calls = [call for message in new if isinstance(message, Assistant) for call in message.calls]
@@ -214,7 +214,7 @@ class ContextSources:
             self._changes.saw(path)
         return path.kind != "missing" and self.memory.touched(path.real)
 
-    # --- what is looked up while the model talks --------------------------------------------------
+    # --- looked up while the reply streams --------------------------------------------------------
 
     async def _ask_git(self) -> None:
         if self._git is not None or not self.memory.project.git:
@@ -234,7 +234,7 @@ class ContextSources:
         return found
 
     def _last_prompt(self, history: History) -> User | None:
-        """Looks at what is new. A history that was cut begins anew with a shorter one."""
+        """Checks only what is new. Starts over with a shorter history."""
         new = history.since(self._prompted) if len(history) >= self._prompted else history.since(0)
         self._prompt = next((m for m in reversed(new) if is_prompt(m)), self._prompt)
         self._prompted = len(history)

@@ -1,12 +1,11 @@
-"""Layer 4: the conversation but for its end becomes one message: a summary, the user's own words, the files last read.
+"""Layer 4: replaces the conversation except its end by one message: a summary, the user's prompts, the files last read.
 
-The model that writes it is asked with the conversation itself, so that what is cached of it is read and not paid for
-anew; only where that would not fit is the conversation cut first (`summary.py`).
+The call contains the conversation itself, so that its cached part is read and not paid for again; only if that would
+not fit, `cut_to_budget` cuts the conversation first.
 
-A conversation under a budget, whatever it holds: for the model that is to sum it up.
-
-First results lose their middle, then their content, oldest first; then whole turns leave; then what people said is cut.
-Nothing of this reaches the conversation itself.
+`cut_to_budget` reduces any conversation to a budget, for the model that summarizes it. First results lose their middle,
+then their content, oldest first; then whole turns leave; then user messages are truncated. None of this changes the
+conversation itself.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from mainspring.processes.output import both_ends
 
 SHORT = 2_000  # characters of a result that has lost its middle
 GONE = "[left out]"
-LEAST = 200  # characters that remain of anything that a person said
+LEAST = 200  # characters that remain of any user message
 
 
 def cut_to_budget(groups: Sequence[TurnGroup], budget: int) -> tuple[Message, ...]:
@@ -75,17 +74,17 @@ tools; answer with text only, in exactly these sections:
 ## Task
 What the user wants, in full, with every constraint they gave.
 ## Decisions
-What was decided, and why; what was tried and did not work.
+Decisions and their reasons; attempts that did not work.
 ## Files
 Every file that matters: its path, its state, what was found in it or changed. Names, numbers and values word for word.
 ## Open items
-What is still to be done, in order; errors that are not solved.
+Work that is still to be done, in order; errors that are not solved.
 ## Last action
-What was being done just now, and the next step.
+The action under way just now, and the next step.
 
 The user's own messages are kept beside your summary: do not repeat them."""
 
-PREFACE = "[The conversation up to here was summed up. What follows is all that is left of it.]\n\n"
+PREFACE = "[The conversation up to here was compacted. What follows is all that is left of it.]\n\n"
 FILE = "[A file as it is now: '{path}']\n{text}"
 NOT_SAID = "(nothing was written down)"
 
@@ -93,15 +92,15 @@ Files = Callable[[], Iterable[tuple[str, str]]]  # path and text of files that w
 
 
 class SummarySpan(Bundle):
-    """What a compaction takes out of sight: the groups before this place."""
+    """What a compaction removes from the view: the groups before this position."""
 
     groups: list[TurnGroup]
     rest: list[TurnGroup]
 
 
 def find_summary_span(scene: TurnGroups, limits: LayerLimits, *, asked: bool = False) -> SummarySpan | None:
-    """What can be summed up before the protected end. If there is nothing, the end is made as short as can be; and if
-    the user asked for it, there is none. None: there is nothing in view but perhaps a summary."""
+    """What can be summarized before the protected end. If there is nothing, make the end as short as possible; and if
+    the user asked for it, protect none. None: there is nothing in view but perhaps a summary."""
     for at in (scene.tail(limits.tail), len(scene.groups) if asked else scene.tail(0)):
         groups = scene.groups[:at]
         if any(group.kind in SAID or (group.kind is not GroupKind.SUMMARY and not asked) for group in groups):
@@ -109,7 +108,7 @@ def find_summary_span(scene: TurnGroups, limits: LayerLimits, *, asked: bool = F
     return None
 
 
-SAID = frozenset({GroupKind.PROMPT, GroupKind.TURN})  # by the user or the model; the rest we told the model ourselves
+SAID = frozenset({GroupKind.PROMPT, GroupKind.TURN})  # from the user or the model; we added the rest ourselves
 
 
 def make_summary_call(scene: TurnGroups, instructions: str, budget: int | None, marks: tuple[str, ...]) -> SideCall:
@@ -121,7 +120,7 @@ def make_summary_call(scene: TurnGroups, instructions: str, budget: int | None, 
 
 
 def arrange_sections(text: str) -> str:
-    """Always the same five. What a model wrote elsewhere is kept, above them."""
+    """Always the same five. Keeps what a model wrote elsewhere, above them."""
     found: dict[str, list[str]] = {}
     name = ""
     for line in text.strip().splitlines():
@@ -138,13 +137,13 @@ def arrange_sections(text: str) -> str:
 def build_summary_message(
     text: str, groups: Iterable[TurnGroup], files: Files | None, limits: LayerLimits
 ) -> tuple[Text, ...]:
-    """The parts of the message that stands for these groups."""
+    """The content of the message that replaces these groups."""
     words = select_user_quotes(words_in(groups), limits.words)
     return (Text(PREFACE + arrange_sections(text)), *words, *attach_recent_files(files, limits.files))
 
 
 def attach_recent_files(files: Files | None, budget: int) -> tuple[Text, ...]:
-    """A file that does not fit is left out, and can be read again; the next may fit."""
+    """Skips a file that does not fit, because the model can read it again; the next may fit."""
     parts: list[Text] = []
     for path, text in files() if files is not None else ():
         if len(parts) == MOST_FILES:

@@ -1,10 +1,12 @@
-"""How large the next prompt is: what the API said of the last one, and an estimate for what changed since (D-31).
+"""The size of the next prompt, and side calls as values.
 
-Sizes are bytes of UTF-8; a scale per model turns them into tokens. It learns from the API's own counts: between two
-requests of which the second only adds, the bytes and the tokens that were added belong together. What is added counts
-a little more than that, what was removed a little less, so that the whole errs high.
+The meter takes the API's count for the last prompt and estimates what changed since (D-31). Sizes are bytes of UTF-8; a
+scale per model converts them to tokens. It learns from the API's own counts: if one request only extends another, the
+added bytes and the added tokens belong together. Additions count slightly more than that, removals slightly less, so
+that the total errs high.
 
-What the context asks of a model, and what comes back. Whoever drives the session makes the call and pays for it.
+`SideCall` and `SideCallReply` are what the context asks of a model and what it gets. The engine makes the call and pays
+for it.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ from mainspring.core.messages import (
 from mainspring.core.money import Usage
 from mainspring.core.value import Bundle, as_json
 
-BYTES_PER_TOKEN = 3.0  # before anything is known: English has four and more, code about three and a half
-LEAST, MOST = 2.0, 5.0  # a scale outside of these was learned from something odd
-PRIOR = 1_000  # tokens' worth of doubt: so much must be seen before what was seen counts for half
-FADES = 0.9  # of what was learned, each time something new is: the kind of text changes in a session
-WORTH_LEARNING = 100  # tokens; a smaller step is all overhead
+BYTES_PER_TOKEN = 3.0  # initially: English has four and more, code about three and a half
+LEAST, MOST = 2.0, 5.0  # a scale outside of these is an artifact
+PRIOR = 1_000  # tokens of the initial ratio: the weight it has against what is learned
+FADES = 0.9  # the weight of earlier observations, with each new one: the kind of text changes in a session
+WORTH_LEARNING = 100  # tokens; a smaller step is mostly overhead
 HIGH, LOW = 1.05, 0.95
 
-OF_A_BLOCK = 30  # bytes of its form on the wire
-OF_AN_IMAGE = 6_400  # 1,600 tokens, which is what the largest comes to
+OF_A_BLOCK = 30  # bytes of its encoding on the wire
+OF_AN_IMAGE = 6_400  # 1,600 tokens, the size of the largest
 OF_A_PAGE = 80_000  # characters of base64; a page counts as an image
 
 
@@ -81,7 +83,7 @@ def total_bytes(messages: Iterable[Message]) -> int:
 
 
 def strip_model_date(model: str) -> str:
-    """Servers give themselves a name with a date; it is the same model."""
+    """Servers return a name with a date; it is the same model."""
     name, _, date = model.rpartition("-20")
     return name if name and len(date) == 6 and date.isdigit() else model
 
@@ -114,37 +116,37 @@ class TokenScale:
 
 
 class MeasuredRequest:
-    """What is remembered of one: enough to compare the next with it."""
+    """One request, as far as needed to compare the next with it."""
 
     def __init__(self, model: str, size: int, tokens: int) -> None:
         self.model, self.size, self.tokens = model, size, tokens
 
 
 class TokenMeter:
-    """Follows the view as it grows and shrinks. Nothing here looks at more than what changed."""
+    """Follows the view as it grows and shrinks. Processes only what changed."""
 
     def __init__(self, fixed: int = 0, *, floor: bool = True) -> None:
-        """`floor`: a count far below what the view holds is not believed; not where the service clears by itself."""
+        """`floor`: reject a count far below the size of the view; not if the service clears by itself."""
         self._floor = floor
         self.size = fixed  # bytes of the whole prompt: system and tools, then the view
         self.fixed = fixed
-        self.sent = 0  # bytes of it that the last request held
+        self.sent = 0  # bytes that the last request contained
         self._scales: dict[str, TokenScale] = {}
-        self._reported: int | None = None  # tokens, the last reply included
+        self._reported: int | None = None  # tokens, including the last reply
         self._added = self._removed = 0  # bytes, since then
         self._last: MeasuredRequest | None = None  # None: the next one does not extend it
-        self._sure = False  # nothing was removed since the report, as far as we know
+        self._sure = False  # nothing was removed since the report, as far as known
 
     def scale(self, model: str) -> TokenScale:
         return self._scales.setdefault(strip_model_date(model), TokenScale())
 
     def begin(self) -> None:
-        """The view is told from its beginning again."""
+        """The view starts over."""
         self.size, self.sent, self._added, self._removed = self.fixed, 0, 0, 0
         self._reported, self._last, self._sure = None, None, False
 
     def move(self, size: int) -> None:
-        """The view was made anew and is now so large; the last report still holds for what it was before."""
+        """The view was rebuilt and is now so large; the last report still applies to its previous state."""
         change = size - self.size
         if change < 0:
             self.remove(-change)
@@ -152,7 +154,7 @@ class TokenMeter:
             self.add(change)
 
     def add(self, size: int) -> None:
-        """Less than nothing, if something that was not sent yet became smaller."""
+        """Negative if something that was not sent yet became smaller."""
         self.size += size
         self._added += size
 
@@ -163,10 +165,10 @@ class TokenMeter:
         self._last = None
 
     def reply(self, reply: Assistant, size: int, *, live: bool = True) -> None:
-        """A reply came to the prompt as it stands. `live`: we saw the prompt, and do not only read of it."""
+        """A reply to the current prompt. `live`: we sent the prompt, and did not only read about it."""
         usage = reply.usage
         self.sent = self.size
-        if usage.prompt and reply.stop is not Stop.UNFINISHED:  # else it is our own guess
+        if usage.prompt and reply.stop is not Stop.UNFINISHED:  # else it is our own estimate
             last, now = self._last, MeasuredRequest(reply.model, self.size, usage.prompt)
             if live and last is not None and last.model == now.model:
                 self.scale(now.model).learn(now.size - last.size, now.tokens - last.tokens)
@@ -183,16 +185,16 @@ class TokenMeter:
         if self._reported is None:
             return whole
         counted = self._reported + scale.high(self._added) - scale.low(self._removed)
-        # A report that we only read of may be older than the last summary. Then both figures are too high, if anything.
+        # A report that we only read may be older than the last summary. Then both figures are rather too high.
         least = scale.low(self.size) // 2 if self._floor else 0
         return max(least, counted if self._sure else min(counted, whole))
 
 
 class SideCall(Bundle):
-    messages: tuple[Message, ...]  # the last one is the question itself
+    messages: tuple[Message, ...]  # the last one is the request itself
     max_output: int
-    small: bool = False  # for the small model, without tools and system text; else as the conversation itself is asked
-    marks: tuple[str, ...] = ()  # where the prompt was cached when the conversation was last asked
+    small: bool = False  # for the small model, without tools and system text; else like the conversation
+    marks: tuple[str, ...] = ()  # where the prompt was cached by the last request of the conversation
 
 
 class SideCallReply(Bundle):
@@ -200,18 +202,18 @@ class SideCallReply(Bundle):
     usage: Usage = Usage()
     cost: int = 0  # nano-dollars
     stop: Stop = Stop.END_TURN
-    failed: str = ""  # why there is no answer; what was spent all the same is above
+    failed: str = ""  # why there is no answer; the cost is above
 
 
 Ask = Callable[[SideCall], Awaitable[SideCallReply]]
 
 
 def wrong_with(answer: SideCallReply, most: int) -> str:
-    """Why this cannot stand for what was said; empty if it can."""
+    """Why this cannot replace the conversation; empty if it can."""
     if answer.failed:
         return answer.failed
     if answer.stop is Stop.REFUSAL:
-        return "the model refused to sum up"
+        return "the model refused to write a summary"
     if not answer.text.strip():
         return "the summary is empty"
     if answer.stop is Stop.MAX_TOKENS or len(answer.text) > most:
