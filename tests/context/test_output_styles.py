@@ -68,7 +68,7 @@ def test_one_of_ones_own_takes_the_place_of_a_built_in_one(tmp_path: Path) -> No
 
 
 def test_an_unknown_one_is_named_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="unknown output style 'Haiku'. Available: default, Proactive, Concise"):
+    with pytest.raises(UsageError, match=r"unknown output style 'Haiku'\. Available: default, Proactive, Concise"):
         styles(tmp_path).find("Haiku")
 
 

@@ -185,7 +185,7 @@ def test_warnings_name_the_line_and_the_reason(tmp_path: Path) -> None:
     assert loaded.warnings == (
         "line 4: DecodeError: JSON is malformed: object keys must be strings (byte 1), skipped",
         "line 5: nothing but zeros, skipped",
-        "line 6: version 7 is not known here, skipped",
+        "line 6: unknown version 7, skipped",
         "line 7: ValidationError: Expected `str`, got `int` - at `$.uuid`, skipped",
     )
 

@@ -143,5 +143,5 @@ def test_large_content_that_stayed_behind_is_named_in_its_place(tmp_path: Path) 
     assert answer.text == rest
     assert wrote.text
     assert len(loaded.warnings) == 6  # the prompt, the thought, two calls, a result, the answer
-    assert all("its beginning stands for it" in warning for warning in loaded.warnings)
+    assert all("only its beginning is used" in warning for warning in loaded.warnings)
     assert go_on(elsewhere(file), 1).state.history[-1].text == f"{WORDS} 1"

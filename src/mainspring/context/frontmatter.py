@@ -27,7 +27,7 @@ class Frontmatter(Bundle):
 
 
 def split_frontmatter(text: str) -> Frontmatter:
-    """Raises `UsageError` for rejected YAML. Without frontmatter, all of the text is body. It may follow blank lines."""
+    """Raises `UsageError` for rejected YAML. Without frontmatter, all text is body. Blank lines may precede it."""
     if text[:1].isspace() and (lean := text.lstrip()).startswith(f"{FENCE}\n"):
         text = lean
     if not text.startswith((f"{FENCE}\n", f"{FENCE} ")):

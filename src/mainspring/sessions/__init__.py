@@ -1,1 +1,1 @@
-"""What happened, kept: records and journals."""
+"""Sessions on disk: records, journals, and resuming them."""

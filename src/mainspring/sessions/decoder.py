@@ -1,7 +1,7 @@
-"""The book: what the lines of a file have said so far, by id. It puts the content back into events (see
+"""The decoder: collects the lines of a session file by id, and puts the content back into events (see
 `line_format.py`).
 
-A session as it was left: what `resume.py` finds, and what a journal and an engine need to go on with it.
+`LoadedSession` is the result of loading a session with `resume.py`: what a journal and an engine need to continue it.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ Said = TypeVar("Said", User, ToolResult)
 
 
 class MissingReferenceError(Exception):
-    """A line refers to something that the file does not hold, or not any more."""
+    """A line refers to something that the file does not contain, or no longer."""
 
 
 class ReplyHead(NamedTuple):
-    """What an event has said about a reply: all but its blocks."""
+    """What an event says about a reply: everything but its blocks."""
 
     reply: Assistant
     blocks: int
 
 
 def is_ours(line: JournalLine) -> bool:
-    """Whether we wrote this line of the conversation. Of results, and of prompts in old files, nobody can tell."""
+    """Whether we wrote this line of the conversation. Results, and prompts in old files, do not say."""
     if line.mainspring is not None:
         return True
     return line.type == "assistant" and bool(line.message) and spoke_of(line).id == line.uuid
@@ -62,12 +62,12 @@ class TranscriptDecoder:
         self._payload = payload
         self.said: dict[str, User | ToolResult] = {}
         self.replies: dict[str, dict[int, Block]] = {}  # by the id that the lines of a reply share
-        self.offsets: dict[str, int] = {}  # where the first line of a message stands
-        self._begun: dict[str, Assistant] = {}  # by the same: what the lines themselves say of the reply
+        self.offsets: dict[str, int] = {}  # the position of the first line of a message
+        self._begun: dict[str, Assistant] = {}  # by the same: what the lines themselves say about the reply
         self._shared: dict[str, str] = {}  # by a reply's own id, which is that of its first line: the shared one
         self._told: dict[str, ReplyHead] = {}
-        self._places: dict[str, int] = {}  # of the lines of others: where their blocks stand in the reply
-        self.open: list[str] = []  # replies that no event has told of yet
+        self._places: dict[str, int] = {}  # of lines of other programs: the positions of their blocks in the reply
+        self.open: list[str] = []  # replies without an event so far
 
     # --- conversation lines ---
 
@@ -77,7 +77,7 @@ class TranscriptDecoder:
             case "user":
                 messages = user_messages(line, spoke_of(line), self._payload((line.mainspring or PLAIN).payload))
                 return self._keep(offset, *messages)
-            case "assistant" if not line.isApiErrorMessage:  # no reply: Claude Code's own words about a failure
+            case "assistant" if not line.isApiErrorMessage:  # not a reply: Claude Code's own message about a failure
                 return [self._take_block(offset, line)]
             case "attachment":
                 return self._keep(offset, attachment_message(line))
@@ -105,7 +105,8 @@ class TranscriptDecoder:
                 self.open.append(shared)
         begun, blocks = self._begun[shared], self.replies.setdefault(shared, {})
         ours = line.uuid == begun.id or line.mainspring is not None
-        place = mark.i if ours else self._places.setdefault(line.uuid, len(blocks))  # a copy of a line takes its place
+        # a copy of a line gets the same position
+        place = mark.i if ours else self._places.setdefault(line.uuid, len(blocks))
         for number, block in enumerate(reply_blocks(line, spoke, self._payload(mark.payload))):
             blocks[place + number] = block
         self._begun[shared] = replace(begun, stop=stop_from_api(spoke.stop_reason), usage=usage_from_api(spoke.usage))
@@ -114,7 +115,7 @@ class TranscriptDecoder:
     # --- messages and events ---
 
     def message(self, id: str, *, whole: bool = True) -> Message:
-        """Raises `MissingReferenceError` for one that is not there, or of which something is known to be missing."""
+        """Raises `MissingReferenceError` if the message is missing, or known to be incomplete."""
         if id in self.said:
             return self.said[id]
         if id in self._told and (whole or self._told[id].blocks <= len(self.blocks_of(id))):
@@ -124,7 +125,7 @@ class TranscriptDecoder:
         held = self.blocks_of(shared)
         if not held or (whole and len(held) < len(self.replies[shared])):
             raise MissingReferenceError(f"message '{id}'")
-        # No event has told of it: another program wrote it, or it was taken over whole.
+        # It has no event: another program wrote it, or it was copied as a whole.
         return replace(self._begun[shared], blocks=held)
 
     def found(self, ids: Iterable[str]) -> list[Message]:
@@ -143,7 +144,7 @@ class TranscriptDecoder:
         return tuple(blocks)
 
     def close(self, kept: set[str]) -> None:
-        """These are part of the history, though no event may have told of them."""
+        """Mark these replies as part of the history, even without an event."""
         self.open = [shared for shared in self.open if self._begun[shared].id not in kept]
 
     def told(self, reply_id: str) -> bool:
@@ -182,7 +183,7 @@ class TranscriptDecoder:
         return event
 
     def learn(self, line: JournalLine) -> None:
-        """What an event says about a reply, if that is all that is wanted of it."""
+        """What an event says about a reply, if nothing else of the event is needed."""
         event = event_of(line)
         match event:
             case Replied():
@@ -203,7 +204,7 @@ class TranscriptDecoder:
         return reply
 
     def _cut_off(self, husk: Assistant | None, blocks: int) -> Assistant | None:
-        """A reply that was interrupted enters the history as unfinished, unless it had entered it before."""
+        """An interrupted reply enters the history as unfinished, unless it was in the history before."""
         if husk is None:
             return None
         reply = self._filled(husk, blocks)
@@ -234,26 +235,26 @@ REPEATABLE = "The session ended while this call ran. It changes nothing, so it c
 
 
 class LoadedSession(NamedTuple):
-    """A session as it was left: everything that is needed to go on."""
+    """A loaded session: everything that is needed to continue it."""
 
     file: Path
-    how: str  # checkpoint, records or conversation: the best that could be had; or fork
+    how: str  # checkpoint, records or conversation: the best available source; or fork
     state: State
     standing: CheckpointExtras
     size: int = 0  # of the file, when it was read
     ends_in_mid_line: bool = False
-    partial: Assistant | None = None  # what was shown of a reply that did not come to its end,
-    results: tuple[ToolResult, ...] = ()  # and what calls came to that nobody was told of
-    unfinished: tuple[ToolCall, ...] = ()  # begun, and nobody knows how they ended (security P4)
+    partial: Assistant | None = None  # what was shown of an unfinished reply,
+    results: tuple[ToolResult, ...] = ()  # and results of calls that no event has reported
+    unfinished: tuple[ToolCall, ...] = ()  # started, with an unknown end (security P4)
     unstarted: tuple[ToolCall, ...] = ()
-    made: tuple[Message, ...] = ()  # messages that the core or we have made, and that have no line yet
-    summaries: frozenset[str] = frozenset()  # ids of those that have one
-    open_text: int = 0  # 1: the last block of the partial reply was still being written, and has no line yet
+    made: tuple[Message, ...] = ()  # messages that the core or we created, and that have no line yet
+    summaries: frozenset[str] = frozenset()  # ids of those that have a line
+    open_text: int = 0  # 1: the last block of the partial reply was still streaming, and has no line yet
     warnings: tuple[str, ...] = ()
 
     @property
     def salvaged(self) -> tuple[Message, ...]:
-        """What the state does not have yet of a turn that was cut off."""
+        """The messages of an interrupted turn that the state does not contain yet."""
         return (*(() if self.partial is None else (self.partial,)), *self.results)
 
     @property
@@ -270,7 +271,7 @@ class LoadedSession(NamedTuple):
 
     @property
     def commands(self) -> tuple[CommandRecord, ...]:
-        """Typed, and not taken up by any turn."""
+        """Submitted, and not taken by any turn."""
         return self.standing.commands
 
     @property
@@ -278,8 +279,8 @@ class LoadedSession(NamedTuple):
         return self.standing.spent
 
     def scribe(self, envelope: Envelope) -> TranscriptEncoder:
-        """One that knows what the file holds."""
-        scribe = TranscriptEncoder(envelope, replace(self.standing))  # a copy: it goes on, this does not
+        """An encoder that knows what the file contains."""
+        scribe = TranscriptEncoder(envelope, replace(self.standing))  # a copy: the encoder changes it
         if self.how != "fork":
             scribe.messages = {result.id: result for result in self.results}
             scribe.summaries = set(self.summaries)
@@ -295,7 +296,7 @@ class LoadedSession(NamedTuple):
     def answers(
         self, new_id: Callable[[], str], now: int, repeatable: Callable[[ToolCall], bool] = lambda _: False
     ) -> tuple[ToolResult, ...]:
-        """What the model is told of the calls that were under way: one result for each (security P4)."""
+        """The results that the model gets for calls that were running: one for each (security P4)."""
         lost = [(call, REPEATABLE if repeatable(call) else NeverRan.LOST) for call in self.unfinished]
         lost += [(call, NOT_STARTED) for call in self.unstarted]
         made = [result(call.id, words, is_error=True, synthetic=True) for call, words in lost]

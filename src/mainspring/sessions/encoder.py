@@ -1,7 +1,7 @@
-"""The scribe: turns records into lines. It knows what the file holds already, so that nothing is written twice.
+"""The encoder: turns records into lines. It knows what the file contains, so that nothing is written twice.
 
-Pure apart from what it remembers, which is little: the reply and the results under way, the inbox, some totals. What it
-returns is written by `journal.py`, in one piece.
+Pure apart from its small state: the current reply and results, the inbox, some totals. `journal.py` writes what it
+returns with one `write`.
 """
 
 from __future__ import annotations
@@ -75,20 +75,19 @@ class TranscriptEncoder:
         self._common = envelope.encode_fields()
         self.standing = standing or CheckpointExtras(
             used=()
-        )  # as the last checkpoint has it; `n`, `leaf` and so on are kept up to date
+        )  # as in the last checkpoint; `n`, `leaf` and so on are kept up to date
         self.payloads: list[Payload] = []  # to be written before the lines that name them
         self.listed = 0  # messages of the history that checkpoints have named
-        self.blocks: dict[str, list[Block]] = {}  # of replies that no event has told of yet
-        self.messages: dict[str, User | ToolResult] = {}  # the latest ones that stand in the file
-        self.summaries: set[str] = set()  # ids of those that stand in the file
+        self.blocks: dict[str, list[Block]] = {}  # of replies without an event so far
+        self.messages: dict[str, User | ToolResult] = {}  # the latest ones in the file
+        self.summaries: set[str] = set()  # ids of those in the file
         self.fronts: set[str] = set()  # ids of messages before which nothing is in view
-        self._before_reply: dict[str, str | None] = {}  # the leaf that a reply grew on
+        self._before_reply: dict[str, str | None] = {}  # the parent line of a reply
         self._earlier = self.standing.spent  # by the runs before this one,
-        self._this_run = 0  # and by this one, when last heard of
+        self._this_run = 0  # and by this one, as last reported
         self._checkpoint_size = 0
-        self._model = ""  # that is asked, as far as the events say
-        self.kept: set[str] | None = None  # files of which it stands here what they were when the last prompt came;
-        # None: nobody wants to go back
+        self._model = ""  # the model of the calls, as far as the events say
+        self.kept: set[str] | None = None  # files whose state at the last prompt is stored here; None: no rewinding
 
     def lines(self, record: Record) -> bytes:
         match record:
@@ -127,7 +126,7 @@ class TranscriptEncoder:
     # --- conversation lines ---
 
     def _speak(self, spoken: ConversationLine) -> bytes:
-        """The next line of the chain."""
+        """Encode the next line of the chain."""
         line, payload = encode_conversation_line(spoken, self.standing.leaf, self._common)
         if payload is not None:
             self.payloads.append(payload)
@@ -155,7 +154,7 @@ class TranscriptEncoder:
         return self._speak(spoken)
 
     def _reply(self, reply: Assistant | None) -> bytes:
-        """Those blocks of a reply that the file does not hold yet: after a crash, text that was still open."""
+        """The blocks of a reply that the file does not contain yet: after a crash, text that was still streaming."""
         if reply is None:
             return b""
         known = self.blocks.get(reply.id, [])
@@ -170,16 +169,17 @@ class TranscriptEncoder:
         )
 
     def _withdraw(self, reply_id: str) -> None:
-        """The conversation goes on from before the reply, if nothing has followed it."""
+        """Continue the conversation from before the reply, if nothing has followed it."""
         leaf = self.standing.leaf or ""
         if reply_id in self._before_reply and leaf[:REPLY] == reply_id[:REPLY]:
             self.standing.leaf = self._before_reply[reply_id]
 
     def take_over(self, messages: Iterable[Message]) -> bytes:
-        """Messages that no event will tell of: of another session, or made up where a file was damaged.
+        """Messages that will have no event: of another session, or created because a file was damaged.
 
-        What an event will still tell of, a reply that was cut off and its results, stands in the file and is kept in
-        mind: written twice, its line would be its own parent, and whoever follows the links would lose all before it.
+        An event will still report an interrupted reply and its results. They are in the file, and the encoder remembers
+        them: if a line were written twice, it would be its own parent, and a reader that follows the links would lose
+        everything before it.
         """
         known = dict(self.messages)
         written = b"".join([self._whole(message) for message in messages])
@@ -204,10 +204,10 @@ class TranscriptEncoder:
         ]
         return b"".join([self._speak(line) for line in lines])
 
-    # --- files, for whoever wants to go back ---
+    # --- files, for rewinding ---
 
     def _checkpoint_mark(self, message: User) -> bytes:
-        """In one write with the prompt: what files are from here on is what they were when it came."""
+        """In one write with the prompt: from here on, the stored files are as they were at this prompt."""
         if self.kept is None or message.origin is not Origin.PROMPT:
             return b""
         self.kept.clear()
@@ -273,15 +273,15 @@ class TranscriptEncoder:
         self.standing.prompt = prompts[-1][:LONGEST_PROMPT] if prompts else self.standing.prompt
 
     def _forget(self, event: Event) -> None:
-        """What an event has told of is in the conversation, and will not be told of again."""
+        """Forget what an event has reported: it is in the conversation, and will not be reported again."""
         if isinstance(event, Submitted | Replied | CallFailed | Aborted):
             self.blocks = {}
         if isinstance(event, Submitted | ToolsDone | Aborted):
             self.messages, self._before_reply = {}, {}
 
     def _edits(self, edits: tuple[Edit, ...], event: ContextReady | Compacted) -> tuple[bytes, tuple[Edit, ...]]:
-        """A summary of all that came before is a line of the conversation; readers begin there. What other layers did
-        stays in our own line: Claude Code would take a boundary of theirs for its own, and drop all before it."""
+        """A summary of everything before is a line of the conversation; readers begin there. Other layers' edits stay
+        in our own line: Claude Code would take a boundary of theirs for its own, and drop everything before it."""
         content, kept = b"", list[Edit]()
         summed_up = event if isinstance(event, Compacted) and is_summary(event) else None
         for edit in edits:
@@ -309,7 +309,7 @@ class TranscriptEncoder:
             waiting[record.id] = record
         else:
             waiting.pop(record.id, None)
-            record = replace(record, text="")  # it stands in the conversation
+            record = replace(record, text="")  # it is in the conversation
         self.standing.commands = tuple(waiting.values())
         return record_line(record)
 
@@ -343,14 +343,14 @@ class TranscriptEncoder:
         return isinstance(edit, Fold) and edit.summary.id in self.summaries
 
     def begin_with(self, made: Iterable[Message], state: State) -> bytes:
-        """What a process writes first when it goes on with a session: what it has made up, and what it goes on from."""
+        """What a process writes first when it resumes a session: the messages it created, and its starting state."""
         self.listed = len(state.history)
         lines = self.take_over(made) + self.checkpoint_line(checkpoint(state))
         self.standing.resumed = ""
         return lines
 
     def note_checkpoint_end(self, end: int) -> None:
-        """Where the last checkpoint came to end: the next one is read together with what stands between them."""
+        """The end of the last checkpoint: the next one is read together with the lines between them."""
         self.standing.before, self.standing.start = end - self._checkpoint_size, end
 
 

@@ -1,12 +1,12 @@
-"""What files were when a prompt came, read back from a session (stream-json 4, `rewind_files`).
+"""The state of files at a prompt, read from a session (stream-json 4, `rewind_files`).
 
-Lines of the type `file-history-snapshot` stand in the session's file in the order in which things happened: one with
-each prompt, and one before each file is changed for the first time since. So what a file was when a prompt came is what
-the first line about it says that follows the prompt's; a file without such a line is still the same. Contents are
-payloads, named by digest, so the same content is kept once.
+The session's file contains lines of the type `file-history-snapshot` in the order of events: one with each prompt, and
+one before each first change of a file since. So the state of a file at a prompt is in the first line about it after the
+prompt's; a file without such a line is unchanged. Contents are payloads, named by digest, so the same content is stored
+once.
 
-Nothing is remembered: another process reads the same. A line that cannot be read was torn by a crash, and then the
-change that it was written for did not come about.
+There is no other state, so another process reads the same. A line that cannot be read was torn by a crash, and then the
+change that it was written for did not happen.
 """
 # ruff: noqa: PTH123, PTH118, PTH208  # see paths.py
 
@@ -23,13 +23,13 @@ from mainspring.sessions.paths import payload_file, size_of
 
 
 class FileVersion(Struct):
-    """A file, as a line has it."""
+    """A file as stored in a line."""
 
     path: str
     there: bool = False
     mode: int = 0
     digest: str = ""
-    why: str = ""  # why it cannot be had again
+    why: str = ""  # why it cannot be restored
 
 
 class FileHistoryEntry(Struct):
@@ -42,7 +42,7 @@ _snapshot = msgspec.json.Decoder(FileHistoryEntry)
 
 
 def files_changed_since(file: str, prompt: str) -> dict[str, FileVersion] | None:
-    """What each file was when this prompt came, for those that were changed later; None: nothing is known of it."""
+    """The state of each file at this prompt, for those changed later; None: nothing is known about the prompt."""
     found: dict[str, FileVersion] | None = None
     with open(file, "rb") as lines:
         for line in lines:
@@ -65,7 +65,7 @@ def _read(line: bytes) -> FileHistoryEntry | None:
 
 
 def read_version(file: str, was: FileVersion) -> bytes | None:
-    """The bytes of a file that was there; None: they are not at hand, or not what they were."""
+    """The bytes of a file that existed; None: they are missing, or have changed."""
     from hashlib import blake2b
 
     if not was.digest.isalnum():
@@ -83,7 +83,7 @@ def is_kept(file: str, digest: str) -> bool:
 
 
 def kept_size(file: str) -> int:
-    """Bytes of all contents that are kept."""
+    """Bytes of all stored contents."""
     folder = payload_file(file, "")
     try:
         names = os.listdir(folder)

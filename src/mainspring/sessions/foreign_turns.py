@@ -1,11 +1,11 @@
 """Turns that another program has written into a session file: Claude Code, which shares our files.
 
-Our events know nothing of its lines. They are part of the conversation all the same: those that no process of ours has
-read yet are found here, followed along their parent links, and put behind what our records say
+Our events do not contain its lines, but they are part of the conversation. This module finds the lines that no process
+of ours has read yet, follows their parent links, and appends them to what our records say
 (docs/decisions/0040-turns-of-another-program.md).
 
-A process that resumes a file says in its first checkpoint how far it has read (`CheckpointExtras.seen`): up to there it
-is decided which lines belong to the conversation.
+A process that resumes a file stores in its first checkpoint how far it has read (`CheckpointExtras.seen`): for the
+lines up to there, it is decided which belong to the conversation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SeenLine(NamedTuple):
 
 
 class ForeignRewindError(Exception):
-    """The other program went back to an earlier message and on from there: only the parent links tell the rest."""
+    """The other program went back to an earlier message and continued there: only the parent links tell the rest."""
 
     def __init__(self, leaf: str) -> None:
         super().__init__(leaf)
@@ -40,14 +40,14 @@ class ForeignRewindError(Exception):
 
 
 class ForeignLines:
-    """The conversation lines of a file, and which of them our own records do not account for."""
+    """The conversation lines of a file, and which of them our own records do not cover."""
 
     def __init__(self, reader: JournalReader, book: TranscriptDecoder) -> None:
         self._reader = reader
         self._book = book
         self._lines: dict[str, SeenLine] = {}
         self._accounted: set[str] = set()  # ids of messages that our records name
-        self._decided = -1  # the place up to which a process has decided already
+        self._decided = -1  # the position up to which a process has decided already
         self.last = ""  # the uuid of the last line
 
     def note(self, offset: int, line: JournalLine, ids: Iterable[str]) -> None:
@@ -62,15 +62,14 @@ class ForeignLines:
         self._accounted.update(ids)
 
     def decide(self, seen: str) -> None:
-        """A process began here, and had read up to this line. Empty: it did not say, so it had read all."""
+        """A process began here, and had read up to this line. Empty: it did not say, so it had read everything."""
         if not seen:
             self._decided = len(self._lines) - 1
         elif seen in self._lines:
             self._decided = max(self._decided, self._lines[seen].place)
 
     def turns(self, history: Iterable[Message]) -> ForeignTurns | None:
-        """What has to be put behind this history. Raises `ForeignRewindError` if that is not all that there is to
-        it."""
+        """The turns to append to this history. Raises `ForeignRewindError` if appending is not enough."""
         self.account_for(message.id for message in history)
         pending = {uuid: line for uuid, line in self._lines.items() if self._is_pending(line)}
         if not any(line.ids for line in pending.values()):
@@ -98,8 +97,8 @@ class ForeignLines:
             return None
 
     def _went_back(self, parent: str) -> bool:
-        """Whether it left out turns of its own, which it must have known. Turns of ours it may not have seen: it may
-        have had the file open since before they were written."""
+        """Whether it left out turns of its own, which it must have known. It may not have seen ours: it may have had
+        the file open since before they were written."""
         if not parent:
             return False
         if parent in self._lines:
@@ -113,7 +112,7 @@ class ForeignLines:
         return any(name not in besides and not isinstance(self._book.said.get(name), ToolResult) for name in ids)
 
     def _went_far_back(self, parent: str) -> bool:
-        """The parent stands before all that was read, or nowhere."""
+        """Whether the parent is before everything that was read, or missing."""
         begin, found = min(line.offset for line in self._lines.values()), False
         for _, line in self._reader.lines(0, begin):
             if line.uuid == parent:
@@ -137,11 +136,11 @@ class ForeignLines:
 class MergedHistory(NamedTuple):
     messages: list[Message]
     edits: tuple[Edit, ...]
-    made: list[Message]  # results that had to be made up
+    made: list[Message]  # results that had to be created
 
 
 class ForeignTurns:
-    """A way through lines of another program, from where it leaves what we know to its end."""
+    """A path through lines of another program, from where it leaves the known lines to its end."""
 
     def __init__(self, lines: ForeignLines, book: TranscriptDecoder, way: list[ChainNode], attached: str) -> None:
         self._lines = lines
@@ -166,7 +165,7 @@ class ForeignTurns:
         if summary is None:
             return MergedHistory(messages, edits, [*made, *made_after])
         last = self._last_summarized(known, [*known, *sound], self._way[boundary])
-        if last < 0:  # there is nothing that it stands for
+        if last < 0:  # there is nothing that it replaces
             messages = [*known, *sound, summary, *unsummarized]
         else:
             edits = (*edits, Fold(front_of(messages, edits), messages[last].id, summary))
@@ -181,7 +180,7 @@ class ForeignTurns:
         return self._book.found([name for each in way for name in self._lines.ids_of(each.uuid)])
 
     def _last_summarized(self, known: list[Message], messages: list[Message], boundary: ChainNode) -> int:
-        """The place of the last message that their summary stands for: before those that they have kept in view, and
+        """The position of the last message that their summary replaces: before those that they have kept in view, and
         before messages of ours that they had not seen. -1: there is none."""
         last = len(messages) - 1
         seen = max([place for place, message in enumerate(known) if message.id in self._attached], default=last)
@@ -194,8 +193,7 @@ class ForeignTurns:
 
 
 def front_of(messages: list[Message], edits: tuple[Edit, ...]) -> str:
-    """Where a summary of everything begins: with the first message, or where the first of the earlier ones began that
-    stand before it."""
+    """Where a summary of everything begins: with the first message, or where the first earlier summary began."""
     here = {message.id for message in messages}
     folds = [edit.first for edit in edits if isinstance(edit, Fold) and edit.first not in here]
     return folds[0] if folds else messages[0].id

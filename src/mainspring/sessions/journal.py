@@ -1,4 +1,4 @@
-"""The journal on disk: one append-only file a session, one writer, one `write` a record before it is acted on
+"""The journal on disk: one append-only file per session, one writer, one `write` per record before the loop acts on it
 (security D1, D3).
 
     journal = FileJournal.create(file, envelope)        # or: loaded, journal = FileJournal.resume(file, envelope)
@@ -6,17 +6,17 @@
     await journal.sync()
     journal.close()
 
-The file is never rewritten and never cut. What was shown of the reply under way is kept in a small file beside it,
-which is emptied when the next reply begins (docs/decisions/0010).
+The file is never rewritten and never truncated. A small file beside it keeps what was shown of the current reply, and
+is emptied when the next reply begins (docs/decisions/0010).
 
-Whoever keeps a copy elsewhere (stream-json 14.5) gives `JournalOptions.mirror` and is told each line that the disk has
+For a copy elsewhere (stream-json 14.5), pass `JournalOptions.mirror`: it is called with each line that the disk has
 taken.
 
-A disk that fails is reported once (security D4). From then on nothing is stored, since an event that is missing would
-falsify all that follow; what is on the disk stays a valid prefix. With `require` the run ends instead.
+A disk failure is reported once (security D4). From then on nothing is stored, since a missing event would falsify all
+that follow; the file stays a valid prefix. With `require` the run ends instead.
 
-A file that somebody removes while it is in use is written again, all of it: we still have it open. Where another file
-has taken its place, that one stays, and it is reported like a disk that fails.
+If another process removes the file while it is in use, the journal writes it again, completely, because it still has
+the file open. If another file has taken its name, that file stays, and the journal reports it like a disk failure.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from mainspring.sessions.paths import (
 )
 from mainspring.sessions.records import CheckpointRecord, DeltaRecord, EventRecord, Record
 
-if TYPE_CHECKING:  # what reads is loaded when something is read: a new session starts without it
+if TYPE_CHECKING:  # reading modules are loaded when needed: a new session starts without them
     from mainspring.sessions.decoder import LoadedSession
 
-MOST_FOREIGN = 1 << 20  # bytes in which a name that a client has given is looked for
+MOST_FOREIGN = 1 << 20  # bytes that are searched for a name that a client has given
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -64,19 +64,19 @@ class SessionInUse(UsageError):  # noqa: N818  # it reads as what it says
 
 
 class JournalWriteError(MainspringError):
-    """The journal could not be written, and the run may not go on without it."""
+    """The journal could not be written, and the run may not continue without it."""
 
 
 class Durability(StrEnum):
     PROCESS = "process"  # survives the end of this process at any time; synced in the background, and before a result
-    POWER = "power"  # also survives a loss of power, up to the last turn
+    POWER = "power"  # also survives a power loss, up to the last turn
     NONE = "none"  # never synced: for tests on a virtual clock
 
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
     class JournalDisk(Protocol):
-        """The calls that a test replaces to see a disk fail."""
+        """The calls that a test replaces to simulate a disk failure."""
 
         def write(self, fd: int, data: bytes, /) -> int: ...
 
@@ -92,47 +92,47 @@ class OsDisk:
 
 
 def ignore_warning(text: str) -> None:
-    """The default for whoever does not want to hear of a failing disk."""
+    """The default for callers that ignore disk failures."""
 
 
 class JournalOptions(Bundle):
     durability: Durability = Durability.PROCESS
     require: bool = False
-    require_option: str = "require_journal"  # who said so, as the user knows it
+    require_option: str = "require_journal"  # the option that set it, as the user knows it
     on_trouble: Callable[[str], None] = ignore_warning
-    secrets: tuple[str, ...] = ()  # our own keys, which no transcript may hold (security K3)
+    secrets: tuple[str, ...] = ()  # our own keys, which no transcript may contain (security K3)
     disk: JournalDisk = OsDisk()
-    mirror: Callable[[str, bytes], None] | None = None  # is told the file, and whole lines that stand in it now
+    mirror: Callable[[str, bytes], None] | None = None  # called with the file, and whole lines that are in it now
 
 
 DEFAULT = JournalOptions()
 
 
 class FileJournal:
-    """Made by `create`, `resume` or `fork`."""
+    """Created by `create`, `resume` or `fork`."""
 
     def __init__(self, file: Place, scribe: TranscriptEncoder, options: JournalOptions) -> None:
         self.file = os.fspath(file)
-        self.stored = False  # whether what is appended still reaches the disk
+        self.stored = False  # whether appended records still reach the disk
         self._scribe = scribe
         self.options = options
         hold_secrets(*options.secrets)
-        # Chosen once: without a mirror, a record costs what it did before there were any.
+        # Chosen once, so that a record costs nothing extra without a mirror.
         self._write_to = options.disk.write if options.mirror is None else self._write_and_tell
-        self._untold = b""  # of the lines that the disk has taken
-        self._in_place = True  # False: nothing is told before the file has its name
+        self._untold = b""  # written bytes that the mirror has not received yet
+        self._in_place = True  # False: the mirror gets nothing before the file has its name
         self._fd = self._live = -1
         self._live_reply = ""
         self._first = b""  # goes before the first record
         self._payloads_to_sync: list[str] = []
-        self._seen = self._looked = 0  # how large the file is if only we write to it, and how far we have looked
+        self._seen = self._looked = 0  # the size of the file if only we write to it, and how far we have checked
         self._identity: tuple[int, int] | None = None  # of the file, once it has its name
         self._syncing: asyncio.Future[None] | None = None
-        self._sync_error: OSError | None = None  # met in a thread, and not reported yet
+        self._sync_error: OSError | None = None  # raised in a thread, and not reported yet
 
     @classmethod
     def create(cls, file: Place, envelope: Envelope, options: JournalOptions = DEFAULT) -> FileJournal:
-        """A new session. Raises if the id is taken. A disk that fails is reported, here as later."""
+        """A new session. Raises if the id is taken. Reports a disk failure, here as later."""
         journal = cls(file, TranscriptEncoder(envelope), options)
         journal._open(journal.file)
         if journal.stored and os.fstat(journal._fd).st_size:
@@ -151,9 +151,9 @@ class FileJournal:
         at: str = "",
         drops: str = "",
     ) -> tuple[LoadedSession, FileJournal]:
-        """Go on with a session (see `load`). It is ours before it is read, so nobody changes it in between.
+        """Resume a session (see `load_session`). Locks it before reading, so no other process changes it in between.
 
-        What it was loaded as is written down with the first record.
+        The loaded state is written with the first record.
         """
         from mainspring.sessions.resume import load_session
 
@@ -171,7 +171,7 @@ class FileJournal:
 
     @classmethod
     def fork(cls, forked: LoadedSession, envelope: Envelope, options: JournalOptions = DEFAULT) -> FileJournal:
-        """A new file with the conversation of another, there as a whole or not at all."""
+        """A new file with the conversation of another session, written completely or not at all."""
         file = forked.file
         if size_of(file):
             raise UsageError(f"Session ID '{id_of(file)}' is already in use: choose another for the fork")
@@ -223,7 +223,7 @@ class FileJournal:
             await self._turn_ends()
 
     async def sync(self) -> None:
-        """Return when everything appended would survive a loss of power."""
+        """Return when everything appended would survive a power loss."""
         if self.stored:
             self._look_for_file()
         if self.options.durability is not Durability.NONE and self.stored:
@@ -235,13 +235,13 @@ class FileJournal:
         self._check_required()
 
     def keep_files(self) -> set[str]:
-        """From here on each prompt is one to go back to. The files of which it stands here what they were when the last
-        prompt came: whoever changes another one appends a `FileRecord` first."""
+        """Make each prompt from here on a checkpoint for files. Returns the files whose state at the last prompt is
+        stored: before another file is changed, the caller appends a `FileRecord`."""
         kept = self._scribe.kept = set[str]()
         return kept
 
     def rename(self, title: str) -> None:
-        """One more line, as every client that names a session writes it; the last one counts. Raises `UsageError`."""
+        """Append one more line, as every client that names a session does; the last one counts. Raises `UsageError`."""
         if not size_of(self.file):
             raise UsageError("nothing was said yet")
         self._scribe.standing.title = title
@@ -250,7 +250,7 @@ class FileJournal:
             raise UsageError(f"'{self.file}' cannot be written")
 
     def close(self) -> None:
-        """Give the session free. A file that nothing was written to is taken away again."""
+        """Release the session. Removes a file that nothing was written to."""
         self.stored = False
         fd, live, self._fd, self._live = self._fd, self._live, -1, -1
         if live >= 0:
@@ -264,7 +264,7 @@ class FileJournal:
         if self._first:
             self._write(b"")
         size = os.fstat(self._fd).st_size
-        if size != self._seen:  # somebody else has written: a client, that names the session
+        if size != self._seen:  # another process has written: a client that names the session
             from mainspring.sessions.line_parser import note_names, parse_journal_line
 
             for line in os.pread(self._fd, MOST_FOREIGN, max(self._looked, size - MOST_FOREIGN)).split(b"\n"):
@@ -294,7 +294,7 @@ class FileJournal:
         self._identity = (found.st_dev, found.st_ino)
         self.stored = True
 
-    # --- removed while it is in use ---
+    # --- removed while in use ---
 
     def _look_for_file(self) -> None:
         if identity_at(self.file) == self._identity:
@@ -309,7 +309,7 @@ class FileJournal:
             self.options.on_trouble(f"'{self.file}' was removed while this session was using it: it was written again")
 
     def _write_again(self) -> None:
-        """A copy of what we have open takes its name. Nothing is written to it before it is whole."""
+        """A copy of the open file takes its name. Nothing is written to it before it is complete."""
         draft = draft_of(self.file)
         fd = open_file(draft, _OPEN | os.O_TRUNC)
         try:
@@ -328,12 +328,12 @@ class FileJournal:
         os.lseek(fd, 0, os.SEEK_END)
         found = os.fstat(fd)
         self._identity = (found.st_dev, found.st_ino)
-        if self._live >= 0:  # what was beside it is gone, too
+        if self._live >= 0:  # the files beside it are gone, too
             os.close(self._live)
             self._live, self._live_reply = -1, ""
         if self._syncing is None or self._syncing.done():
             os.close(old)
-        else:  # a thread may be at it
+        else:  # a thread may be using it
             self._syncing.add_done_callback(lambda _: os.close(old))
 
     # --- writing ---
@@ -347,7 +347,7 @@ class FileJournal:
         self._scribe.note_checkpoint_end(os.lseek(self._fd, 0, os.SEEK_CUR) - len(data))
 
     def _write_all(self, fd: int, data: bytes) -> None:
-        """One `write`. If the disk takes only a part of it, the rest follows. No key of ours is in it (security K3)."""
+        """One `write`. If the disk takes only a part of it, the rest follows. Redacts our own keys (security K3)."""
         data = mask_secrets(data)
         try:
             done = self._write_to(fd, data)
@@ -367,7 +367,7 @@ class FileJournal:
         return done
 
     def _tell(self, written: bytes) -> None:
-        """Whole lines. Half of one, after which the disk was full, is not told of."""
+        """Whole lines. A partial line, after which the disk was full, is not reported."""
         self._untold += written
         end = self._untold.rfind(b"\n") + 1
         if end and self._in_place and self.options.mirror is not None:
@@ -375,7 +375,7 @@ class FileJournal:
             self.options.mirror(self.file, lines)
 
     def _failed(self, error: OSError) -> None:
-        """Nothing more is written; what the disk took stays, and its last line may be torn."""
+        """Write nothing more; what the disk took stays, and its last line may be torn."""
         self.stored = False
         self.options.on_trouble(
             f"'{self.file}' cannot be written ({error.strerror or error}): "
@@ -396,7 +396,7 @@ class FileJournal:
             self._failed(error)
 
     def _keep_live(self, record: DeltaRecord) -> None:
-        """What was shown of a block that is not finished yet. When it is, the block itself is in the session's file."""
+        """Store what was shown of an unfinished block. The finished block will be in the session's file."""
         reply_id = record.deltas[0].reply_id
         try:
             if self._live < 0:
@@ -427,18 +427,18 @@ class FileJournal:
             if self._fd >= 0:
                 os.fdatasync(self._fd)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.EBADF):  # no such thing here, or closed meanwhile
+            if error.errno not in (errno.EINVAL, errno.EBADF):  # not supported here, or closed meanwhile
                 self._sync_error = error
 
     def _sync_failed(self) -> None:
-        """Back on the loop: whoever hears of trouble need not think of threads."""
+        """Back on the event loop: the callback for trouble need not consider threads."""
         error, self._sync_error = self._sync_error, None
         if error is not None and self.stored:
             self._failed(error)
 
 
 def write_payload(file: str, payload: Payload, disk: JournalDisk) -> str:
-    """In one piece or not at all: other lines may name the same content."""
+    """Completely or not at all: other lines may name the same content."""
     path = payload_file(file, payload.name)
     if not size_of(path):
         draft = draft_of(path)
@@ -457,7 +457,7 @@ def write_payload(file: str, payload: Payload, disk: JournalDisk) -> str:
 
 
 def identity_at(file: str) -> tuple[int, int] | None:
-    """What has this name now; None: nothing."""
+    """The file that has this name now; None: there is none."""
     try:
         found = os.stat(file)  # noqa: PTH116  # see paths.py
     except OSError:
@@ -474,7 +474,7 @@ def sync_file(path: str) -> None:
 
 
 def lock_owner(fd: int) -> str:
-    """Who holds the lock, as far as the system tells. The lock itself does not depend on this."""
+    """The holder of the lock, as far as the system says. The lock itself does not depend on this."""
     inode = f":{os.fstat(fd).st_ino}"
     try:
         with open("/proc/locks") as locks:  # noqa: PTH123  # see paths.py

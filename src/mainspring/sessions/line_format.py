@@ -1,11 +1,11 @@
-"""The lines of a session file: how a message, a block, an event looks on disk, and back.
+"""The lines of a session file: how a message, a block or an event is written. `line_parser.py` reads them.
 
-Two kinds stand beside each other (docs/decisions/0010). Conversation lines have the shape that the Claude Agent SDK
-reads (stream-json 14.2): the API's own form of a message in an envelope; what that form cannot say is in a field
-`mainspring`. Lines of type `mainspring` are ours: events, checkpoints and other records. Content stands once, in a
+There are two kinds (docs/decisions/0010). Conversation lines have the format that the Claude Agent SDK reads
+(stream-json 14.2): the API's own form of a message in an envelope; a field `mainspring` has what that form cannot
+express. Lines of type `mainspring` are ours: events, checkpoints and other records. Content is stored once, in a
 conversation line; events name it by id.
 
-Nothing here reads or writes files, and nothing here remembers: see `encoder.py` and `decoder.py`.
+This module does no I/O and has no state: see `encoder.py` and `decoder.py`.
 """
 
 from __future__ import annotations
@@ -47,49 +47,49 @@ from mainspring.messages_api import (
 )
 from mainspring.sessions.records import AgentRecord, CommandRecord, FileRecord, PolicyRecord, Record
 
-VERSION = 1  # of our own lines; a reader skips those of a version it does not know
-LARGEST_INLINE = 256 * 1024  # bytes of content in a line; more goes into a file of its own
-STAND_IN = 2_000  # characters of large content that stay in the line: for people, and where the rest is not at hand
+VERSION = 1  # of our own lines; a reader skips those of an unknown version
+LARGEST_INLINE = 256 * 1024  # bytes of content in a line; more goes into a separate file
+STAND_IN = 2_000  # characters of large content that stay in the line: for people, and if the rest is missing
 MOST_FIELDS = 20  # of the input of a call that stay in the line; the largest tool has fewer
 LONGEST_FIELD = 100  # characters of the name of one
 ELSEWHERE = "the rest is kept elsewhere"
 
 OURS = b'{"type":"mainspring","v":1,'
 CHECKPOINT = OURS + b'"checkpoint":'
-SNAPSHOT = b'{"type":"file-history-snapshot",'  # others write lines of this type, too: ours have a version
-KEPT_FILE = "file-"  # how the names of payloads begin that are what a file was
+SNAPSHOT = b'{"type":"file-history-snapshot",'  # other programs write lines of this type, too: ours have a version
+KEPT_FILE = "file-"  # the prefix of payload names for stored files
 
 
 # --- conversation lines, written ------------------------------------------------------------------------------
 
 
-EMPTY = Raw(b"")  # one and the same, or it would not be left out
+EMPTY = Raw(b"")  # one object, or it would not be left out
 
 
 class LineMark(Struct, omit_defaults=True, frozen=True):
-    """What we know of a conversation line that the API's form does not say."""
+    """What we know about a conversation line that the API's form cannot express."""
 
-    i: int = 0  # a block's place in its reply
+    i: int = 0  # a block's position in its reply
     origin: Origin = Origin.PROMPT
     defect: Defect | None = None
     synthetic: bool = False
-    payload: str = ""  # the content is in the payload of this name; the line has only a stand-in
+    payload: str = ""  # the content is in the payload of this name; the line has only a placeholder
     odd: Raw = EMPTY  # a block that does not fit the API's form, in our own
 
 
 PLAIN = LineMark()
-OWN = LineMark()  # as plain, but written: without it nobody could tell our prompts from those of another program
+OWN = LineMark()  # like the default, but written: it marks our prompts among those of other programs
 
 
 class Envelope(Bundle):
-    """What is the same in every conversation line of a session."""
+    """The fields that all conversation lines of a session share."""
 
     session_id: str
     cwd: str
     version: str
     entrypoint: str = "cli"
     branch: str = ""
-    agent_id: str = ""  # of a sub-agent, whose lines are a side chain
+    agent_id: str = ""  # of a subagent, whose lines are a side chain
 
     def encode_fields(self) -> bytes:
         fields: dict[str, object] = {
@@ -106,14 +106,14 @@ class Envelope(Bundle):
 
 
 class Payload(Bundle):
-    """Content that is too large for a line. Its name is its hash, so the same content is kept once."""
+    """Content that is too large for a line. Its name is its hash, so the same content is stored once."""
 
     name: str
     data: bytes
 
 
 class ConversationLine(Bundle):
-    """A conversation line about to be written: everything but its place in the chain."""
+    """A conversation line to be written: everything but its position in the chain."""
 
     kind: bytes  # user, assistant
     uuid: str
@@ -123,7 +123,7 @@ class ConversationLine(Bundle):
     tail: bytes  # of the message, after its content
     mark: LineMark = PLAIN
     flags: bytes = b""
-    source: User | ToolResult | Block | None = None  # what it is made from, should it be too large
+    source: User | ToolResult | Block | None = None  # what it is made from, in case it is too large
 
 
 def encode_conversation_line(
@@ -217,9 +217,9 @@ def _reply_head(reply_id: str, model: str) -> bytes:
 
 
 def stand_in(source: User | ToolResult | Block | None) -> object:
-    """What stands in a line for content that is too large for it.
+    """The placeholder in a line for content that is too large for it.
 
-    On another machine it is all that there is (stream-json 14.5), so it is fit for a model, and says what is missing.
+    On another machine it is all that exists (stream-json 14.5), so it is fit for a model, and says what is missing.
     """
     match source:
         case User():
@@ -230,7 +230,7 @@ def stand_in(source: User | ToolResult | Block | None) -> object:
             return [{"type": "tool_use", "id": source.id, "name": source.name, "input": shorten_input(source.input)}]
         case Text():
             return [{"type": "text", "text": shorten_line_text(source.text)}]
-        case Thinking():  # unsigned, so no model is sent half a thought
+        case Thinking():  # unsigned, so that no model gets half a thought
             return [{"type": "thinking", "thinking": shorten_line_text(source.text), "signature": ""}]
         case _:
             return [{"type": "text", "text": "[a large block; it is kept elsewhere]"}]
@@ -247,7 +247,7 @@ def shorten_line_text(text: str) -> str:
 
 
 def shorten_input(input: dict[str, Any]) -> dict[str, object]:
-    """Small fields whole: which file was written, though not what."""
+    """Keeps small fields complete: which file was written, though not what."""
     fields = [(name, value) for name, value in input.items() if len(name) <= LONGEST_FIELD]
     return {name: shorten_field(value) for name, value in fields[:MOST_FIELDS]}
 
@@ -260,7 +260,7 @@ def shorten_field(value: object) -> object:
 
 
 def boundary_line(uuid: str, event: Compacted, old_leaf: str | None, envelope: bytes, *, kept_after: str) -> bytes:
-    """The conversation begins again here. What was said after `kept_after` is still in view, behind the summary."""
+    """The conversation begins again here. Messages after `kept_after` are still in view, after the summary."""
     sizes = {"preTokens": event.before, "postTokens": event.after}
     metadata = {"trigger": event.trigger} | sizes | {"keptAfter": kept_after}
     return (
@@ -283,7 +283,7 @@ def name_lines(title: str, tag: str, session_id: str) -> bytes:
 
 
 def checkpoint_mark(prompt: str, at: int, session_id: str) -> bytes:
-    """One may go back to this prompt: from here on it is kept what files were."""
+    """The user may rewind to this prompt: from here on the state of changed files is stored."""
     return _snapshot({"messageId": prompt}, at, session_id)
 
 
@@ -321,26 +321,27 @@ def event_line(number: int, husk: Event, blocks: int, messages: list[str], resul
 
 
 class CheckpointExtras(Struct, omit_defaults=True):
-    """What a checkpoint says beside the state: all else that a later process needs, so that it reads no further."""
+    """What a checkpoint stores besides the state: everything else that a later process needs, so that it reads no
+    further."""
 
     n: int = 0  # events so far
-    first: str = ""  # the id of the first message that the history held
-    added: tuple[str, ...] | None = None  # ids of its messages since the checkpoint before; None: not known
-    start: int = 0  # where the lines begin that hold those messages
-    before: int = -1  # where the checkpoint before this one stands
-    resumed: str = ""  # how the state was found, if a process began with it: then `added` holds all ids
+    first: str = ""  # the id of the first message of the history
+    added: tuple[str, ...] | None = None  # ids of its messages since the previous checkpoint; None: unknown
+    start: int = 0  # where the lines of those messages begin
+    before: int = -1  # the position of the previous checkpoint
+    resumed: str = ""  # how the state was found, if a process began with it: then `added` has all ids
     leaf: str | None = None  # the line that the next one follows
-    seen: str = ""  # the last line of the conversation, whoever wrote it, when a process began with the file
+    seen: str = ""  # the last line of the conversation, of any program, when a process began with the file
     spent: int = 0  # nano-dollars, the whole session
-    used: tuple[tuple[str, Usage], ...] | None = None  # by model, the one that replied last behind the others;
-    # None: not known, and the messages have to tell
+    # by model, the one that replied last after the others; None: unknown, computed from the messages
+    used: tuple[tuple[str, Usage], ...] | None = None
     turns: int = 0
     config: Config | None = None
     policy: PolicyRecord | None = None
-    commands: tuple[CommandRecord, ...] = ()  # typed, and not yet taken up
-    away: tuple[AgentRecord, ...] = ()  # agents that have begun and not ended
-    unbooked: int = 0  # nano-dollars that agents have spent, and no event has told of
-    prompt: str = ""  # the last one, cut
+    commands: tuple[CommandRecord, ...] = ()  # submitted, and not yet taken
+    away: tuple[AgentRecord, ...] = ()  # subagents that have started and not ended
+    unbooked: int = 0  # nano-dollars that subagents have spent, and no event has reported
+    prompt: str = ""  # the last one, truncated
     title: str = ""  # as a client has named the session,
     tag: str = ""  # and marked it
 
@@ -354,7 +355,7 @@ def note_agent(standing: CheckpointExtras, record: AgentRecord) -> None:
 
 
 def note_usage(standing: CheckpointExtras, event: Event) -> None:
-    """What no reply accounts for is booked on the model that replied last, as in the results of runs."""
+    """Usage without a reply is booked on the model that replied last, as in the results of runs."""
     match event:
         case Replied(reply=reply):
             _book(standing, reply.model, reply.usage, is_last=True)
@@ -366,14 +367,14 @@ def note_usage(standing: CheckpointExtras, event: Event) -> None:
 
 
 def note_replies(standing: CheckpointExtras, messages: Iterable[Message]) -> None:
-    """Of which no event has told: another program has written them."""
+    """Replies without an event: another program has written them."""
     for message in messages:
         if isinstance(message, Assistant):
             _book(standing, message.model, message.usage, is_last=True)
 
 
 def used_by(messages: Iterable[Message]) -> tuple[tuple[str, Usage], ...]:
-    """For files in which no checkpoint tells it."""
+    """For files whose checkpoints do not have it."""
     counted = CheckpointExtras(used=())
     note_replies(counted, messages)
     return counted.used or ()
@@ -388,7 +389,7 @@ def _book(standing: CheckpointExtras, model: str, usage: Usage, *, is_last: bool
 
 
 def agents_cost(event: Event) -> int:
-    """What an event tells of the money of agents."""
+    """What an event reports about the spending of subagents."""
     match event:
         case ContextReady() | Aborted():
             return event.agents

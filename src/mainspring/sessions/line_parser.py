@@ -1,4 +1,4 @@
-"""Reading a line of a session file, whoever wrote it, and the API's form of content in it. See `line_format.py`."""
+"""Reading a line of a session file, of any program, and the API's form of content in it. See `line_format.py`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parse_timestamp(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
         return (moment - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, TypeError):  # damaged, or without a zone
+    except (ValueError, TypeError):  # damaged, or without a time zone
         return 0
 
 
@@ -109,7 +109,7 @@ def parse_content(raw: bytes) -> Content | ToolResult:
         case "document" if block.source and block.source.type == "base64":
             return Document(block.source.media_type, block.source.data)
         case kind:
-            return Text(f"[{kind}]")  # a kind that we cannot send: better named than lost
+            return Text(f"[{kind}]")  # an unsupported type: better named than lost
 
 
 def _citations(block: ApiBlock) -> str:
@@ -160,7 +160,7 @@ def stop_from_api(reason: str | None) -> Stop:
 
 
 class BoundaryMetadata(Struct):
-    """Of a compact boundary."""
+    """Metadata of a compact boundary."""
 
     keptAfter: str = ""  # noqa: N815  # the file's own word
     preservedMessages: Raw = Raw(b"")  # noqa: N815  # Claude Code's way to say the same,
@@ -177,15 +177,15 @@ class PreservedSegment(Struct):
 
 
 class ForeignAttachment(Struct):
-    """What Claude Code puts before the model beside a prompt."""
+    """What Claude Code adds to a prompt for the model."""
 
     type: str = ""
-    prompt: Raw = Raw(b"")  # of one that was typed while a turn ran
+    prompt: Raw = Raw(b"")  # of one that was submitted during a turn
     isMeta: bool = False  # noqa: N815
 
 
 class RenderedAttachment(Struct):
-    """An attachment in the words that the model was given."""
+    """An attachment as the model saw it."""
 
     content: Raw = Raw(b"")
 
@@ -197,7 +197,7 @@ class ForkedFrom(Struct):
 
 
 class JournalLine(Struct):
-    """Any line of a session file, whoever wrote it. What we do not know is not read."""
+    """Any line of a session file, of any program. Unknown fields are not read."""
 
     type: str
     uuid: str = ""
@@ -230,7 +230,7 @@ class JournalLine(Struct):
     results: tuple[str, ...] = ()
     checkpoint: Raw = Raw(b"")
     standing: CheckpointExtras | None = None
-    cut: str = ""  # why there is nothing of one of our lines but its place (see `stream_json/outgoing.py`)
+    cut: str = ""  # why only a mark is left of one of our lines (see `stream_json/outgoing.py`)
 
 
 class ApiMessage(Struct):
@@ -254,7 +254,7 @@ _contents = msgspec.json.Decoder(tuple[Content, ...])
 
 
 def parse_journal_line(line: bytes) -> JournalLine:
-    """Raises one of `Unreadable`, with words that say why."""
+    """Raises one of `Unreadable`, with the reason."""
     try:
         return _line.decode(line)
     except msgspec.ValidationError:
@@ -262,7 +262,7 @@ def parse_journal_line(line: bytes) -> JournalLine:
     except msgspec.DecodeError:
         if rb"\u" not in line:
             raise
-        return _line.decode(encode_plainly(json.loads(line)))  # half a character, which msgspec refuses
+        return _line.decode(encode_plainly(json.loads(line)))  # a lone surrogate, which msgspec rejects
 
 
 def event_of(line: JournalLine) -> Event:
@@ -288,7 +288,7 @@ def reply_blocks(line: JournalLine, spoke: ApiMessage, payload: bytes | None) ->
 
 
 def user_messages(line: JournalLine, spoke: ApiMessage, payload: bytes | None) -> list[User | ToolResult]:
-    """Usually one. Others than we put several results, or results and words, into one line."""
+    """Usually one. Other programs put several results, or results and text, into one line."""
     mark, at = line.mainspring or PLAIN, parse_timestamp(line.timestamp)
     if mark.odd:
         return [User(_contents.decode(mark.odd), mark.origin, id=line.uuid, at=at)]
@@ -301,8 +301,8 @@ def user_messages(line: JournalLine, spoke: ApiMessage, payload: bytes | None) -
     return [replace(message, id=block_id(line.uuid, place), at=at) for place, message in enumerate(made)]
 
 
-# Of Claude Code's attachments, those that belong to the conversation. The others describe Claude Code itself: its
-# tools, its model, its limits. They would be wrong here.
+# Claude Code's attachments that belong to the conversation. The others describe Claude Code itself: its tools, its
+# model, its limits. They would be wrong here.
 CONVERSATION_ATTACHMENTS = frozenset(
     {
         "queued_command",
@@ -322,7 +322,7 @@ CONVERSATION_ATTACHMENTS = frozenset(
 
 
 def attachment_message(line: JournalLine) -> User | None:
-    """What the user or a hook added to a conversation of Claude Code's; None for what only describes that program."""
+    """What the user or a hook added to a conversation of Claude Code; None for what only describes that program."""
     found = _attachment.decode(line.attachment) if line.attachment else ForeignAttachment()
     if found.type not in CONVERSATION_ATTACHMENTS:
         return None
@@ -339,7 +339,7 @@ def _rendered_parts(line: JournalLine) -> list[RenderedAttachment]:
 
 
 def command_message(line: JournalLine) -> User | None:
-    """What a slash command of Claude Code's printed: its model is shown it, too."""
+    """The output of a slash command of Claude Code: its model sees it, too."""
     if line.subtype != "local_command" or not bytes(line.content).startswith(b'"'):
         return None
     words = tuple([part for raw in raw_blocks(line.content) if isinstance(part := parse_content(raw), Text)])
@@ -347,7 +347,7 @@ def command_message(line: JournalLine) -> User | None:
 
 
 def preserved_messages(metadata: BoundaryMetadata | None) -> tuple[str, ...]:
-    """The lines that Claude Code has kept in view behind a summary."""
+    """The lines that Claude Code has kept in view after a summary."""
     if metadata is None:
         return ()
     with suppress(*Unreadable):

@@ -1,7 +1,7 @@
-"""Lists of sessions, and one of them as text for people.
+"""Lists of sessions, and one session as text for the user.
 
-A list is made of folders and file times; only of those that are shown is anything read, and of those only the beginning
-and the end, as text. So ten thousand sessions cost no more than a look at their folder.
+A list needs only directories and file times; only the listed sessions are read, and of those only the beginning and the
+end, as text. So ten thousand sessions cost no more than listing their directory.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ WINDOW = 64 * 1024  # as the Claude Agent SDK reads it
 TITLE = 200
 LONGEST_SHOWN = 2_000  # characters of one block
 
-# A name that somebody gave wins. Then what it began with: that is what one remembers a conversation by, and it stays.
-# The last prompt, which the Claude Agent SDK shows in its own lists (`sdk/session_info.py`), only where the first one
-# stands too far behind the beginning of the file.
+# A name given by a user wins. Then the first prompt: users remember a conversation by it, and it does not change. The
+# last prompt, which the Claude Agent SDK shows in its own lists (`sdk/session_info.py`), only if the first one is too
+# far from the beginning of the file.
 _NAMES = (b'"customTitle":"', b'"aiTitle":"')
 _HINTS = (b'"lastPrompt":"', b'"summary":"')
 _CWD = b'"cwd":"'
@@ -55,7 +55,7 @@ MOST_LISTED = 50  # more than fit on a screen; describing one takes 60 us
 
 
 def list_sessions_in(folder: Place, limit: int | None = MOST_LISTED) -> list[SessionEntry]:
-    """The sessions of a folder, the newest first; those of sub-agents, and empty ones, are left out."""
+    """The sessions of a directory, the newest first, without those of subagents and empty ones."""
     shown: list[SessionEntry] = []
     for entry in newest_first(folder):
         described = describe_session(entry)
@@ -89,7 +89,7 @@ def find_newest_session(folder: Place) -> Path | None:
 
 
 def describe_session(entry: SessionEntry) -> SessionEntry | None:
-    """None for what is no session of a person: a sub-agent's, or a file without a word in it."""
+    """None for a file that is not a user's session: a subagent's, or one without messages."""
     try:
         fd = os.open(entry.file, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -143,7 +143,7 @@ def _first_prompt(head: bytes) -> str:
 
 
 def _figures(tail: bytes) -> tuple[int, int]:
-    """As the last checkpoint has them."""
+    """As in the last checkpoint."""
     begin = tail.rfind(CHECKPOINT)
     if begin < 0:
         return 0, 0
@@ -154,11 +154,11 @@ def _figures(tail: bytes) -> tuple[int, int]:
     return turns, spent
 
 
-# --- one session, for people ----------------------------------------------------------------------------------
+# --- one session, for the user --------------------------------------------------------------------------------
 
 
 def render_session(file: Place) -> Iterator[str]:
-    """A session as text, line by line: everything that was said, also what is out of the model's view by now."""
+    """A session as text, line by line: everything that was said, including what has left the view."""
     with JournalReader(Path(file)) as reader:
         book = TranscriptDecoder(reader.payload)
         for offset, line in reader.lines():
@@ -199,7 +199,7 @@ def _block(block: Block) -> Iterator[str]:
         case ToolCall():
             yield from _indented("  * ", (Text(f"{block.name} {as_line(block.input).decode()}"),))
         case _:
-            yield "[a block of the server's own]"
+            yield "[a server-side block]"
 
 
 def _indented(prefix: str, content: tuple[Content, ...]) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""The conversation by its parent links, when nothing better can be had: files of other programs, and damaged ones.
+"""The conversation by its parent links, for files of other programs and damaged files.
 
-The newest branch wins. Links that lead nowhere are replaced by the order of the file; what is missing is filled in,
-what does not fit is left out, so that the outcome is always a conversation that a model may be sent (security D2).
+The newest branch wins. Broken links are replaced by the order of the file; missing results are filled in, and what does
+not fit is left out, so that the result is always a conversation that can be sent to a model (security D2).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mainspring.sessions.line_parser import (
 )
 
 LOST_BEGINNING = "[The beginning of this conversation could not be read.]"
-_MADE = 1_000  # ids of what we make up count from here, beyond any reply's blocks
+_MADE = 1_000  # ids of created messages count from here, beyond any reply's blocks
 
 
 class ChainCall(Struct):
@@ -42,7 +42,7 @@ _call = msgspec.json.Decoder(ChainCall)
 
 
 class ChainNode(NamedTuple):
-    """What a walk needs to know of a line. The line itself is read again when it is on the way."""
+    """What a walk needs to know about a line. Lines on the path are read again."""
 
     uuid: str
     parent: str | None
@@ -51,12 +51,12 @@ class ChainNode(NamedTuple):
     kind: str
     shared: str  # of a reply's lines: the id that they share
     calls: tuple[str, ...]  # ids of the calls that a reply's line makes, or that a user's line answers
-    aside: bool  # of a sub-agent
+    aside: bool  # of a subagent
     hidden: bool
     logical_parent: str | None = None
     kept_after: str = ""
     is_boundary: bool = False
-    preserved: tuple[str, ...] = ()  # of a boundary of Claude Code's: the lines that stay in view,
+    preserved: tuple[str, ...] = ()  # of a boundary of Claude Code: the lines that stay in view,
     segment: tuple[str, str] = ("", "")  # or the first and the last of them
     copy_of: str = ""  # the uuid that it had in another file
 
@@ -92,26 +92,26 @@ SPOKEN = ("user", "assistant")
 
 
 class ParentChain:
-    """`known` are lines beside these, which end a walk: whoever asks has what comes before them."""
+    """`known` are further lines, which end a walk: the caller has what comes before them."""
 
     def __init__(self, nodes: Iterable[ChainNode], known: Container[str] = ()) -> None:
         self._known = known
         self._nodes = [each for each in nodes if not each.aside]
-        self._by_uuid = {each.uuid: each for each in self._nodes}  # of two with one id the later counts
+        self._by_uuid = {each.uuid: each for each in self._nodes}  # of two with the same id the later one counts
         self._places = {each.place: number for number, each in enumerate(self._nodes)}
         self.last = self._nodes[-1].uuid if self._nodes else ""
-        self.broken: list[str] = []  # links that lead nowhere
+        self.broken: list[str] = []  # links to missing lines
         self.circles: list[str] = []  # messages whose parents lead back to themselves
 
     def way_to(self, uuid: str = "") -> list[ChainNode]:
-        """From the root to a line and all that belongs to its reply; by default, to the newest."""
+        """From the root to a line and everything that belongs to its reply; by default, to the newest."""
         leaf = self._by_uuid.get(uuid) if uuid else self._leaf()
         if uuid and leaf is None:
             raise UsageError(f"No message found with message.uuid of: {uuid}")
         return self._with_siblings(self._up_to(leaf)) if leaf is not None else []
 
     def way_through_boundaries(self) -> list[ChainNode]:
-        """To the newest line, and on before each summary: also what is no longer in view."""
+        """To the newest line, and on before each summary: including what is no longer in view."""
         leaf, way = self._leaf(), list[ChainNode]()
         while leaf is not None:
             seen = {each.uuid for each in way}
@@ -126,7 +126,7 @@ class ParentChain:
         takes a branch that leaves them out for an abandoned one."""
         parents = {each.parent for each in self._nodes}
         ends = [(spoken, each) for each in self._nodes if each.uuid not in parents and (spoken := self._spoken(each))]
-        in_a_ring = [(each, each) for each in self._nodes if each.kind in SPOKEN]  # there nothing is an end
+        in_a_ring = [(each, each) for each in self._nodes if each.kind in SPOKEN]  # a cycle has no end
         for group in ([(spoken, end) for spoken, end in ends if not spoken.hidden], ends, in_a_ring):
             if group:
                 return max(group, key=lambda found: (found[0].place, found[1].place))[1]
@@ -144,7 +144,7 @@ class ParentChain:
         way = list(self._back(leaf, ""))
         root = way[-1]
         seen = {each.uuid for each in way}
-        # Behind the summary, before what followed it: we go backwards.
+        # After the summary, before what followed it: we go backwards.
         way[-2:-2] = [each for each in self._kept_by(root) if each.uuid not in seen]
         return way[::-1]
 
@@ -179,14 +179,14 @@ class ParentChain:
         if child.parent is None or child.parent in self._known:
             return None
         found = self._by_uuid.get(child.parent)
-        if found is None:  # its line was lost: what stands before it in the file is the best guess
+        if found is None:  # its line was lost: the previous line in the file is the best guess
             self.broken.append(child.uuid)
             before = self._places.get(child.place, 0) - 1
             found = self._nodes[before] if before >= 0 else None
         return found
 
     def _with_siblings(self, way: list[ChainNode]) -> list[ChainNode]:
-        """Calls that ran beside each other may fork the tree: their lines are found by what they share."""
+        """Parallel calls may fork the tree: their lines are found by what they share."""
         seen = {each.uuid for each in way}
         shared = {each.shared for each in way if each.shared}
         siblings = [each for each in self._nodes if each.uuid not in seen and each.shared in shared]
@@ -202,9 +202,10 @@ class ParentChain:
 def repair_conversation(
     messages: Iterable[Message], started: set[str] | None, taken: set[str] | None = None, *, continues: bool = False
 ) -> tuple[list[Message], list[Message]]:
-    """A conversation in order: each call with one result, the user first. Also returns what had to be made up.
+    """A valid conversation: each call with one result, the user first. Also returns the messages that had to be
+    created.
 
-    `started` are the calls that are known to have begun; None: nobody knows. `taken` are the ids of earlier calls, to
+    `started` are the calls that are known to have started; None: unknown. `taken` are the ids of earlier calls, to
     which those found here are added. If it `continues` another conversation, it need not begin with the user.
     """
     given = list({message.id: message for message in messages}.values())
@@ -237,7 +238,7 @@ def repair_conversation(
 
 
 def _with_fresh_calls(reply: Assistant, taken: set[str]) -> Assistant:
-    """Without calls whose id an earlier one has: nobody could tell their results apart."""
+    """Remove calls whose id an earlier one has: their results would be ambiguous."""
     blocks = tuple([block for block in reply.blocks if not isinstance(block, ToolCall) or block.id not in taken])
     taken.update(call.id for call in reply.calls)
     return reply if len(blocks) == len(reply.blocks) else replace(reply, blocks=blocks)

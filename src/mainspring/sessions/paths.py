@@ -1,11 +1,10 @@
-"""Where sessions live: folder and file names (stream-json 14.1, settled 31), and the little that is done with them.
+"""Where sessions are stored: directory and file names (stream-json 14.1, settled 31), and opening them safely.
 
 Paths are plain strings here and in the journal: `pathlib` takes 8 ms to load, and every start would pay for it.
 
-Opening the files of a session for writing: through no link that leads out of the state folder.
-
-The state folder itself may be a link, and links within it may lead to other places within it. Everything below it is
-opened step by step from a descriptor, following no link: whatever is swapped meanwhile, nothing outside is written.
+Session files are opened for writing through no link that leads out of the state directory. The state directory itself
+may be a link, and links within it may lead to other places within it. Everything below it is opened step by step from a
+descriptor, following no link: whatever is swapped meanwhile, nothing outside is written.
 """
 
 # ruff: noqa: PTH100, PTH102, PTH104, PTH108, PTH112, PTH116, PTH118, PTH119, PTH120, PTH208  # see paths.py
@@ -25,7 +24,7 @@ Place = str | os.PathLike[str]
 LONGEST_KEY = 200  # most file systems allow 255 bytes; the rest is for the hash
 FOLDER = 0o700
 FILE = 0o600
-LIVE = "live.jsonl"  # beside a session's file: what was shown of the reply under way
+LIVE = "live.jsonl"  # beside a session's file: what was shown of the current reply
 
 _OF_IDS = frozenset("0123456789abcdef-")  # a pattern would be compiled at every start
 _ID_PARTS = [8, 4, 4, 4, 12]
@@ -36,18 +35,18 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def folder_of(home: Place, cwd: Place) -> str:
-    """Where the sessions of a working folder are."""
+    """Where the sessions of a working directory are."""
     return os.path.join(home, "projects", project_key(unicodedata.normalize("NFC", os.path.realpath(cwd))))
 
 
 def project_key(real_path: str) -> str:
-    """The name of a working folder's sessions: the path, with a dash for whatever is no letter and no digit."""
+    """The name of a working directory's sessions: the path, with a dash for everything but letters and digits."""
     plain = "".join([char if char.isascii() and char.isalnum() else "-" for char in real_path])
     return plain if len(plain) <= LONGEST_KEY else f"{plain[:LONGEST_KEY]}-{_hash(real_path)}"
 
 
 def _hash(text: str) -> str:
-    """The client's hash: 32 bits, wrapped to a signed number at each character, its size in base 36."""
+    """The client's hash: 32 bits, wrapped to a signed number at each character, its absolute value in base 36."""
     value = 0
     for character in text:
         value = (value * 31 + ord(character) + 2**31) % 2**32 - 2**31
@@ -63,9 +62,9 @@ def is_session_id(text: str) -> bool:
 
 
 def check_id(text: str) -> str:
-    """A session id in its one form, or a refusal."""
+    """Return a session id in its canonical form, or raise."""
     if not is_session_id(text.lower()):
-        raise UsageError(f"'{text}' is no session id. Must be a valid UUID")
+        raise UsageError(f"'{text}' is not a session id. Must be a valid UUID")
     return text.lower()
 
 
@@ -78,7 +77,7 @@ def id_of(file: Place) -> str:
 
 
 def side_folder(file: Place) -> str:
-    """What belongs to a session and is not in its file: large payloads, sub-agents, the reply under way."""
+    """What belongs to a session and is not in its file: large payloads, subagents, the current reply."""
     return os.fspath(file).removesuffix(".jsonl")
 
 
@@ -95,12 +94,12 @@ def live_file(file: Place) -> str:
 
 
 def read_log(file: Place) -> str:
-    """Which files were read, and what they were: see `processes/read_log.py`."""
+    """Which files were read, and their state: see `processes/read_log.py`."""
     return os.path.join(side_folder(file), "files-read")
 
 
 def draft_of(file: Place) -> str:
-    """Where a file is written that is to be there as a whole or not at all."""
+    """Where a file is written that must appear completely or not at all."""
     return os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.{os.getpid()}")
 
 
@@ -108,7 +107,7 @@ def draft_of(file: Place) -> str:
 
 
 def size_of(file: Place) -> int:
-    """0 also for a file that is not there: an empty one counts as absent."""
+    """0 also for a missing file: an empty one counts as absent."""
     try:
         return os.stat(file).st_size
     except OSError:
@@ -116,7 +115,7 @@ def size_of(file: Place) -> int:
 
 
 def find_session_file(home: Place, session_id: str, cwd: Place | None = None) -> str | None:
-    """The file of a session: of this working folder, else of any."""
+    """The file of a session: of this working directory, else of any."""
     projects = os.path.join(home, "projects")
     try:
         others = [os.path.join(projects, name) for name in sorted(os.listdir(projects))]
@@ -132,7 +131,7 @@ def make_folder_for(file: Place) -> None:
 
 
 def make_folder(folder: str) -> None:
-    """With those above it, as far as they are missing, all of them private; `makedirs` leaves those to the umask."""
+    """With missing parents, all of them private; `makedirs` leaves those to the umask."""
     if not os.path.isdir(folder):
         make_folder(os.path.dirname(folder))
         try:
@@ -151,33 +150,33 @@ def remove_session(file: Place) -> None:
         os.unlink(file)
 
 
-PROJECTS = "/projects/"  # in the state folder, and not in any name below it
+PROJECTS = "/projects/"  # in the state directory, and not in any name below it
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)  # a file system that has none
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TOP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def state_folder(file: str) -> str:
-    """The one that a session's file is in; of a file somewhere else, its own folder."""
+    """The state directory of a session's file; for a file elsewhere, its own directory."""
     absolute = os.path.abspath(file)
     home, projects, _ = absolute.rpartition(PROJECTS)
     return home if projects and home else os.path.dirname(absolute)
 
 
 def open_file(file: str, flags: int) -> int:
-    """It, with the folders above it as far as they are missing. Raises `OSError`."""
+    """Open it, and create the missing directories above it. Raises `OSError`."""
     with open_folder_of(file) as (fd, name):
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, FILE, dir_fd=fd)
 
 
 def rename_session_file(draft: str, file: str) -> None:
-    """Both are in one folder."""
+    """Both are in one directory."""
     with open_folder_of(file) as (fd, name):
         os.rename(os.path.basename(draft), name, src_dir_fd=fd, dst_dir_fd=fd)
 
 
 def place_new(draft: str, file: str) -> None:
-    """The same, but what is there by that name stays: then it raises `FileExistsError`."""
+    """The same, but an existing file stays: then it raises `FileExistsError`."""
     with open_folder_of(file) as (fd, name):
         draft = os.path.basename(draft)
         try:
@@ -192,13 +191,13 @@ def place_new(draft: str, file: str) -> None:
 
 @contextmanager
 def open_folder_of(file: str) -> Generator[tuple[int, str]]:
-    """A descriptor of the real folder of a file, and the real name in it."""
+    """A descriptor of the real directory of a file, and the real name in it."""
     state = state_folder(file)
     make_folder(state)
     top, real = os.path.realpath(state), os.path.realpath(file)
     inner = real.removeprefix(f"{top.rstrip('/')}/")
     if inner == real:
-        way_out = f"a link leads out of '{state}', to '{real}': remove it, or set MAINSPRING_HOME to that place"
+        way_out = f"a link leads out of '{state}', to '{real}': remove it, or set MAINSPRING_HOME to that directory"
         raise OSError(errno.ELOOP, way_out, file)
     *folders, name = inner.split("/")
     fd = os.open(top, _TOP)

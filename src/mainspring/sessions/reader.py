@@ -1,8 +1,8 @@
-"""Reading a session file: any prefix of it, any damage to it (security D2). Linear time, bounded memory, and no line is
+"""Reading a session file: any prefix of it, with any damage (security D2). Linear time, bounded memory; no line is
 trusted.
 
-A line that cannot be read is skipped, with a warning that says which and why. Nothing is ever changed: a file that we
-cannot read today may be read by a person tomorrow.
+A line that cannot be read is skipped, with a warning that says which and why. The reader changes nothing: a person may
+still read a file that we cannot read.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mainspring.sessions.paths import payload_file
 
 CHUNK = 1 << 20
 LINE = 1 << 13  # most lines are shorter
-LONGEST_LINE = 16 << 20  # ours stay below 1 MiB; others keep images of a few MiB in a line
+LONGEST_LINE = 16 << 20  # ours stay below 1 MiB; other programs keep images of a few MiB in a line
 MOST_WARNINGS = 100
 
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\0"
 _START = b'{"type":"'
-_GLUED = ("custom-title", "ai-title", "tag", "last-prompt")  # what a client may write behind a torn line
+_GLUED = ("custom-title", "ai-title", "tag", "last-prompt")  # what a client may append to a torn line
 _MESSAGE = re.compile(rb'\{"(?:parentUuid|logicalParentUuid|type|uuid)":')  # the beginning of a client's message
 _MESSAGES = frozenset({"user", "assistant", "system", "attachment"})
 _OBJECT = re.compile("[ \\t\\r\\0\\ufeff]*\\{")
 _BEFORE_A_VALUE = (b":", b",", b"[")
-MOST_GLUED = 50  # beginnings that are tried
+MOST_GLUED = 50  # candidates that are tried
 
 
 class JournalReader:
@@ -65,7 +65,7 @@ class JournalReader:
     # --- lines ---
 
     def lines(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, JournalLine]]:
-        """What can be read, with where it stands. From the middle of a file, lines are counted from there."""
+        """The readable lines, with their positions. From the middle of a file, lines are counted from there."""
         for number, (offset, data) in enumerate(self._raw(start, self.size if end is None else end), 1):
             where = f"line {number}" if start == 0 else f"line {number} after byte {start:,}"
             if data is None:
@@ -93,7 +93,7 @@ class JournalReader:
         return offset == 0 or (offset > 0 and os.pread(self.fd, 1, offset - 1) == b"\n")
 
     def _start_of(self, offset: int) -> int:
-        """Of the line that this byte is in."""
+        """The start of the line that contains this byte."""
         stop = max(0, offset)
         while stop > 0:
             begin = max(0, stop - CHUNK)
@@ -104,7 +104,7 @@ class JournalReader:
         return 0
 
     def _lines_in(self, data: bytes, where: str) -> list[tuple[int, JournalLine]]:
-        """Most often one. Several, with where they begin, where somebody forgot a newline."""
+        """Usually one. Several, with their positions, if a program forgot a newline."""
         clean = data.removeprefix(_BOM).strip(_BLANK)
         if not clean:
             if b"\0" in data:
@@ -115,7 +115,7 @@ class JournalReader:
         except Unreadable as error:
             why = f"{where}: {type(error).__name__}: {str(error)[:200]}, skipped"
         ends = _objects_in(data)
-        if len(ends) == 1 and not data[ends[0] :].strip(_BLANK):  # one object, which is no line of ours or theirs
+        if len(ends) == 1 and not data[ends[0] :].strip(_BLANK):  # one object, which is no known line
             self.warn(why)
             return []
         found, begin = list[tuple[int, JournalLine]](), 0
@@ -136,14 +136,14 @@ class JournalReader:
 
     def _known(self, begin: int, line: JournalLine, where: str) -> list[tuple[int, JournalLine]]:
         if line.type == "mainspring" and line.v != VERSION:
-            self.warn(f"{where}: version {line.v} is not known here, skipped")
+            self.warn(f"{where}: unknown version {line.v}, skipped")
             return []
         return [(begin, line)]
 
     def _glued(self, data: bytes) -> list[tuple[int, JournalLine]]:
         """What a client has appended to a line that a crash had torn: messages, a title or a tag. Within a string there
-        is no bare quote, so what begins like a line and is whole up to the end is one, unless it could be a value
-        within the torn line: a model chooses what stands there."""
+        is no bare quote, so text that begins like a line and is complete up to the end is one, unless it could be a
+        value within the torn line: the model chooses that text."""
         for found in [*_MESSAGE.finditer(data, 1)][:MOST_GLUED]:
             begin = found.start()
             if data[max(0, begin - 64) : begin].rstrip().endswith(_BEFORE_A_VALUE):
@@ -158,7 +158,7 @@ class JournalReader:
         return [(0, line)] if line is not None and line.type in _GLUED else []
 
     def _raw(self, start: int, end: int, window: int = CHUNK) -> Iterator[tuple[int, bytes | None]]:
-        """None in place of a line that is too long: it is passed over without being kept."""
+        """None for a line that is too long: it is skipped without being stored."""
         kept, kept_at, too_long, position = b"", start, False, start
         while position < end:
             chunk, window = os.pread(self.fd, min(window, end - position), position), CHUNK
@@ -190,26 +190,26 @@ class JournalReader:
             stop, window = begin, min(window * 4, CHUNK)
         return -1
 
-    # --- what is kept beside the file ---
+    # --- files beside the session ---
 
     def payload(self, name: str) -> bytes | None:
-        """Content that was too large for a line; None, with a warning, if it is gone or is not what it was."""
+        """Content that was too large for a line; None, with a warning, if it is missing or has changed."""
         if not name:
             return None
         path = Path(payload_file(self.file, name))
         try:
             data = path.read_bytes() if name.isalnum() else b""
         except OSError as error:
-            self.warn(f"payload '{name}': {error.strerror}; its beginning stands for it")
+            self.warn(f"payload '{name}': {error.strerror}; only its beginning is used")
             return None
         if sha256(data).hexdigest() != name:
-            self.warn(f"payload '{name}': is not what was written; its beginning stands for it")
+            self.warn(f"payload '{name}': it was changed; only its beginning is used")
             return None
         return data
 
 
 def _objects_in(data: bytes) -> list[int]:
-    """Where each of the whole JSON objects ends that follow each other from the beginning."""
+    """The end of each complete JSON object, as they follow each other from the beginning."""
     from json import JSONDecoder
 
     text, ends, place, size = data.decode(errors="surrogateescape"), list[int](), 0, 0
@@ -228,7 +228,7 @@ def _objects_in(data: bytes) -> list[int]:
 
 
 def _messages_in(data: bytes) -> list[tuple[int, JournalLine]]:
-    """Messages that follow each other up to the end, with where they begin; empty: it is something else."""
+    """Messages that follow each other up to the end, with their positions; empty: it is something else."""
     found, begin = list[tuple[int, JournalLine]](), 0
     for end in _objects_in(data):
         try:

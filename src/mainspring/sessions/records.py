@@ -1,4 +1,4 @@
-"""What a journal keeps (settled 4). Events are enough for replay; the rest is for resume, for traces and for people."""
+"""What a journal stores (settled 4). Events suffice for replay; the rest is for resume, for traces and for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mainspring.core.value import Value
 
 
 class EventRecord(Value):
-    """Something happened that the core decides on."""
+    """An event that the core decides on."""
 
     event: Event
 
@@ -32,11 +32,11 @@ class BlockRecord(Value):
     block: Block
     at: int
     model: str = ""
-    usage: Usage = Usage()  # as far as it is known before the reply has ended
+    usage: Usage = Usage()  # as far as known before the end of the reply
 
 
 class DeltaRecord(Value):
-    """The pieces that one read of the socket brought, as they were shown. They may span blocks."""
+    """The deltas of one socket read, as they were shown. They may span blocks."""
 
     deltas: tuple[Delta, ...]
     at: int
@@ -60,7 +60,7 @@ class SaidRecord(Value):
 
 
 class DecisionRecord(Value):
-    """Someone decided about a call: a rule, a hook, a person."""
+    """The decision about a call, by a rule, a hook or the user."""
 
     call_id: str
     decision: str
@@ -69,7 +69,7 @@ class DecisionRecord(Value):
 
 
 class StepsRecord(Value):
-    """What a call met on its way, and how long each step took, in microseconds."""
+    """The steps of a call, and how long each took, in microseconds."""
 
     call_id: str
     steps: tuple[tuple[str, int], ...]
@@ -77,25 +77,25 @@ class StepsRecord(Value):
 
 
 class WithdrawnRecord(Value):
-    """A reply was shown, and then taken back by a tombstone: it is no part of the conversation."""
+    """A reply was shown, and then withdrawn by a tombstone: it is not part of the conversation."""
 
     reply_id: str
     why: Trouble
 
 
 class ConfigRecord(Value):
-    """What a run is about to begin with. Replay decides with the same."""
+    """The configuration of the next run. Replay uses the same."""
 
     config: Config
 
 
 class CheckpointRecord(Value):
     checkpoint: Checkpoint
-    history: History | None = None  # the whole one; a journal stores its ids, a few at a time
+    history: History | None = None  # complete; a journal stores its ids, a few at a time
 
 
 class AskedRecord(Value):
-    """A call waits for a person."""
+    """A call waits for the user."""
 
     id: str
     call_id: str
@@ -113,11 +113,11 @@ class CommandState(StrEnum):
     QUEUED = "queued"
     STARTED = "started"
     COMPLETED = "completed"
-    WITHDRAWN = "withdrawn"  # by whoever typed it
+    WITHDRAWN = "withdrawn"  # by the user
 
 
 class CommandRecord(Value):
-    """Something typed while a run was under way, and what became of it (A-16)."""
+    """A prompt submitted during a run, and what became of it (A-16)."""
 
     id: str
     text: str
@@ -128,7 +128,7 @@ class CommandRecord(Value):
 
 
 class AgentRecord(Value):
-    """An agent begins to work for this session, or has ended, and what it has spent."""
+    """A subagent starts to work for this session, or has ended, and what it has spent."""
 
     agent_id: str
     background: bool
@@ -139,7 +139,7 @@ class AgentRecord(Value):
 
 
 class PolicyRecord(Value):
-    """What the user changed (settled 29)."""
+    """A change by the user (settled 29)."""
 
     mode: str
     model: Model | None
@@ -153,7 +153,7 @@ class RetryRecord(Value):
     attempt: int
     delay: int
     at: int
-    most: int = 0  # attempts in all
+    most: int = 0  # attempts in total
 
 
 class PrefixRecord(Value):
@@ -174,20 +174,20 @@ class ToolSummaryRecord(Value):
 
 
 class FileRecord(Value):
-    """What a file was, before it is changed for the first time since a prompt (stream-json 4, `rewind_files`)."""
+    """The state of a file before its first change since a prompt (stream-json 4, `rewind_files`)."""
 
     path: str  # absolute, without links
     at: int
     there: bool = False
     mode: int = 0  # permission bits,
     digest: str = ""  # and content: see `file_history.py`
-    data: bytes | None = None  # to be kept beside the session; None: there is nothing to keep, or `why` says more
-    why: str = ""  # why it is not kept
-    rewound: str = ""  # the prompt that somebody goes back to, if that is the change
+    data: bytes | None = None  # to be stored beside the session; None: there is nothing to store, or `why` says more
+    why: str = ""  # why it is not stored
+    rewound: str = ""  # the prompt that the user rewinds to, if that is the change
 
 
 class NoteRecord(Value):
-    """Anything else worth knowing later."""
+    """Any other information worth keeping."""
 
     kind: str
     text: str
@@ -220,22 +220,22 @@ Record = (
 
 
 class Journal(Protocol):
-    """Append-only. What `append` has returned from is kept; nothing is acted on or shown before that."""
+    """Append-only. A record is stored when `append` returns; the loop acts on nothing and shows nothing before that."""
 
     @property
     def stored(self) -> bool:
-        """Whether what was appended can be read again later, and so need not stay in memory."""
+        """Whether appended records can be read again later, and so need not stay in memory."""
         ...
 
     async def append(self, record: Record) -> None: ...
 
     async def sync(self) -> None:
-        """Return when everything appended would survive a loss of power."""
+        """Return when everything appended would survive a power loss."""
         ...
 
 
 class NoJournal:
-    """Keeps nothing: for runs that nobody will resume. A record for each delta would outgrow the history."""
+    """Stores nothing: for runs that are never resumed. A record for each delta would outgrow the history."""
 
     stored = False
 
@@ -247,7 +247,7 @@ class NoJournal:
 
 
 class MemoryJournal:
-    """A journal that lives as long as its process, for whoever wants to look at it: tests, most of all."""
+    """A journal that lives as long as its process and can be inspected, above all by tests."""
 
     stored = False
 

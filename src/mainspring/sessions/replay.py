@@ -1,4 +1,4 @@
-"""Replay: the events of a file through `step`, beside an account of what no event has told of yet."""
+"""Replay: runs the events of a file through `step`, and collects what no event has reported yet."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class UnusableReplayError(Exception):
 
 
 def saved_in(line: JournalLine | None) -> Checkpoint | None:
-    """The checkpoint of a line; None if it has none that could be read."""
+    """The checkpoint of a line; None if there is none that can be read."""
     try:
         return decode_checkpoint(bytes(line.checkpoint)) if line is not None and line.checkpoint else None
     except Unreadable:
@@ -59,7 +59,7 @@ class JournalReplay:
         self.standing = CheckpointExtras()
         self._config = config or Config()
         self._commands: dict[str, CommandRecord] = {}
-        self._results: dict[str, ToolResult] = {}  # by call, since the last event that took some
+        self._results: dict[str, ToolResult] = {}  # by call, since the last event with results
         self._intents: dict[str, None] = {}
         self._foreign = ForeignLines(reader, book)
         self._recent: deque[tuple[str, list[str]]] = deque(maxlen=50)  # the last lines: uuid, ids of messages
@@ -85,7 +85,8 @@ class JournalReplay:
                 self._pass(line, line.standing)
 
     def look_at(self, offset: int, line: JournalLine) -> None:
-        """A line of the conversation; or, before a checkpoint, what tells how a reply ended and which calls began."""
+        """Process a line of the conversation; or, before a checkpoint, what tells how a reply ended and which calls
+        started."""
         if line.type == "mainspring":
             self._look_at_ours(line)
             return
@@ -109,7 +110,7 @@ class JournalReplay:
             try:
                 self._book.event(line)
             except MissingReferenceError:
-                pass  # of an event that began before what we read
+                pass  # of an event that began before the part that we read
             except Unreadable as error:
                 self._reader.warn(f"event {line.n}: {error}, skipped")
         elif line.standing is not None:
@@ -167,7 +168,7 @@ class JournalReplay:
                 pass
 
     def _pass(self, line: JournalLine, standing: CheckpointExtras) -> None:
-        """A checkpoint on the way. If a process began with it, the history was what it says, and no more."""
+        """A checkpoint along the way. If a process began with it, the history was exactly what it says."""
         self._note_checkpoint(standing)
         if standing.resumed and standing.added is not None:
             history = History([self._book.message(name) for name in standing.added])
@@ -182,12 +183,14 @@ class JournalReplay:
             return ()
         if standing.resumed != MERGED:
             return self.state.edits
-        saved = saved_in(line)  # no event tells of a summary that another program has made
+        saved = saved_in(line)  # no event reports a summary that another program has made
         if saved is None:
-            raise UnusableReplayError("what another program has written was put to it, and how cannot be read")
+            raise UnusableReplayError(
+                "turns of another program were added to it, and the edits for them cannot be read"
+            )
         return self._book.edits(saved.state.edits)
 
-    # --- what came of it ---
+    # --- the result ---
 
     def loaded(self, how: str) -> LoadedSession:
         state = self.state
@@ -217,7 +220,7 @@ class JournalReplay:
         )
 
     def _merged(self, turns: ForeignTurns, cut_off: list[Message]) -> LoadedSession:
-        """With what another program has said since: it is behind us, so nothing of ours stays open."""
+        """With the later turns of another program: none of our calls stay open."""
         known = list(self.state.history)
         if open_calls(self.state.history):
             begun = max(place for place, message in enumerate(known) if isinstance(message, Assistant))
@@ -237,8 +240,8 @@ class JournalReplay:
         )
 
     def _cut_off(self, partial: Assistant | None, open_text: int, results: tuple[ToolResult, ...]) -> list[Message]:
-        """What was said of a reply that did not come to its end. Text that was still open has no line: it gets one of
-        its own, so that no line has to be written twice."""
+        """The messages of an unfinished reply. Text that was still streaming has no line: it gets a separate one, so
+        that no line must be written twice."""
         if partial is None:
             return list(results)
         reply = replace(partial, stop=Stop.UNFINISHED)
@@ -265,14 +268,14 @@ class JournalReplay:
         )
 
     def _leaf(self, kept: set[str]) -> str | None:
-        """The last line that belongs to the conversation. One whose event was torn off does not."""
+        """The last line that belongs to the conversation. A line whose event was torn off does not."""
         for uuid, ids in reversed(self._recent):
             if any(name in kept for name in ids):
                 return uuid
         return self.standing.leaf
 
     def _partial(self) -> tuple[Assistant | None, int]:
-        """The reply that was coming in, with the text that was still open; and whether there was such text."""
+        """The reply that was streaming, with the unfinished text; and whether there was such text."""
         pending, waiting = self.state.pending, self.state.waiting_for
         if pending is not None and pending.blocks:
             return pending, 0  # shown, and neither kept nor withdrawn yet
@@ -293,7 +296,7 @@ class JournalReplay:
 
 
 def read_live(file: Path) -> tuple[str, int, str]:
-    """The last block that was shown and not finished: its reply, its place, and its text, if it is text."""
+    """The last block that was shown and not finished: its reply, its position, and its text, if it is text."""
     try:
         data = Path(live_file(file)).read_bytes()
     except OSError:

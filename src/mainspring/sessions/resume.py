@@ -1,15 +1,14 @@
-"""Taking a session up again: from its last checkpoint, else from its events, else from its conversation.
+"""Resuming a session: from its last checkpoint, else from its events, else from its conversation.
 
     loaded, journal = FileJournal.resume(file, envelope)        # or, to leave that file alone:
-    journal = FileJournal.fork(fork(load(file), other_file), envelope)
+    journal = FileJournal.fork(fork_session_state(load_session(file), other_file), envelope)
 
 Reading begins at the last checkpoint and goes back only to what is still in view, so the time does not depend on the
-length of the session. Nothing is written here.
+length of the session. This module writes nothing.
 
-What going on from an earlier message leaves behind: only the one turn that the caller means, or a refusal.
-
-A caller that takes a turn back names its prompt (`--resume-drops-turn`). Meanwhile the session may have taken up more
-than the caller has seen: a prompt that waited, an agent's report. That must not be lost without a word.
+`check_drops` protects a resume from an earlier message: it may drop only the one turn that the caller means. A caller
+that takes a turn back names its prompt (`--resume-drops-turn`). Meanwhile the session may have received more than the
+caller has seen: a queued prompt, a subagent's report. That must not be lost silently.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError, saved_in
 
-BEGINS = {  # a turn of its own, whoever began it
+BEGINS = {  # messages that begin a turn
     Origin.PROMPT: "another prompt",
     Origin.REPORT: "an agent's report",
     Origin.SUMMARY: "a summary of what came before",
@@ -54,18 +53,18 @@ def check_drops(reader: JournalReader, chain: ParentChain, at: str, prompt: str)
     kept, way = {each.uuid for each in chain.way_to(at)}, chain.way_to()
     if at not in {each.uuid for each in way}:
         raise WouldDropMore(f"message '{at}' is no longer part of the conversation")
-    turn, began = "", "the turn before it"  # whose turn a line belongs to, and what began that
+    turn, began = "", "the turn before it"  # the turn that a line belongs to, and what began it
     for each in sorted(way, key=lambda each: each.place):
         origin = _origin(reader, each)
         if origin is not None and origin in BEGINS:
             turn, began = each.uuid, BEGINS[origin]
         if each.uuid not in kept and turn != prompt:
-            what = f"{began}, '{turn}'," if turn else "what no prompt began"
+            what = f"{began}, '{turn}'," if turn else "no prompt"
             raise WouldDropMore(f"'{each.uuid}' after message '{at}' belongs to {what} and not to '{prompt}'")
 
 
 def _origin(reader: JournalReader, node: ChainNode) -> Origin | None:
-    """Who put a user's message there; None for what is none, or cannot be read and so is not in the conversation."""
+    """The origin of a user message; None if it is none, or cannot be read and so is not in the conversation."""
     line = reader.line_at(node.offset) if node.kind == "user" else None
     try:
         messages = user_messages(line, spoke_of(line), None) if line is not None else []
@@ -75,19 +74,19 @@ def _origin(reader: JournalReader, node: ChainNode) -> Origin | None:
     return said[0] if said else None
 
 
-MOST_TRIES = 3  # checkpoints that are looked at before all records are read
+MOST_TRIES = 3  # checkpoints that are tried before all records are read
 
 
 def load_session(file: Place, *, config: Config | None = None, at: str = "", drops: str = "") -> LoadedSession:
-    """Raises OSError if the file cannot be read, UsageError if it holds no conversation.
+    """Raises OSError if the file cannot be read, UsageError if it contains no conversation.
 
-    `config` is for files that do not say what their runs were configured with. `at` names the last message, or a line
-    of it, that shall be part of the conversation; what came later stays in the file. With `drops`, that may only be the
-    turn of this prompt, else `WouldDropMore` is raised.
+    `config` is for files without the configuration of their runs. `at` names the last message, or a line of it, of the
+    resumed conversation; later messages stay in the file. With `drops`, these may only be the turn of this prompt, else
+    it raises `WouldDropMore`.
     """
     with JournalReader(Path(file)) as reader:
         loaded = _by_conversation(reader, at, drops) if at else _newest(reader, config)
-        if loaded.standing.used is None:  # an earlier version has written it, or another program alone
+        if loaded.standing.used is None:  # an earlier version has written it, or only another program
             loaded.standing.used = used_by(loaded.state.history)
         return loaded._replace(
             size=reader.size, ends_in_mid_line=reader.ends_in_mid_line, warnings=tuple(reader.warnings)
@@ -105,9 +104,9 @@ def _newest(reader: JournalReader, config: Config | None) -> LoadedSession:
 
 
 class FileRewrittenError(UnusableReplayError):
-    """A client has written the file anew (stream-json 14.5): the same lines, at other places than a checkpoint names.
+    """A client has rewritten the file (stream-json 14.5): the same lines, at other positions than a checkpoint names.
 
-    Nothing is lost, so nobody is warned: the events say the same, and take longer to read.
+    Nothing is lost, so there is no warning: the events say the same, and take longer to read.
     """
 
 
@@ -150,7 +149,7 @@ def _from(reader: JournalReader, place: int, config: Config | None) -> LoadedSes
 def _in_view(
     reader: JournalReader, saved: Checkpoint, standing: CheckpointExtras
 ) -> tuple[list[str], CheckpointExtras]:
-    """The ids of the messages to hold, back to the last summary of all; and the checkpoint that they begin with."""
+    """The ids of the messages to load, back to the last summary of everything; and the checkpoint they begin with."""
     folds = [edit for edit in saved.state.edits if isinstance(edit, Fold) and not edit.summary.content]
     last = folds[-1].last if folds else ""
     at, spans = standing, [standing.added or ()]
@@ -206,7 +205,7 @@ def _by_conversation(reader: JournalReader, at: str = "", drops: str = "") -> Lo
 
 
 def _known(line: JournalLine, standing: CheckpointExtras, started: set[str]) -> CheckpointExtras:
-    """What our own lines say, though they are no longer whole."""
+    """What our own lines say, though they are incomplete."""
     if line.standing is not None:
         return line.standing
     standing.n = max(standing.n, line.n)
@@ -236,12 +235,12 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
         except Unreadable as error:
             reader.warn(f"message '{each.uuid}': {error}, skipped")
     for uuid in chain.broken[:10]:
-        reader.warn(f"message '{uuid}' follows one that is not there: the one before it in the file was taken")
+        reader.warn(f"message '{uuid}' follows one that is not there: using the one before it in the file")
     for uuid in chain.circles[:10]:
-        reader.warn(f"message '{uuid}' is among its own parents: what stands before that circle is not known")
+        reader.warn(f"message '{uuid}' is among its own parents: the messages before that cycle are unknown")
     messages, made = repair_conversation(book.found(ids), started)
     if not messages:
-        raise UsageError(f"'{reader.file}' holds no conversation that could be taken up")
+        raise UsageError(f"'{reader.file}' holds no conversation that can be resumed")
     state = State(History(messages), compaction=_breaker(reader))
     standing = standing_for(
         standing,
@@ -255,7 +254,8 @@ def _conversation(  # noqa: PLR0913, PLR0917  # what the first reading has found
 
 
 def _breaker(reader: JournalReader) -> Compaction:
-    """It belongs to the session, so the last checkpoint knows it, whatever else of that cannot be used."""
+    """The compaction breaker belongs to the session, so the last checkpoint has it, even if the rest of that is
+    unusable."""
     place = reader.last_checkpoint(reader.size)
     saved = saved_in(reader.line_at(place)) if place >= 0 else None
     return for_next_run(saved.state.compaction) if saved is not None else Compaction()
@@ -265,7 +265,7 @@ def _breaker(reader: JournalReader) -> Compaction:
 
 
 def fork_session_state(loaded: LoadedSession, file: Place) -> LoadedSession:
-    """The same conversation, as the model sees it now, for a file of its own. The other one stays as it is."""
+    """The same conversation, as the model sees it now, for a new file. The original file stays unchanged."""
     messages = view(loaded.state.history, loaded.state.edits)
     state = State(History(messages), compaction=for_next_run(loaded.state.compaction))
     kept = CheckpointExtras(config=loaded.config, policy=loaded.policy, prompt=loaded.standing.prompt)

@@ -1,9 +1,8 @@
-"""`cleanupPeriodDays`: session files that nobody has written to for so many days are removed.
+"""`cleanupPeriodDays`: removes session files that have not been written to for so many days.
 
-Only what has the name of a session, in the folders that sessions are kept in, is looked at, and no link is followed on
-the way: every step is made from the descriptor of the folder before it. A session that some process has open stays,
-however old it is. What belongs to a session (payloads, subagents) goes before its file, so that a removal that is cut
-short is finished the next time.
+It considers only names of sessions, in the directories of sessions, and follows no link: every step uses the descriptor
+of the directory before it. A session that any process has open stays, however old it is. What belongs to a session
+(payloads, subagents) is removed before its file, so that an interrupted removal is finished the next time.
 """
 
 # ruff: noqa: PTH208  # pathlib takes 8 ms to load
@@ -27,7 +26,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def start_cleanup(home: str, days: int, *, now: float, keep: str) -> threading.Thread:
-    """In the background: nobody waits for it, and it ends with the process."""
+    """Runs in the background and ends with the process."""
     work = threading.Thread(
         target=remove_old_sessions, args=(home, days), kwargs={"now": now, "keep": keep}, daemon=True,
         name="mainspring-cleanup",
@@ -37,7 +36,8 @@ def start_cleanup(home: str, days: int, *, now: float, keep: str) -> threading.T
 
 
 def remove_old_sessions(home: str, days: int, *, now: float, keep: str = "") -> list[str]:
-    """The ids of what was removed. `now` is in seconds; `keep` is the session in use. What cannot be removed stays."""
+    """Returns the ids of the removed sessions. `now` is in seconds; `keep` is the session in use. Keeps what cannot be
+    removed."""
     before = now - days * DAY
     removed: list[str] = []
     with suppress(OSError), _opened(f"{home}/projects") as projects:
@@ -60,7 +60,7 @@ def _old(project: int, before: float) -> list[str]:
 
 
 def _remove(session_id: str, project: int) -> bool:
-    """Whether it is gone. Under the lock that a session in use holds."""
+    """Whether it is gone. Takes the lock that a session in use holds."""
     name = f"{session_id}{SUFFIX}"
     try:
         file = os.open(name, _FILE, dir_fd=project)
@@ -71,7 +71,7 @@ def _remove(session_id: str, project: int) -> bool:
         with suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(session_id, dir_fd=project)
         os.unlink(name, dir_fd=project)
-    except OSError:  # somebody has it open, or it is not ours to remove
+    except OSError:  # another process has it open, or we may not remove it
         return False
     finally:
         os.close(file)

@@ -1,9 +1,9 @@
-"""A program: where in a session something was said, called or returned. The newest first, with the words around it.
+"""A program that finds text, calls and results in a session. The newest first, with the text around them.
 
     python -m mainspring.sessions.search FILE '{"query": "token.*expired", "limit": 10}'
 
-For the tool `Recall`. A process of its own, because an expression may take for ever, and would hold up every thread of
-this one. It reads the file once, from its beginning; whatever its size, only the newest hits are kept.
+For the tool `Recall`. It is a separate process, because a regular expression may run without end, and would block every
+thread of this one. It reads the file once, from its beginning, and keeps only the newest hits, whatever the file size.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from mainspring.sessions.records import WithdrawnRecord
 AROUND = 300  # characters of an excerpt, about
 MOST_COUNTED = 1_000  # hits of an expression in one text
 
-_SIGNS = re.compile(r"[\\.^$*+?{}\[\]|()]")  # without one of these it is no expression
+_SIGNS = re.compile(r"[\\.^$*+?{}\[\]|()]")  # without one of these it is not a regular expression
 
 
 class TranscriptSearchRequest(Struct, forbid_unknown_fields=True):
     query: str
     limit: int = 10
-    without: str = ""  # calls of this tool and their results: it would find itself
+    without: str = ""  # calls of this tool and their results: the search would find itself
 
 
 class TranscriptMatch(Struct):
     turn: int
     role: str  # user, assistant, tool
-    tool: str  # whose call or result it is
+    tool: str  # the tool of the call or result
     text: str  # the excerpt
     more: int = 0  # further hits in the same text
-    reply: str = ""  # whose block it is
+    reply: str = ""  # the reply of the block
 
 
 class TranscriptMatches(Struct):
     hits: list[TranscriptMatch]
-    total: int  # messages that fit
-    loose: bool = False  # all words are there, but not as they were asked for
+    total: int  # messages that match
+    loose: bool = False  # all words occur, but not as written
 
 
 class TranscriptText(NamedTuple):
@@ -62,17 +62,17 @@ class TranscriptText(NamedTuple):
     reply: str = ""
 
 
-# --- what was said ------------------------------------------------------------------------------------------
+# --- texts --------------------------------------------------------------------------------------------------
 
 
 class TranscriptReader:
-    """The lines of a session as texts with their turns. Thoughts are left out, as are summaries and what we put in."""
+    """The lines of a session as texts with their turns. Leaves out thinking, summaries and our own messages."""
 
     def __init__(self, reader: JournalReader) -> None:
         self._reader = reader
         self.turn = 0
         self._reply = ""
-        self._names: dict[str, str] = {}  # of tools, by calls that are not answered yet
+        self._names: dict[str, str] = {}  # of tools, by calls without a result
 
     def of(self, line: JournalLine) -> Iterator[TranscriptText]:
         if line.isSidechain or line.isMeta:
@@ -117,7 +117,7 @@ class TranscriptReader:
 
 
 def _input(call: ToolCall) -> str:
-    """As text, in which a search finds what a person would: JSON has signs before quotes and line ends."""
+    """As text, in which a search finds what a person would: JSON has escapes before quotes and line ends."""
     rows = [
         f"{name}: {value}" if isinstance(value, str) else f"{name}: {as_line(value).decode()}"
         for name, value in call.input.items()
@@ -125,7 +125,7 @@ def _input(call: ToolCall) -> str:
     return "\n".join(rows)
 
 
-# --- what fits ----------------------------------------------------------------------------------------------
+# --- matches ------------------------------------------------------------------------------------------------
 
 
 class MatchPosition(NamedTuple):
@@ -137,10 +137,10 @@ class MatchPosition(NamedTuple):
 
 
 class TranscriptPattern:
-    """An expression, or words that all occur, in whatever order. Upper and lower case are the same.
+    """A regular expression, or words that all occur, in any order. Case-insensitive.
 
-    Plain words are looked for in lower case: ten times as fast as an expression that does not mind the case. (Few
-    letters change their length then, and an excerpt begins a letter later.)
+    Plain words are searched in lower case: ten times as fast as a case-insensitive expression. (A few letters change
+    their length then, and an excerpt begins a letter later.)
     """
 
     def __init__(self, text: str) -> None:
@@ -161,7 +161,7 @@ class TranscriptPattern:
     def loose(self, lower: str) -> MatchPosition | None:
         if len(self._words) < 2 or not all(word in lower for word in self._words):
             return None
-        start = lower.find(self._words[0])  # the longest one is the most telling
+        start = lower.find(self._words[0])  # the longest one is the most significant
         return MatchPosition(start, start + len(self._words[0]))
 
 

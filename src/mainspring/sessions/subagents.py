@@ -1,7 +1,6 @@
-"""The agents of a session, for a person who looks at it: what each was sent for, how it ended, what it cost, and where
-its conversation is.
+"""The subagents of a session, for the user: what each was started for, how it ended, its cost, and its session file.
 
-The file of an agent: beside that of its session, with another that says whose it is (stream-json 14.4).
+A subagent's file is beside that of its session, with a metadata file that names its type (stream-json 14.4).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def open_journal(above: FileJournal, envelope: Envelope, agent_id: str, about: d
     file = agent_file(above.file, agent_id)
     journal = FileJournal.create(file, replace(envelope, agent_id=agent_id), above.options)
     if journal.stored:
-        with suppress(OSError):  # who reads it can do without
+        with suppress(OSError):  # readers do not depend on it
             fd = open_file(meta_file(file), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             with open(fd, "wb") as meta:  # noqa: PTH123  # see paths.py
                 meta.write(mask_secrets(as_line(about)))
@@ -58,7 +57,7 @@ BEGIN, END = "agent-", ".jsonl"
 
 
 class SubagentMeta(msgspec.Struct):
-    """What stands beside an agent's file (stream-json 14.4)."""
+    """The metadata file beside a subagent's file (stream-json 14.4)."""
 
     agentType: str = ""  # noqa: N815  # as it is written
     description: str = ""
@@ -73,7 +72,7 @@ class SubagentSummary(Bundle):
 
 
 def agent_lines(file: str) -> Iterator[str]:
-    """Nothing for a session that sent out none."""
+    """Nothing for a session without subagents."""
     found = agents_of(file)
     if not found:
         return
@@ -90,14 +89,14 @@ def agent_lines(file: str) -> Iterator[str]:
 
 
 def agents_of(file: str) -> list[SubagentSummary]:
-    """In the order in which they began; of sessions of other programs, those that have a file."""
+    """In the order in which they started; for sessions of other programs, those that have a file."""
     known = records_in(file)
     ids = [*known, *[one for one in ids_beside(file) if one not in known]]
     return [describe_subagent(file, one, known.get(one)) for one in ids]
 
 
 def records_in(file: str) -> dict[str, AgentRecord]:
-    """The last word of each."""
+    """The last record of each."""
     found: dict[str, AgentRecord] = {}
     with JournalReader(Path(file)) as reader:
         for _, line in reader.lines():
@@ -137,7 +136,7 @@ def state_of(record: AgentRecord | None, loaded: LoadedSession | None) -> str:
         return "done" if last.cause is Cause.END_TURN else f"ended: {last.cause}"
     if record is not None and record.ended:
         return "broke off"
-    return "at work, or its program was ended" if record is not None else "not known how it ended"
+    return "running, or its program ended" if record is not None else "unknown end"
 
 
 def meta_of(file: str) -> SubagentMeta:
@@ -152,4 +151,4 @@ def loaded_from(file: str) -> LoadedSession | None:
     try:
         return load_session(file)
     except (OSError, UsageError):
-        return None  # it had not begun to write
+        return None  # it had not written anything yet
