@@ -1,4 +1,4 @@
-"""A session within a program: a tool of its own, a hook that watches, a person who is asked. No key, no network.
+"""A session in your program: a custom tool, a hook that watches, a permission callback. No key, no network.
 
 python examples/guarded.py
 """
@@ -31,14 +31,14 @@ async def in_stock(item: str) -> int:
 
 
 async def may(name: str, given: dict[str, Any], _: ToolPermissionContext) -> Any:
-    """Asked about what no rule covers. A person would be asked here."""
+    """Called for calls that no rule covers. You would ask the user here."""
     if name == "Bash" and given["command"].startswith("touch "):
         return PermissionResultAllow()
     return PermissionResultDeny(message="only 'touch' is fine")
 
 
 async def watch(facts: dict[str, Any], _: str | None, __: Any) -> dict[str, Any]:
-    """Told of every call before it runs; it could say no, or change the input."""
+    """Called before every call runs; it could deny the call, or change its input."""
     print("calls", facts["tool_name"], facts["tool_input"])
     return {}
 
@@ -56,7 +56,7 @@ async def main() -> None:
         options = Options(
             provider=model,
             cwd=folder,
-            env={"MAINSPRING_HOME": f"{folder}/home"},  # sessions are kept here; leave it out, and they stay
+            env={"MAINSPRING_HOME": f"{folder}/home"},  # sessions are stored here; leave it out to keep them
             tools=["Bash", in_stock],
             can_use_tool=may,
             hooks={"PreToolUse": [HookMatcher(hooks=[watch])]},

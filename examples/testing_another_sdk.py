@@ -1,9 +1,9 @@
-"""Testing a program that talks to a model, with no key and no network: here the program is Anthropic's own client.
+"""Test a program that talks to a model, with no key and no network: here the program is Anthropic's own client.
 
 Run it: pip install mainspring anthropic pytest && python examples/testing_another_sdk.py
 
-The fixture `model_server` is a model server on loopback. It judges every request as the real API would, answers what it
-is told to, and misbehaves on purpose. Whatever can be given a base URL can be tested like this.
+The fixture `model_server` is a model server on loopback. It validates every request as the real API would, replies as
+the test says, and misbehaves on purpose. You can test any program like this that accepts a base URL.
 """
 
 import importlib.util
@@ -30,9 +30,9 @@ def ask(words: str, **more: Any) -> dict[str, Any]:
 
 
 def test_an_answer_streams(model_server: LiveServer) -> None:
-    model_server.answers("Hello, whoever you are.")
+    model_server.answers("Hello from a script.")
     with client(model_server).messages.stream(**ask("Hi.")) as stream:
-        assert "".join(stream.text_stream) == "Hello, whoever you are."
+        assert "".join(stream.text_stream) == "Hello from a script."
 
 
 def test_it_outlasts_an_overloaded_server(model_server: LiveServer) -> None:
@@ -65,7 +65,7 @@ def test_thinking_and_a_call_come_back_as_they_were(model_server: LiveServer) ->
 
 
 def test_a_mistake_of_ours_is_found(model_server: LiveServer) -> None:
-    """The call is not answered. The real API would refuse this; so does the server, and it keeps a note."""
+    """The call has no result. The real API would reject this; so does the server, and it records the mistake."""
     model_server.forgives()
     unanswered = [{"role": "assistant", "content": [call("add", a=2, b=3)]}, {"role": "user", "content": "Well?"}]
     asked = ask("What is 2 + 3?")

@@ -1,6 +1,6 @@
-"""An agent is a loop around a model: ask it, run the tools it calls, hand back what they found, until it calls none.
+"""An agent is a loop around a model: call it, run the tools it asks for, return their results, until it asks for none.
 
-Run it: python examples/tiny_loop.py. The model is a script here, so nothing is needed but Python.
+Run it: python examples/tiny_loop.py. The model is a script here, so you need nothing but Python.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ TOOLS = {"list_files": list_files, "count_lines": count_lines}
 
 
 def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """A real one reads the messages and decides. This one only looks at how many there are."""
+    """A real model reads the messages and decides. This one only looks at how many there are."""
     match len(messages):
         case 1:
             return {"role": "assistant", "text": "Which files are here?", "calls": [("list_files", "*.py")]}
@@ -47,8 +47,8 @@ if __name__ == "__main__":
         print(f"{message['role']:>9}: {message['text']}", *message.get("calls", []))
 
 # src/mainspring/core/step.py is this loop with its decisions named. There
-#   - the loop touches nothing: it is told what happened and says what to do next, so a run can be stored and replayed;
-#   - each time round has a reason (`Transition`), and so has the end (`Terminal`, `Cause`);
-#   - a request that fails, an answer that is cut off, a context that is full: each has its ways on, tried in order;
-#   - every way on has a limit, so that every run ends, whatever the model does;
+#   - the loop does no I/O: it gets events and returns what to do next, so a run can be stored and replayed;
+#   - each round has a reason (`Transition`), and so has the end (`Terminal`, `Cause`);
+#   - a failed request, a truncated answer, a full context: each has its recoveries, tried in order;
+#   - every recovery has a limit, so that every run ends, whatever the model does;
 #   - every call gets exactly one result, also when the run is interrupted or the tool never ran.

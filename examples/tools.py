@@ -1,4 +1,4 @@
-"""A tool of your own: a function with types and a docstring.
+"""A custom tool: a function with types and a docstring.
 
 Run it: python examples/tools.py. The model is a script here.
 """

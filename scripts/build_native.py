@@ -1,9 +1,9 @@
 """Builds the one native part, `mainspring/tools/_newlines.c`: next to its source if run by hand or by make, into the
 package if run by hatchling.
 
-It is optional. Without a compiler or Python's headers a package without it is made, and a line says so;
-MAINSPRING_NATIVE=require makes that an error, MAINSPRING_NATIVE=no leaves it out. It is built for the stable interface,
-so one package serves all versions of Python from 3.11 on.
+It is optional. Without a compiler or Python's headers the build makes a package without it and prints a warning;
+MAINSPRING_NATIVE=require makes that an error, MAINSPRING_NATIVE=no leaves it out. It uses the stable ABI, so one
+package serves all versions of Python from 3.11 on.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def build(to: Path) -> None:
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise NotBuiltError("a Python without a global lock has no stable interface")
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
-    # Written aside and put in place: a process that has the old one loaded keeps it.
+    # Write to a temporary name and rename: a process that has loaded the old file keeps it.
     aside = to.with_name(f"{to.name}.{os.getpid()}")
-    made = subprocess.run(  # the compiler of whoever builds
+    made = subprocess.run(  # the compiler of the user who builds
         [*compiler, *FLAGS, *shared, f"-I{headers}", str(SOURCE), "-o", str(aside)],
         capture_output=True,
         text=True,
@@ -65,7 +65,7 @@ def tag() -> str:
 
 
 class NativeHook(BuildHookInterface[Any]):
-    """`version` is 'standard' or 'editable'; the latter wants it next to its source."""
+    """`version` is 'standard' or 'editable'; the latter needs it next to its source."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         wish = os.environ.get("MAINSPRING_NATIVE", "")

@@ -1,7 +1,8 @@
-"""Writes docs/checklist.md: every requirement, with the tests that show it or the work that will.
+"""Writes docs/checklist.md: every requirement, with the tests that show it or the later work that owns it.
 
 Requirements are rows of scripts/requirements.tsv. Tests cite them with `@pytest.mark.covers("C-01")`, on a test, on a
-class or for a whole module. Tests are read, never imported, so the page is the same whatever is installed.
+class or for a whole module. The script parses tests and never imports them, so the page does not depend on what is
+installed.
 """
 
 from __future__ import annotations
@@ -14,16 +15,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_TESTS = 3  # per row; a table that lists every test of a law cannot be read
-# The work whose numbers must have a test; whoever finishes another adds its name.
-# fmt: off
+MOST_TESTS = 3  # per row; a table with every test of a law would be unreadable
+# Finished work: its requirements must have a test. Add a name here when you finish another.
 DONE = (
-    "core", "engine", "wire", "journal", "faults", "permissions", "tools", "context", "sandbox", "openai", "sdk",
+    "core",
+    "engine",
+    "wire",
+    "journal",
+    "faults",
+    "permissions",
+    "tools",
+    "context",
+    "sandbox",
+    "openai",
+    "sdk",
     "terminal",
 )
 # fmt: on
 
-# Who makes a requirement true, in the order in which the work is planned.
+# The work that owns a requirement, in the planned order.
 OWNERS = {
     "core": "the pure decisions",
     "engine": "the driver, the streaming executor, sessions in memory",
@@ -32,7 +42,7 @@ OWNERS = {
     "faults": "the simulator, and recovery from all it can do",
     "permissions": "rules, modes, settings, trust",
     "tools": "the built-in tools, the pipeline of a call, running hooks",
-    "context": "layers, prompt, memory, skills, budgets at the door",
+    "context": "layers, prompt, memory, skills, budgets in the front ends",
     "sandbox": "what a command can reach, secrets, web tools",
     "openai": "the OpenAI protocols",
     "sdk": "the SDK, sub-agents, MCP",
@@ -66,7 +76,7 @@ HEAD = """\
 
 <!-- Written by scripts/checklist_page.py: change scripts/requirements.tsv or a `covers` mark, then run `make docs`. -->
 
-Every requirement, and where it stands: the tests that show it, or the later work that owns it. `make docs` writes this
+Every requirement and its state: the tests that show it, or the later work that owns it. `make docs` writes this
 page from `scripts/requirements.tsv` and from the `covers` marks of the tests; a test keeps it current.
 
 - {shown} of {total} are shown by tests.
@@ -88,7 +98,7 @@ class Citation(NamedTuple):
 
 
 class CitationError(Exception):
-    """A `covers` mark that points nowhere."""
+    """A `covers` mark with an unknown number."""
 
 
 def requirements(root: Path) -> list[Requirement]:
@@ -100,7 +110,7 @@ def requirements(root: Path) -> list[Requirement]:
 
 
 def shown_by(root: Path) -> dict[str, list[str]]:
-    """For each number, the tests that cite it. All marks that point nowhere are named in one error."""
+    """For each number, the tests that cite it. Reports all unknown numbers in one error."""
     tests: dict[str, list[str]] = {row.id: [] for row in requirements(root)}
     cited = list(citations(root))
     wrong = [f"{at}: {number!r} is not in scripts/requirements.tsv" for number, _, at in cited if number not in tests]
@@ -116,7 +126,7 @@ def citations(root: Path) -> Iterator[Citation]:
         file = path.relative_to(root).as_posix()
         for test, mark in marks(ast.parse(path.read_text(encoding="utf-8"), file), file):
             for number in mark.args:
-                # What is not a plain string keeps its source text, which is no number, and is refused as such.
+                # Anything but a plain string keeps its source text, which is not a number, and is rejected.
                 text = number.value if isinstance(number, ast.Constant) else ast.unparse(number)
                 yield Citation(str(text), test, f"{file}:{number.lineno}")
 
@@ -150,7 +160,7 @@ def build(root: Path) -> str:
     shown = len(rows) - later.total() - lacking
     head = HEAD.format(total=len(rows), shown=shown, later=later.total(), missing=lacking, done=", ".join(DONE))
     works = [f"| {owner} | {what} | {later[owner]} |" for owner, what in OWNERS.items() if later[owner]]
-    parts = [head, *table("| later work | what it brings | owns |", works)]
+    parts = [head, *table("| later work | what it adds | owns |", works)]
     for letter, title in GROUPS.items():
         group = [row for row in rows if row.id.startswith(f"{letter}-")]
         lines = [f"| {row.id} | {row.text} | {standing(row, tests[row.id])} |" for row in group]

@@ -1,15 +1,15 @@
-"""Kills a real process at every write, sync and rename of its files, takes its session up again, and looks for losses.
+"""Kills a real process at every write, sync and rename of its files, resumes its session, and looks for losses.
 
     .venv/bin/python scripts/crash.py              # everything: `make crash`
     .venv/bin/python scripts/crash.py text tool    # some scenarios
 
-For each scenario a child runs a whole session on a real loop and a real disk, and hands what its consumer sees to us
-over a socket. `strace` kills it when it enters the n-th such call, for every n. Then the session is taken up again in
-this process and compared with what had been seen: nothing may be lost, no request invalid, no call run twice. After
-that, the same with calls that fail (no space, input/output error, read-only, quota, interrupted) and with writes that a
-limit on the file's size makes short.
+For each scenario a child process runs a whole session on a real loop and a real disk, and sends what its consumer sees
+to us over a socket. `strace` kills it when it enters the n-th such call, for every n. Then this process resumes the
+session and compares it with what had been seen: nothing may be lost, no request invalid, no call run twice. After that,
+the same with calls that fail (no space, input/output error, read-only, quota, interrupted) and with writes that a limit
+on the file's size makes short.
 
-The child sends with `sendto` and leaves its tools' effects as links, so that every `write` is the journal's.
+The child sends with `sendto` and stores its tools' effects as links, so that every `write` is the journal's.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from mainspring.testing import says, virtually
 
 KILLED_AT = ("write", "fdatasync", "fsync", "rename", "ftruncate", "mkdir")
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EDQUOT")
-LIMITS = 40  # places at which a file may not grow any more, for each scenario
-LARGE = Scene((says("A lot."), says("More.")), ("x" * 300_000, "y" * 300_000))  # prompts with files of their own
+LIMITS = 40  # sizes at which a file may not grow any more, for each scenario
+LARGE = Scene((says("A lot."), says("More.")), ("x" * 300_000, "y" * 300_000))  # prompts that are stored as payloads
 SCENARIOS = ("text", "tool", "parallel", "compaction", "fork", "inbox", "resume", "interrupt", "trouble", "large")
-BASE = {"fork": "parallel", "resume": "compaction"}  # those that go on from a session of another scenario
+BASE = {"fork": "parallel", "resume": "compaction"}  # those that continue a session of another scenario
 
 _updates: msgspec.json.Decoder[Update] = msgspec.json.Decoder(Update)
 
@@ -76,7 +76,7 @@ class RealWorld(CheckedWorld):
 
 
 class OneByOne(ThreadPoolExecutor):
-    """For the disk: strace counts calls by thread, and how often the disk is synced should not depend on its speed."""
+    """For the disk: strace counts calls by thread, and the number of syncs should not depend on the disk's speed."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         work = super().submit(fn, *args, **kwargs)
@@ -126,7 +126,7 @@ def opened(
     return stored(world, journal, scene_of(name).config), journal
 
 
-# --- its life -------------------------------------------------------------------------------------------------
+# --- its run --------------------------------------------------------------------------------------------------
 
 
 class Life(NamedTuple):
@@ -159,7 +159,7 @@ def live(name: str, folder: Path, wrapped: Iterable[str] = (), largest: int = -1
 
 
 def traced(*more: str) -> list[str]:
-    """Not with `--seccomp-bpf`, quick as it is: strace 6.1 then never sends the signal, and every kill is a miss."""
+    """Not with `--seccomp-bpf`, though it is fast: strace 6.1 then never sends the signal, and every kill is a miss."""
     return ["strace", "-f", "-qqq", *more]
 
 
@@ -171,7 +171,7 @@ def prepared(base: dict[str, bytes]) -> Path:
 
 
 def base_of(name: str) -> dict[str, bytes]:
-    """The session that a scenario goes on from; the last line of it torn, if it is taken up."""
+    """The session that a scenario continues; with a torn last line, if it is resumed."""
     if name not in BASE:
         return {}
     with tempfile.TemporaryDirectory() as scratch:
@@ -186,7 +186,7 @@ def calls_of(name: str, base: dict[str, bytes]) -> dict[str, int]:
     folder = prepared(base)
     trace = folder / "trace"
     life = live(name, folder, traced("-e", f"trace={','.join(KILLED_AT)}", "-o", str(trace)))
-    assert life.ended, f"'{name}' does not come to its end"
+    assert life.ended, f"'{name}' does not finish"
     made: dict[str, Counter[str]] = defaultdict(Counter)
     for row in trace.read_text().splitlines():
         if match := re.match(r"(\d+) +(\w+)\(", row):
@@ -195,14 +195,14 @@ def calls_of(name: str, base: dict[str, bytes]) -> dict[str, int]:
     return {call: max(threads.values()) for call, threads in made.items()}
 
 
-# --- what must hold afterwards --------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------------------
 
 
 def check(name: str, folder: Path, seen: list[Update], base: dict[str, bytes]) -> None:
-    """Take the session up again. A fork that is not there yet leaves its source, which nobody may have touched."""
+    """Resume the session. A fork that does not exist yet leaves its source, which must be unchanged."""
     source, forked = folder / f"{ID}.jsonl", folder / f"{OTHER}.jsonl"
     if name == "fork":
-        assert source.read_bytes() == base[source.name], "the source of a fork was touched"
+        assert source.read_bytes() == base[source.name], "the source of a fork was changed"
     file = forked if name == "fork" and forked.exists() else source
     assert not (name == "fork" and seen and file is source), "a fork was shown before it was there"
     if name == "resume":
@@ -216,7 +216,7 @@ def check(name: str, folder: Path, seen: list[Update], base: dict[str, bytes]) -
 
 
 def disturbed(name: str, base: dict[str, bytes], call: str, inject: str) -> tuple[Path, Life]:
-    """A life that met what was to be injected. One that did not shows nothing."""
+    """A run that met the injected fault. A run that did not shows nothing."""
     folder = prepared(base)
     trace = folder / "trace"
     life = live(name, folder, traced("-e", f"trace={call}", "-e", f"inject={call}:{inject}", "-o", str(trace)))
@@ -260,7 +260,7 @@ class Point(NamedTuple):
 
 
 def points(name: str, every: int) -> list[Point]:
-    """Where to kill and to fail; `every` of them, for a quick look."""
+    """Where to kill and to fail; `every` of them, for a quick check."""
     base = base_of(name)
     counted = calls_of(name, base)
     made = [

@@ -1,9 +1,9 @@
-"""Throws texts at the permission checker: nothing may crash, take long, or be allowed by mistake.
+"""Fuzzes the permission checker: nothing may crash, take long, or be allowed by mistake.
 
     scripts/fuzz_permissions.py [--minutes 10] [--seed N]      texts of many kinds, against every entry point
     scripts/fuzz_permissions.py --bash [--minutes 10]          resolvable lines, run in a real bash, with traced execve
 
-A failure is printed with its seed, and `--seed N --minutes 0` plays that one again.
+A failure is printed with its seed; `--seed N --minutes 0` repeats it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mainspring.permissions.suggest import suggest_rules
 from mainspring.processes.paths import resolve_path
 
 SLOWEST = 0.2  # seconds for one decision, whatever the input
-TRIES = 20  # of a line that ran something else than was predicted
+TRIES = 20  # of a line that ran a program that was not predicted
 PIECES: list[str] = [
     *"'\"\\`$(){}[]<>|&;#!*?~=^%,:/.- \t\n\0\x1b\x1f\u202e\u200b\ud800é日",
     *(
@@ -86,7 +86,7 @@ def text(random: Random) -> str:
 
 
 def once(seed: int) -> str:
-    """What is wrong with this seed, or ""."""
+    """Why this seed fails, or ""."""
     random = Random(seed)
     rules = {
         name: [
@@ -128,7 +128,7 @@ def once(seed: int) -> str:
     start = time.process_time()
     verdict = decide(asked, policy, paths)
     taken = time.process_time() - start
-    if taken > SLOWEST * 2:  # of the processor's time, and even that is longer on a busy machine: the bench is exact
+    if taken > SLOWEST * 2:  # of processor time, and even that is longer on a busy machine: the benchmark is exact
         return f"slow: {taken:.2f} s"
     if verdict.decision == "ask":
         suggest_rules(asked, policy, paths)
@@ -151,7 +151,7 @@ def once(seed: int) -> str:
         ).decision
         == "allow"
     ):
-        return f"allowed: {what}, with something behind it"
+        return f"allowed: {what}, with something after it"
     return ""
 
 
@@ -193,8 +193,8 @@ def play_in_bash(seed: int, minutes: float) -> int:
 
 
 def unpredicted_again(line: str, sight: CommandAnalysis) -> object:
-    """A program that the system could not start at its first try is started in another way (`execvp` asks a shell), so
-    a line counts that does it again."""
+    """If the system cannot start a program at the first attempt, it is started in another way (`execvp` uses a shell),
+    so only a line that repeats it counts."""
     with tempfile.TemporaryDirectory() as folder:
         ran = executed([line] * TRIES, Path(folder), PROGRAMS)
     return next((unpredicted(sight, found) for found in ran if unpredicted(sight, found)), None)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the programs of others that tests need and this machine lacks (Debian). `.ci/run` and `make test INSTALL=1`
-# call it; without it, `make test` skips what needs them and says so (tests/programs.py).
+# Installs the third-party programs that tests need and this machine lacks (Debian). `.ci/run` and `make test INSTALL=1`
+# call it; without it, `make test` skips the tests that need them and says so (tests/programs.py).
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null || missing+=("$2"); }

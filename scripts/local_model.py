@@ -1,8 +1,8 @@
-"""Our providers and our command against another server than ours: llama.cpp's, with a small model, one thread.
+"""Tests our providers and our command against a foreign server: llama.cpp's, with a small model, one thread.
 
-`make local` runs this; about a minute. The server speaks all three protocols. What the model says is not judged: it has
-135 million parameters, and is there to make a real server talk. Its calls are held to the schema by the server's own
-grammar (`tool_choice`, put into the request by `local/relay.py`), and a call of `Bash` is run in the sandbox.
+`make local` runs this; it takes about a minute. The server supports all three protocols. The checks do not judge the
+model's text: it has 135 million parameters, and only makes a real server reply. The server's own grammar forces calls
+to match the schema (`tool_choice`, added to the request by `local/relay.py`), and a call of `Bash` runs in the sandbox.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ async def outcome(row: Row, servers: Servers, protocol: str) -> Outcome:
 
 
 async def check(servers: Servers) -> int:
-    """How many failed."""
+    """Returns how many failed."""
     failed = 0
     print(LINE.format("what", "provider", "", "seconds", "seen"))
     for row in ROWS:

@@ -1,8 +1,7 @@
 """Writes docs/loop.md, the page that explains the loop. Run it with `make docs`.
 
-Whatever the code can say is taken from the code: tables from tables, numbers from constants and `Config`, and the
-picture from playing `step` through every small world below and noting what followed what. Only the sentences between
-are written here.
+The page takes its facts from the code: tables from tables, numbers from constants and `Config`, and the picture from
+running `step` in every small simulation below and recording what followed what. Only the text between is written here.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ WIDTH = 120
 LONGEST_PLAY = 500  # steps; the longest world below takes thirty, so more means that it never ends
 
 
-# --- worlds: each answers the loop in the same way for ever -----------------------------------------------
+# --- simulations: each always answers the loop in the same way --------------------------------------------
 
 
 class World(NamedTuple):
@@ -76,7 +75,7 @@ class World(NamedTuple):
     verdict: StopDecision = StopDecision()  # of the stop hooks
     abort_at: type[Effect] | None = None
     abort_reason: AbortReason = AbortReason.HARD
-    compact: str | None = None  # a run for nothing but a compaction
+    compact: str | None = None  # the run only compacts
 
 
 MODEL = MODELS["claude-sonnet-4-5"]  # a window of 200K, an output cap of 64K
@@ -102,7 +101,7 @@ REPLIES: tuple[Replied, ...] = (
     replied(CALL, stop=Stop.REFUSAL),
     *[replied(ANSWER, stop=stop) for stop in Stop],
 )
-# Two kinds are never reported: NEAR_LIMIT is seen before a call, STREAM_CUT is any passing failure with a part kept.
+# Two kinds are never reported: NEAR_LIMIT is seen before a call, STREAM_CUT is any transient failure with a part kept.
 FAILURES: tuple[CallFailed, ...] = tuple(
     CallFailed(Failure(kind, inside_call=inside), kept=None if kept is None else Assistant(kept, stop=Stop.UNFINISHED))
     for kind, kept, inside in product(GIVE_UP, (None, (ANSWER,), (CALL,)), (False, True))
@@ -172,7 +171,7 @@ def answer(world: World, effect: Effect | None) -> Event:
             assert_never(effect)
 
 
-# --- play: what followed what --------------------------------------------------------------------------------
+# --- simulate: what followed what --------------------------------------------------------------------------------
 
 
 class Edge(NamedTuple):
@@ -185,7 +184,7 @@ class Seen(NamedTuple):
     worlds: int
     edges: set[Edge]
     endings: set[Ending]
-    rounds: dict[Transition, set[Edge]]  # the steps that set out on it
+    rounds: dict[Transition, set[Edge]]  # the steps that start it
 
 
 def play_all() -> Seen:
@@ -204,7 +203,7 @@ def play(world: World, seen: Seen) -> None:
         state = play_step(world, state, seen)
         if over:
             return
-    raise RuntimeError(f"no end in sight after {LONGEST_PLAY} steps of {world}")
+    raise RuntimeError(f"the run has not ended after {LONGEST_PLAY} steps of {world}")
 
 
 def play_step(world: World, state: State, seen: Seen) -> State:
@@ -219,17 +218,17 @@ def play_step(world: World, state: State, seen: Seen) -> State:
     return after
 
 
-# --- how things are written ----------------------------------------------------------------------------------
+# --- formatting ----------------------------------------------------------------------------------
 
 NOTHING = "nothing yet"
 
 MEANINGS: dict[type[Effect], str] = {
-    PrepareContext: "Decide what the model will see, take up what waits in the inbox, and count the tokens.",
+    PrepareContext: "Decide what the model will see, take the queued prompts from the inbox, and count the tokens.",
     CallModel: "Send the request and stream the reply.",
-    RunTools: "Run the calls of the reply, or wait for those that already run.",
+    RunTools: "Run the calls of the reply, or wait for running ones.",
     RunStopHooks: "Ask the user's hooks whether the run may end here.",
-    Compact: "Make the view smaller, in the way that the effect names.",
-    Finish: "Give the result to the caller. The session then waits for the next submission.",
+    Compact: "Make the view smaller, with the compaction that the effect names.",
+    Finish: "Return the result to the caller. The session then waits for the next submission.",
 }
 
 
@@ -251,7 +250,7 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def in_order(names: set[str]) -> list[str]:
-    """Effects in the order of `ANSWERS`, which is that of a turn."""
+    """Effects in the order of `ANSWERS`, which is the order of a turn."""
     return [name(kind) for kind in ANSWERS if name(kind) in names]
 
 
@@ -261,9 +260,23 @@ def in_order(names: set[str]) -> list[str]:
 def opening() -> str:
     return """# The loop
 
-The loop is one pure function, `step(state, event, config)`: it takes what happened and returns the one thing to do
-next, and everything the agent decides by itself is decided there. This page is generated from the code by `make docs`,
-so it says what the code does; to change it, change the code or `scripts/loop_page.py`."""
+The loop is one pure function, `step(state, event, config)`. It takes an event and returns the one thing to do next; the
+agent makes all its decisions there:
+
+```python
+from mainspring.core.config import DEFAULT
+from mainspring.core.events import Submitted
+from mainspring.core.history import History
+from mainspring.core.messages import user
+from mainspring.core.state import State
+from mainspring.core.step import step
+# a run begins
+after = step(State(History()), Submitted((user("Hello!"),)), DEFAULT)
+print(after.effect)  # PrepareContext(...)
+```
+
+`make docs` generates this page from the code, so it says what the code does. To change it, change the code or
+`scripts/loop_page.py`."""
 
 
 def picture(seen: Seen) -> str:
@@ -276,13 +289,13 @@ def picture(seen: Seen) -> str:
     body = "\n".join(arrows)
     return f"""## The picture
 
-Each box is an *effect*: something that the loop asks for. Each arrow is an *event*, the answer that comes back, and it
-points to what the loop asks for next. An ordinary turn runs from `PrepareContext` over `CallModel` to `RunTools` and
-round again; when the model has no more calls to make, the run leaves by `RunStopHooks`. Every other arrow is a
-recovery, a limit, an interruption or the next run.
+Each box is an *effect*: an action that the loop requests. Each arrow is an *event*, the answer to it, and points to the
+next effect. An ordinary turn runs from `PrepareContext` over `CallModel` to `RunTools` and round again; when the model
+makes no more calls, the run ends through `RunStopHooks`. Every other arrow is a recovery, a limit, an interruption or
+the next run.
 
-The arrows were found by playing: `step` was run in {amount(seen.worlds)} small worlds, each of which always answers in
-the same way, and every pair of effect and event was noted with what followed. In all of these worlds the run ended.
+The arrows come from simulation: the script runs `step` in {amount(seen.worlds)} small simulations, each of which always
+answers in the same way, and records what follows each pair of effect and event. The run ends in all of them.
 
 ```mermaid
 stateDiagram-v2
@@ -291,23 +304,23 @@ stateDiagram-v2
 
 
 def effects_and_answers(seen: Seen) -> str:
-    meanings = table(("Effect", "What is to be done"), [(code(name(k)), words) for k, words in MEANINGS.items()])
+    meanings = table(("Effect", "Action"), [(code(name(k)), words) for k, words in MEANINGS.items()])
     rows: list[tuple[str, ...]] = []
     for effect, events in ANSWERS.items():
         for event in events:
             found = {edge.next for edge in seen.edges if edge[:2] == (name(effect), name(event))}
             waiting = NOTHING if effect is type(None) else code(name(effect))
             rows.append((waiting, code(name(event)), listed([code(target) for target in in_order(found)])))
-    answers = table(("The loop asked for", "What may happen", "What it may ask for then"), rows)
+    answers = table(("Effect", "Events that may answer it", "Effects that may follow"), rows)
     return f"""## Effects and their answers
 
-One effect is outstanding at a time. Whoever drives the loop performs it and reports how it went; the driver itself
+One effect is outstanding at a time. The driver performs it and reports the outcome as an event; the driver itself
 decides nothing.
 
 {meanings}
 
-`ANSWERS` says which events may answer which effect. Any other event is a mistake of the driver and raises
-`ProtocolError`. The last column is what the play found.
+`ANSWERS` lists the events that may answer each effect. Any other event is a bug in the driver and raises
+`ProtocolError`. The last column comes from the simulations.
 
 {answers}"""
 
@@ -317,16 +330,16 @@ def ladder_part() -> str:
     shown = table(("Trouble", "Rungs, from the first", "When none is left"), rows)
     return f"""## The ladder
 
-When something goes wrong, nobody is told yet. The loop climbs the row of that trouble in `LADDER` from the left, and
-shows the failure only when no rung is left. A rung that has nothing to offer, such as stripping media where there are
-none, is passed over.
+When something fails, the loop withholds the failure. It climbs the row of that trouble in `LADDER` from the left, and
+shows the failure only when no rung is left. It skips a rung that cannot help, such as stripping media when there are
+none.
 
-Each rung is written as the transition it sets out on and how often it may be used; in brackets stand the model calls
-that one use may lead to and how long its use is remembered. *Until progress* means until a turn with tools is done or
-the asked-for token budget sends the model on; then the rung is whole again. A rung that counts *until progress or a
-fallback* is also whole again for the next model of the chain. Uses are counted for each trouble by itself, but there
-are never more fallbacks than models in the chain. `stream_retry` may be used `Config.max_retries` times, and shares its
-count with `truncated_response_recovery` and with the attempts that failed before a reply began.
+The table gives for each rung the transition it starts and how often it may be used; in brackets, the model calls that
+one use may lead to and how long a use counts. *Until progress* means until a turn with tools is done or the requested
+token budget makes the model continue; then the rung is available again. A rung that counts *until progress or a
+fallback* is also available again for the next model of the chain. Uses are counted separately for each trouble, but
+there are never more fallbacks than models in the chain. `stream_retry` may be used `Config.max_retries` times, and
+shares its count with `truncated_response_recovery` and with the attempts that failed before a reply began.
 
 {shown}"""
 
@@ -344,18 +357,18 @@ def gives_up_with(trouble: Trouble) -> str:
     if trouble in GIVE_UP:
         ending = GIVE_UP[trouble]
         return f"{code(ending.terminal)} / {code(ending.cause)}"
-    return "the model is asked all the same" if trouble is Trouble.NEAR_LIMIT else "whatever cut the stream"
+    return "the loop calls the model anyway" if trouble is Trouble.NEAR_LIMIT else "whatever cut the stream"
 
 
 def causes_part(seen: Seen) -> str:
     rows = [(code(cause), code(SUBTYPES[cause]), terminals_with(cause, seen)) for cause in Cause]
-    shown = table(("Cause", "Subtype of the result", "Terminals it comes with"), rows)
+    shown = table(("Cause", "Subtype of the result", "Terminal reasons"), rows)
     terminals = listed([code(terminal) for terminal in Terminal])
     return f"""## How a run ends
 
-A run ends with a *terminal* and a *cause*. There are {len(Terminal)} terminals, and no more will come: {terminals}.
-The cause says what exactly it was, and decides the subtype by which programs written for the Claude Agent SDK tell
-results apart.
+A run ends with a *terminal reason* and a *cause*. There are exactly {len(Terminal)} terminal reasons: {terminals}.
+The cause gives the details, and decides the subtype by which programs written for the Claude Agent SDK distinguish
+results.
 
 {shown}"""
 
@@ -380,29 +393,29 @@ class Number(NamedTuple):
 
 
 NUMBERS: tuple[Number, ...] = (
-    Number("config", "OUTPUT_RESERVE", "tokens of the window kept for the reply, at most"),
+    Number("config", "OUTPUT_RESERVE", "tokens of the window reserved for the reply, at most"),
     Number("config", "AUTOCOMPACT_BUFFER_TOKENS", "tokens below the effective window at which it compacts"),
     Number("config", "MANUAL_COMPACT_BUFFER_TOKENS", "tokens below it at which a run without auto-compact ends"),
     Number("config", "LOW_OUTPUT_CAP", "an output cap above this is not raised after a cut reply"),
     Number("config", "ESCALATED_OUTPUT", "the cap it is raised to, if the model allows it"),
     Number("config", "MAX_FALLBACKS", "models in the chain to fall back to, at most"),
     Number("state", "MAX_FAILURES", "failed summaries in a row, after which no more are tried"),
-    Number("state", "LEAST_FREED", "percent of the view that each way must free, or it has failed"),
+    Number("state", "LEAST_FREED", "percent of the view that each compaction must free, or it has failed"),
     Number("state", "REFILL_STREAK", "compactions in quick succession after which the next one ends the run"),
     Number("state", "REFILL_TURNS", "turns within which a compaction counts as soon after the one before"),
-    Number("limits", "COMPLETE_AT", "the part of an asked-for token budget that counts as all of it"),
-    Number("limits", "DIMINISHING_AFTER", "continuations after which two that brought little end the run"),
-    Number("limits", "LITTLE_OUTPUT", "output tokens below which a continuation brought little"),
-    Number("money", "LEAST_OUTPUT", "output tokens that the money must pay for, or the call is not started"),
-    Number("schedule", "MOST_AT_ONCE", "tools that run side by side"),
+    Number("limits", "COMPLETE_AT", "the part of a requested token budget that counts as all of it"),
+    Number("limits", "DIMINISHING_AFTER", "continuations after which two with little output end the run"),
+    Number("limits", "LITTLE_OUTPUT", "output tokens that count as little"),
+    Number("money", "LEAST_OUTPUT", "output tokens that the funds must cover, or the call is not started"),
+    Number("schedule", "MOST_AT_ONCE", "tools that run in parallel"),
 )
 SETTINGS: dict[str, str] = {
     "max_turns": "turns in a run",
     "max_stop_blocks": "objections of stop hooks in a run",
     "max_retries": "retries of a request, and of a reply that broke off",
-    "overload_tries_before_fallback": "attempts at an overloaded model, while there is one to fall back to",
-    "advise_after": "the same call with the same result, in a row: the model is advised",
-    "end_after": "the same, and the run ends",
+    "overload_tries_before_fallback": "attempts at an overloaded model, if there is a fallback",
+    "advise_after": "the same call with the same result, in a row, after which the model is advised",
+    "end_after": "the same, after which the run ends",
 }
 
 
@@ -431,12 +444,12 @@ def numbers_part() -> str:
     return f"""## The numbers
 
 A model with a window of {amount(MODEL.window)} tokens and an output cap of {amount(MODEL.max_output)}, such as
-`{MODEL.name}`, is given these thresholds. The context is compacted at `compact_at`; where automatic compaction is
-turned off, the run ends at `blocked_at` instead, while a manual compaction still fits.
+`{MODEL.name}`, gets these thresholds. The loop compacts the context at `compact_at`; if automatic compaction is off,
+the run ends at `blocked_at` instead, while a manual compaction still fits.
 
 {table(("Threshold", "Tokens"), computed)}
 
-They follow from the constants below, which also hold the limits that are not settings.
+They follow from the constants below, which also include the limits that are not settings.
 
 {table(("Constant", "Value", "What it is"), constants)}
 
@@ -459,15 +472,15 @@ def bound_part() -> str:
     shown = table(("Configuration", "Model calls, at most"), [(n, amount(most_model_calls(c))) for n, c in cases])
     return f"""## The bound
 
-Every run ends, so there is a largest number of model calls that it can lead to, whatever the model, the tools and the
-hooks do. `most_model_calls` computes it from the configuration and the ladder. Nearly all real runs stay far below
-it; its worth is that it exists, and that tests hold the loop to it.
+Every run ends, so there is a maximum number of model calls, whatever the model, the tools and the hooks do.
+`most_model_calls` computes it from the configuration and the ladder. Nearly all real runs stay far below it; tests
+verify that the loop never exceeds it.
 
-In words: each piece of progress (a turn, or a continuation of the token budget) may take one call, and every use of
-every rung that is remembered until progress, which makes {amount(piece)} calls. To the pieces are added, once: every
-use of every rung that is remembered for the run, the fallbacks aside ({amount(once)} calls); {amount(model)} calls for
-each model to fall back to (`fallbacks`, none by default): one, and every use of the rungs that a fallback makes whole;
-and one for each objection of a stop hook (`max_stop_blocks`, {amount(default.max_stop_blocks)}). So with neither a
+Each piece of progress (a turn, or a continuation of the token budget) may take one call, plus every use of every rung
+that counts until progress, which makes {amount(piece)} calls. Added once are: every use of every rung that counts for
+the run, except the fallbacks ({amount(once)} calls); {amount(model)} calls for each fallback model (`fallbacks`, none
+by default): one, and every use of the rungs that a fallback makes available again; and one for each objection of a stop
+hook (`max_stop_blocks`, {amount(default.max_stop_blocks)}). So with neither a
 token budget nor fallbacks it is {amount(piece)} times `max_turns` plus {amount(rest)}.
 
 {shown}"""
@@ -477,16 +490,16 @@ token budget nor fallbacks it is {amount(piece)} times `max_turns` plus {amount(
 
 
 def transitions_part(seen: Seen) -> str:
-    head = ("Transition", "Comes from", "What is asked for next")
+    head = ("Transition", "Comes from", "Next effect")
     rows = [(code(way), origin(way, seen), next_asked(way, seen)) for way in Transition]
     return f"""## Why it went round again
 
-Each round but the first begins with a *transition*, which stands in the state and in `RequestStarted`, so that tests,
-users and traces can all tell why the model was asked again. These seven are those of the checklist:
+Each round but the first begins with a *transition*. It is in the state and in `RequestStarted`, so that tests, users
+and traces can tell why the loop called the model again. These seven are those of the checklist:
 
 {table(head, rows[:CHECKLIST_TRANSITIONS])}
 
-And these are the other recoveries, each with a limit of its own:
+And these are the other recoveries, each with its own limit:
 
 {table(head, rows[CHECKLIST_TRANSITIONS:])}"""
 
@@ -521,7 +534,7 @@ def build() -> str:
 
 
 def wrapped(block: str) -> str:
-    """A paragraph whose numbers and names were filled in; headings, tables and code stay as they are."""
+    """Wrap a paragraph whose numbers and names were filled in; headings, tables and code stay as they are."""
     if block.startswith(("#", "|", "```")):
         return block
     return fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -1,8 +1,9 @@
-"""Makes `.venv-peers`: other people's programs that ours are tested against. `make peers` runs this.
+"""Creates `.venv-peers`: other projects' programs that ours are tested against. `make peers` runs this.
 
-They are no dependencies of ours, and their own would weigh more than all of mainspring; so they live apart, pinned.
-What was made is noted last, so a half-made environment never counts. It also holds what our simulator needs, so that
-one interpreter can run both: `PYTHONPATH=src .venv-peers/bin/python examples/testing_another_sdk.py`.
+They are not dependencies of ours, and their own would weigh more than all of mainspring; so they have a separate,
+pinned environment. The marker is written last, so a half-made environment never counts. It also contains what our
+simulator needs, so that one interpreter can run both: `PYTHONPATH=src .venv-peers/bin/python
+examples/testing_another_sdk.py`.
 """
 
 from __future__ import annotations

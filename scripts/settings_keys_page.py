@@ -2,8 +2,8 @@
 
     .venv/bin/python scripts/settings_keys_page.py
 
-States are those of `mainspring.settings.claude_code_keys`; tests cite keys with `@pytest.mark.setting("model")`. Tests
-are read, never imported.
+States are those of `mainspring.settings.claude_code_keys`; tests cite keys with `@pytest.mark.setting("model")`. The
+script parses tests and never imports them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ mainspring does with it. `mainspring config` shows which keys of your files are 
 
 | state | meaning | keys |
 |---|---|---|
-| honoured | The key does what it does in Claude Code, or there is nothing to do. | {honoured} |
+| supported | The key does what it does in Claude Code, or there is nothing to do. | {supported} |
 | refused | The key restricts something, and mainspring cannot enforce it. mainspring does not start. | {refused} |
 | unsupported | The key has no effect. A warning and `mainspring config` name it. | {unsupported} |
 
@@ -43,8 +43,8 @@ you trust it does so too; remove the key, leave the file out with `--setting-sou
 with `mainspring trust --remove`. In a folder that you do not trust, mainspring starts, names the key and takes away
 the tools that it restricts. A key that asks for nothing (`false`, an empty list) needs no support and is accepted.
 
-A restriction that is honoured but cannot be read, such as `"deniedModels": 1`, is treated as a refused key. So is one
-in a file that is broken as a whole. `mainspring config` shows your settings all the same, and exits with 1.
+A restriction that is supported but cannot be read, such as `"deniedModels": 1`, is treated as a refused key. So is one
+in a file that is broken as a whole. `mainspring config` still shows your settings, and exits with 1.
 
 """
 
@@ -70,15 +70,19 @@ def _cited(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
 
 
 def page() -> str:
-    counted = Counter(key.support.value for key in CLAUDE_CODE_KEYS)
+    counted = Counter(_state(key.support) for key in CLAUDE_CODE_KEYS)
     marked = marked_tests()
     lines = [HEAD.format(**counted)]
     for support in Support:
         rows = sorted([key for key in CLAUDE_CODE_KEYS if key.support is support], key=lambda key: key.name.lower())
-        lines.append(f"## {support.value.capitalize()}\n\n| key | {_meaning(support)} | test |\n|---|---|---|\n")
+        lines.append(f"## {_state(support).capitalize()}\n\n| key | {_meaning(support)} | test |\n|---|---|---|\n")
         lines += [_row(key, marked) for key in rows]
         lines.append("\n")
     return "".join(lines).rstrip("\n") + "\n"
+
+
+def _state(support: Support) -> str:
+    return "supported" if support is Support.HONOURED else support.value
 
 
 def _meaning(support: Support) -> str:

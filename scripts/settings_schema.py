@@ -1,10 +1,10 @@
 """Lists the settings keys of Claude Code, read from the program that claude-agent-sdk bundles.
 
-    python scripts/settings_schema.py                 # every key, one a line
-    python scripts/settings_schema.py --compare       # what is missing in our table, and what is too much in it
+    python scripts/settings_schema.py                 # every key, one per line
+    python scripts/settings_schema.py --compare       # keys that our table lacks, and keys that the program lacks
 
-It reads names only: the schema in the program is one object literal with an arrow function for each key. Nested
-tables are followed through the functions that make them. Lists and free-form tables have no keys of their own.
+It reads names only: the schema in the program is one object literal with an arrow function for each key. The script
+follows nested tables through the functions that make them. Lists and free-form tables have no keys of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ANCHOR = b"return{$schema:()=>"
-AROUND = 300_000  # characters on each side of the schema in which the functions are that it is made of
+AROUND = 300_000  # characters on each side of the schema that contain its functions
 DEEPEST = 6
 
 _MEMBER = re.compile(r'"?([\w$-]+)"?:')
@@ -49,19 +49,19 @@ class Schema:
         found = re.search(r"([\w$]+)\(\{allow:", text)
         if found is None:
             raise SystemExit("the schema of 'permissions' was not found")
-        self.table_maker = found[1]  # whatever the minifier made of z.object
+        self.table_maker = found[1]  # the minified name of z.object
 
     def keys(self) -> list[str]:
         found = {*self._inner(self.text, self.start, "", 0), *self._of_features()}
         return sorted(found | {name for name in self._restrictions() if not covers(found, name)})
 
     def _of_features(self) -> Iterator[str]:
-        """Features of a build add keys of their own: `shape: () => ({...})`."""
+        """Features of a build add their own keys: `shape: () => ({...})`."""
         for shape in re.finditer(r"shape:\(\)=>\((?=\{)", self.text):
             yield from self._inner(self.text, shape.end(), "", 0)
 
     def _restrictions(self) -> Iterator[str]:
-        """The program has a list of keys that restrict, by path; some of them stand nowhere else."""
+        """The program has a list of keys that restrict, by path; some of them appear nowhere else."""
         for entry in re.finditer(r'\{path:\[([\w",]+)\],restrictive:', self.text):
             yield entry[1].replace('"', "").replace(",", ".")
 
@@ -103,11 +103,11 @@ class Schema:
         return self._table(self.text[made.end() : made.end() + 60_000], depth + 1) if made else None
 
 
-# --- as much JavaScript as it takes -----------------------------------------------------------------
+# --- a minimal JavaScript parser --------------------------------------------------------------------
 
 
 def members(text: str, at: int) -> Iterator[tuple[str, str]]:
-    """Names and values of an object literal; '...' for one that is spread."""
+    """Names and values of an object literal; '...' for a spread one."""
     end = after_group(text, at) - 1
     at += 1
     while at < end:

@@ -1,10 +1,10 @@
-"""Many seeded sessions over real sockets, against a server that fails at random: every one ends, none sends a request
-that breaks a rule, none asks the model more often than was computed beforehand, no call runs twice.
+"""Runs many seeded sessions over real sockets, against a server that fails at random: every one ends, none sends an
+invalid request, none makes more model calls than the computed bound, no call runs twice.
 
     .venv/bin/python scripts/soak.py                 # 2,000 sessions
     .venv/bin/python scripts/soak.py --sessions 100 --seed 7
 
-A session that breaks a law is named with its seed: the same command with that seed plays it again.
+The report names a session that breaks a law with its seed: the same command with that seed repeats it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from mainspring.simulator.faults import FAULTS, FaultPlan
 from mainspring.simulator.replies import Json, ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # run as a script, only this folder's files would be found
+# run as a script, only this directory's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from faults.stage import ALONE, SUMMARY, USAGE, WITH_FALLBACK, Stage, together, updates_of
 
 SESSIONS = 2_000
@@ -52,7 +53,7 @@ class Figures(NamedTuple):
 
 
 def wander(received: ReceivedRequest) -> Reply:
-    """A model that calls up to three tools at once, until it has looked at as many parts as its prompt's hash says."""
+    """A model that calls up to three tools at once, until it has read as many parts as its prompt's hash says."""
     talk = received.talk
     seed = crc32(talk.key.encode())
     seen = sum([int(words.removeprefix(SUMMARY)) for _, words in talk.said() if words.startswith(SUMMARY)])
@@ -72,7 +73,7 @@ def wander(received: ReceivedRequest) -> Reply:
 
 
 def rates(random: Random) -> dict[str, float]:
-    """Some faults, each with a share of what goes wrong: between a twentieth and half of all requests."""
+    """Some faults, each with a share of the failures: between a twentieth and half of all requests."""
     names = random.sample(list(FAULTS), random.randint(1, 12))
     whole = random.uniform(0.05, 0.5)
     weights = [random.random() for _ in names]
@@ -80,7 +81,7 @@ def rates(random: Random) -> dict[str, float]:
 
 
 class One(NamedTuple):
-    """How a session ended, how often it asked the model, and which laws it broke."""
+    """How a session ended, how many model calls it made, and which laws it broke."""
 
     ending: str
     calls: int

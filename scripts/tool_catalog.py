@@ -12,7 +12,7 @@ import sys
 import types
 from pathlib import Path
 
-# In the order in which the model sees them. The kit imports the catalog, which may not be there yet.
+# In the order in which the model sees them. The toolset imports the catalog, which may not exist yet.
 NAMES = (
     "Bash", "BashOutput", "KillShell", "Read", "Edit", "Write", "NotebookEdit", "Glob", "Grep", "WebFetch",
     "WebSearch", "Agent", "Recall", "Sleep",

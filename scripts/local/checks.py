@@ -1,4 +1,4 @@
-"""What a check is, and where it finds the servers."""
+"""The type of a check, and the servers that it uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE = 90  # seconds for one check; the longest takes some 20
 class Servers(NamedTuple):
     """The same model, twice."""
 
-    own: str  # with its own template, which knows no tools
+    own: str  # with its own template, which supports no tools
     tools: str  # with ours, and through the relay: a tool must be called
 
 
@@ -22,4 +22,4 @@ Check = Callable[[Servers, str], Awaitable[str]]  # the protocol; what was seen,
 class Row(NamedTuple):
     what: str
     check: Check
-    shows: str  # and how that comes about
+    shows: str  # and how

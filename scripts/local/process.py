@@ -1,7 +1,7 @@
-"""The command itself, `mainspring -p` in a process of its own: text, structured output, and a tool behind walls.
+"""The command itself, `mainspring -p` in a separate process: text, structured output, and a tool in the sandbox.
 
-Each protocol is named in the way that users would: chat by `OPENAI_BASE_URL`, responses by an entry for the model in
-the settings, Anthropic's by `ANTHROPIC_BASE_URL`.
+Each protocol is configured as users would: chat by `OPENAI_BASE_URL`, responses by an entry for the model in the
+settings, Anthropic's by `ANTHROPIC_BASE_URL`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from local.server import HERE, WINDOW
 from mainspring.tools.json_schema import Schema
 
 SCRIPT = Path(__file__).with_name("walls.sh")
-MOST_OUTPUT = 80  # tokens of a reply; enough for a call, and the model's talk is not waited for
+MOST_OUTPUT = 80  # tokens of a reply; enough for a call, without waiting for the model's chatter
 COMMANDS = (f"sh {SCRIPT.name}", f"bash {SCRIPT.name}")
-HELD = {  # what `Bash` is narrowed to: both show the same, so whichever the model takes is fine
+HELD = {  # what `Bash` is narrowed to: both print the same, so either choice is fine
     "Bash": {
         "type": "object",
         "properties": {"command": {"type": "string", "enum": list(COMMANDS)}},
@@ -39,7 +39,7 @@ SANDBOX = {"enabled": True, "failIfUnavailable": True, "allowUnsandboxedCommands
 
 
 class Ran(NamedTuple):
-    frames: list[dict[str, Any]]  # all that it printed
+    frames: list[dict[str, Any]]  # everything that it printed
 
     @property
     def result(self) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Ran(NamedTuple):
 
 
 def named(url: str, protocol: str) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The model's name, variables, and what its entry in the settings says besides."""
+    """The model's name, variables, and the rest of its entry in the settings."""
     if protocol == CHAT:
         return "openai/smollm2", {"OPENAI_BASE_URL": url}, {}
     if protocol == RESPONSES:
@@ -66,7 +66,7 @@ def named(url: str, protocol: str) -> tuple[str, dict[str, str], dict[str, str]]
 
 
 async def mainspring(folder: Path, url: str, protocol: str, *arguments: str) -> Ran:
-    """Nothing of this machine's settings and variables is used but its PATH."""
+    """Uses none of this machine's settings and variables but its PATH."""
     model, variables, entry = named(url, protocol)
     settings = {"models": {model: MODEL | entry}, "sandbox": SANDBOX}
     home = folder.parent / "home"
@@ -97,7 +97,7 @@ async def mainspring(folder: Path, url: str, protocol: str, *arguments: str) -> 
 
 @contextmanager
 def workspace() -> Generator[Path, None, None]:
-    """In the folder for temporary files: in a repository its memory and its state would go to the model, too."""
+    """In the directory for temporary files: in a repository its memory and its state would go to the model, too."""
     with tempfile.TemporaryDirectory(prefix="mainspring-local-") as base:
         folder = Path(base) / "work"
         folder.mkdir()
@@ -157,7 +157,7 @@ async def ground() -> AsyncGenerator[Ground, None]:
         visits.append(1)
         writer.close()
 
-    outside = HERE / "outside"  # not among the temporary files: commands in the sandbox have their own of those
+    outside = HERE / "outside"  # not among the temporary files: commands in the sandbox have their own
     shutil.rmtree(outside, ignore_errors=True)
     outside.mkdir()
     server = await asyncio.start_server(visit, "127.0.0.1", 0)
@@ -180,7 +180,7 @@ async def walls(servers: Servers, protocol: str) -> str:
             *("--permission-mode", "dontAsk", "--allowedTools", ",".join([f"Bash({each})" for each in COMMANDS])),
         )
         inside = {"written here": (there.folder / "made").exists(), "outside": (there.outside / "made").exists()}
-        assert inside == {"written here": True, "outside": False}, f"from outside one sees {inside}"
+        assert inside == {"written here": True, "outside": False}, f"seen from outside: {inside}"
         assert not there.visits, "the command reached the server"
     calls, results = ran.parts("assistant", "tool_use"), ran.parts("user", "tool_result")
     assert len(calls) == len(results) == 1, f"there are {len(calls)} calls and {len(results)} results"
@@ -194,15 +194,16 @@ async def walls(servers: Servers, protocol: str) -> str:
 
 
 async def without_walls(there: Ground) -> None:
-    """The same script gets everywhere: so what it says behind walls is their doing. Then all is as before."""
+    """Without the sandbox, the same script reaches everything: so the sandbox causes the difference. Restores
+    everything."""
     process = await asyncio.create_subprocess_exec(
         "sh", SCRIPT.name, cwd=there.folder, stdout=asyncio.subprocess.PIPE, stdin=asyncio.subprocess.DEVNULL
     )
     out, _ = await process.communicate()
-    assert out.decode().count(": yes\n") == 3, f"without walls the script says {out.decode()}"
+    assert out.decode().count(": yes\n") == 3, f"without the sandbox the script says {out.decode()}"
     (there.folder / "made").unlink()
     (there.outside / "made").unlink()
-    assert there.visits == [1], f"without walls there were {len(there.visits)} connections"
+    assert there.visits == [1], f"without the sandbox there were {len(there.visits)} connections"
     there.visits.clear()
 
 
@@ -217,6 +218,6 @@ ROWS = (
         "-p tool, walls",
         walls,
         "a call of Bash, narrowed to two commands, is run: 'walls.sh' writes in its folder, not outside, and reaches "
-        "no server; without walls, just before, it does all three",
+        "no server; without the sandbox, just before, it does all three",
     ),
 )

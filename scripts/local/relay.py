@@ -1,9 +1,9 @@
-"""A relay between ours and the model's server. It changes requests in one way: a tool must be called.
+"""A relay between our client and the model's server. It changes requests in one way: a tool must be called.
 
-Our providers have no word for `tool_choice` so far, and a model of this size writes no call of its own accord; but
-the server can be told to take nothing else. Whoever wants a call goes through here. `held` also narrows the schema of a
-tool: what the model writes for it then is something worth running. Nothing else of a request is touched, and nothing at
-all of a reply. Once a result is in the conversation a request stays as it is, or the model would never end.
+Our providers do not support `tool_choice` so far, and a model of this size makes no call by itself; but the server can
+be forced to accept nothing else. Checks that need a call go through the relay. `held` also narrows the schema of a
+tool, so that the model's input is worth running. The relay changes nothing else of a request, and nothing of a reply.
+Once a result is in the conversation, it leaves the request unchanged, or the model would never end.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-CHOICES: dict[str, object] = {  # how each protocol says it
+CHOICES: dict[str, object] = {  # the parameter of each protocol
     "/chat/completions": "required",
     "/responses": "required",
     "/messages": {"type": "any"},
 }
-SCHEMAS = ("parameters", "input_schema")  # where a tool has it
-MOST = 1 << 20  # bytes of a head
+SCHEMAS = ("parameters", "input_schema")  # the field of a tool
+MOST = 1 << 20  # bytes of the headers
 CHUNK = 1 << 16
 
-Held = Mapping[str, dict[str, Any]]  # tools by name, and the schema that each is held to
+Held = Mapping[str, dict[str, Any]]  # tools by name, and the schema that each is restricted to
 
 
 class Relay:
@@ -36,7 +36,7 @@ class Relay:
         self._host, self._port = address.hostname or "", address.port or 80
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request, and its connection is closed: what comes back need not be understood for that."""
+        """Closes the connection after one request, so the relay need not parse the reply."""
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             path, length = read(head)
@@ -65,7 +65,7 @@ async def relaying(to: str, held: Held | None = None) -> AsyncGenerator[Relay, N
 
 
 def force(path: str, body: bytes, held: Held) -> bytes | None:
-    """None: it stays as it is."""
+    """None: it stays unchanged."""
     choice = next((choice for end, choice in CHOICES.items() if path.endswith(end)), None)
     if choice is None:
         return None
@@ -95,14 +95,14 @@ def has_result(asked: dict[str, Any]) -> bool:
 
 
 def read(head: bytes) -> tuple[str, int]:
-    """Of a request: the path, and how many bytes follow."""
+    """The path of a request, and the length of its body."""
     first, *lines = head.decode("latin-1").strip().split("\r\n")
     lengths = [line.partition(":")[2] for line in lines if line.lower().startswith("content-length:")]
     return first.split(" ")[1], int(lengths[0]) if lengths else 0
 
 
 def with_length(head: bytes, length: int) -> bytes:
-    """The server is to close behind its reply."""
+    """The server closes the connection after its reply."""
     first, *lines = head.decode("latin-1").strip().split("\r\n")
     kept = [line for line in lines if not line.lower().startswith(("content-length:", "connection:"))]
     return "\r\n".join([first, *kept, f"Content-Length: {length}", "Connection: close", "", ""]).encode("latin-1")

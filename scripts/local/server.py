@@ -1,9 +1,9 @@
-"""llama.cpp's server with a small model, in an environment of its own, `.venv-local`. On one thread.
+"""llama.cpp's server with a small model, in a separate environment, `.venv-local`. On one thread.
 
-Both come as wheels. The model's own template knows no tools, and with it the server leaves them out of what it shows
-the model; so there is another one, `template.jinja`, for whoever wants calls.
+Both come as wheels. The model's own template supports no tools, and with it the server hides them from the model; so
+there is another one, `template.jinja`, for checks that need calls.
 
-    .venv-local/bin/python scripts/local/server.py [TEMPLATE]    # its address is its first line; it ends with its input
+    .venv-local/bin/python scripts/local/server.py [TEMPLATE]    # prints its address first; ends with its input
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WINDOW = 4_096
 
 
 def make() -> None:
-    """Without what the wheels depend on: the model's is a plugin of another program, which we do not need. What is
-    there already, put by hand perhaps, is not fetched again."""
+    """Without the dependencies of the wheels: the model's is a plugin of another program, which we do not need. Does
+    not fetch what is installed already, perhaps by hand."""
     if MADE.is_file() and MADE.read_text(encoding="utf-8") == "\n".join(PINNED):
         return
     subprocess.run([sys.executable, "-m", "venv", str(HERE)], check=True)
@@ -54,10 +54,11 @@ def serve(template: str | None) -> None:
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.warmup = False
-    params.sampling.temp = 0.0  # the same words each time
+    params.sampling.temp = 0.0  # the same text each time
     if template is not None:
         params.chat_template = Path(template).read_text(encoding="utf-8")
-        params.sampling.penalty_repeat = 1.2  # with a template that it was not made for it repeats itself to its limit
+        # with a template that it was not trained for, it repeats itself up to its limit
+        params.sampling.penalty_repeat = 1.2
         params.sampling.penalty_last_n = 256
     server = llama.Server(params)
     print(server.listening_address, flush=True)
@@ -66,7 +67,7 @@ def serve(template: str | None) -> None:
 
 @contextmanager
 def serving(template: Path | None = None) -> Generator[str, None, None]:
-    """Its address."""
+    """Yields its address."""
     log = HERE / f"server-{template.stem if template else 'own'}.log"
     command = [str(PYTHON), __file__, *([str(template)] if template else [])]
     with log.open("wb") as told:

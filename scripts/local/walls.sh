@@ -1,4 +1,4 @@
-# What a command reaches from where it runs. The tool runs this behind walls; once it is run without any, to compare.
+# What a command can reach. The tool runs this in the sandbox; one run without it serves as comparison.
 . ./where
 
 try() {

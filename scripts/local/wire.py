@@ -61,9 +61,9 @@ async def ask(provider: Provider, talk: Conversation, most: int) -> Said:
 
 
 def ended(said: Said) -> str:
-    """What must be true of every answer; and the figures of this one."""
+    """Check what must be true of every answer; returns the figures of this one."""
     (end,) = [item for item in said.items if isinstance(item, StreamEnded)]
-    assert said.items[-1] is end, "something came behind the end"
+    assert said.items[-1] is end, "something came after the end"
     assert end.usage.prompt > 0, "the prompt was not counted"
     assert end.usage.output > 0, "the answer was not counted"
     pieces = sum(isinstance(item, BlockDelta) for item in said.items)
@@ -114,7 +114,7 @@ async def call(servers: Servers, protocol: str) -> str:
     async with provider_at(servers.tools, protocol) as provider:
         said = await ask(provider, Conversation(History(history), tools=TOOLS), 120)
         (made,) = said.blocks
-        assert isinstance(made, ToolCall), f"this is no call: {made}"
+        assert isinstance(made, ToolCall), f"not a call: {made}"
         assert made.id, "the call has no id"
         assert made.name == "forecast", f"it called '{made.name}'"
         assert made.defect is None, f"the call is defect: {made}"
@@ -130,6 +130,6 @@ ROWS = (
     Row(
         "text", text, "the provider, with the model's own template: the pieces come one by one, and add up to the text"
     ),
-    Row("left early", left_early, "whoever leaves an answer is not kept waiting, and the server is free for the next"),
+    Row("left early", left_early, "a client that leaves an answer does not wait, and the server is free for the next"),
     Row("call", call, "an enum, an integer and a boolean as the schema has them; then the result is answered"),
 )
