@@ -1,8 +1,7 @@
-"""What the core costs, beside what it may cost. Run it with `make bench`; it fails when an aim is missed.
+"""What the core costs, compared with its targets. Run it with `make bench`; it fails when a target is missed.
 
-Times are minima over repeats: what else the machine does can only add to a time, never take from it. Where an aim must
-hold on any machine it is a ratio of two figures of the same run, measured in turns. `bench/README.md` says how to read
-the table.
+Times are minima over repeats: other work on the machine can only add to a time. A target that must hold on any machine
+is a ratio of two figures of the same run, measured alternately. `bench/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from mainspring.core.step import step
 from mainspring.core.value import Stamp
 from mainspring.core.view import Fold
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import REPEATS, Figure, best_time, best_times, import_figures, scaled, show, yardstick
 
 SHORT, LONG = 10, 10_000  # messages; the ratios compare these two
 SIZES = (SHORT, 100, 1_000, LONG)
 CONFIG = Config()
 
-# --- a session like those that people have ------------------------------------------------------------------
+# --- a typical session --------------------------------------------------------------------------------------
 
 RESULT = Text("x" * 2_000)  # a screen of a file; the progress guard takes a fingerprint of it
 USAGE = Usage(input=400, cache_read=40_000, output=300)
@@ -60,7 +59,7 @@ def stamp(turn: int) -> Stamp:
 
 
 def prompt() -> Submitted:
-    return Submitted((User((Text("Please mend the tests."),), id="prompt"),), stamp=stamp(1))
+    return Submitted((User((Text("Please fix the tests."),), id="prompt"),), stamp=stamp(1))
 
 
 def turn_with_calls(turn: int) -> tuple[Event, ...]:
@@ -78,7 +77,7 @@ def turns(count: int) -> list[Event]:
 
 
 def past(length: int) -> list[Message]:
-    """A prompt and then turns of three messages, which makes 10, 100, 1,000 and so on come out whole."""
+    """A prompt and then turns of three messages, so that 10, 100, 1,000 and so on come out even."""
     messages: list[Message] = [User((Text("Hello."),), id="first")]
     for turn in range((length - 1) // 3):
         messages += [reply(-turn), *results(-turn)]
@@ -106,7 +105,7 @@ KINDS = ("Submitted", *TURN * 4, "ContextReady", "Replied, no calls", "HooksDone
 
 
 def time_steps(messages: list[Message], best: Times) -> None:
-    """One short run on top of these messages. Each step is timed by itself, and the best time of its kind is kept."""
+    """One short run on top of these messages. Times each step separately, and keeps the best time of its kind."""
     state = State(History(messages))
     for kind, event in zip(KINDS, SHORT_RUN, strict=True):
         start = perf_counter_ns()
@@ -123,7 +122,7 @@ STEP_AIM = 15.0  # microseconds, where the yardstick takes `REFERENCE`
 
 
 def step_figures() -> Iterator[Figure]:
-    """The sizes take turns within each repeat, so that a slow moment of the machine does not fall on one of them."""
+    """The sizes alternate within each repeat, so that a slow moment of the machine does not affect only one of them."""
     sessions = {length: past(length) for length in SIZES}
     best: dict[int, Times] = {length: {} for length in SIZES}
     speed = float("inf")
@@ -145,8 +144,8 @@ def step_figures() -> Iterator[Figure]:
 def mean_of_session() -> float:
     """A session from its first message to its last, which also shows the list's rare growth.
 
-    It is timed in pieces of a millisecond and the best time of each piece is kept: the list grows at the same places
-    each time, while the machine's other work comes at any.
+    It is timed in pieces of a millisecond, with the best time of each piece: the list always grows at the same
+    positions, while other work on the machine comes at any time.
     """
     events = [prompt(), *turns(LONG // 3)]
     pieces = [events[start : start + 100] for start in range(0, len(events), 100)]
@@ -165,7 +164,7 @@ def ratio(name: str, long: float, short: float, aim: float) -> Figure:
 
 
 def compaction_figures() -> Iterator[Figure]:
-    """The one step that may look at the whole history: it forgets the edits that a summary has swallowed."""
+    """The one step that may walk the whole history: it prunes the edits that a summary covers."""
     for length in (SHORT, LONG):
         state, done = full_of(length)
         time = best_time(partial(step, state, done, CONFIG), REPEATS // 5)
@@ -182,15 +181,15 @@ def full_of(length: int) -> tuple[State, Compacted]:
 
 # --- memory -------------------------------------------------------------------------------------------------
 
-MEMORY_TURNS = 400  # the list of 10,000 grows once on the way, by an eighth; spread over 1,200 steps it is 8 bytes each
+MEMORY_TURNS = 400  # the list of 10,000 grows once meanwhile, by an eighth; over 1,200 steps that is 8 bytes each
 
 
 def bytes_per_step(length: int) -> float:
     """What a step adds to the memory of a driver that keeps every state.
 
-    Keeping them all is the point: if a step copied the history, the copy would be freed with its state, and only
-    someone who keeps the states would notice. All messages are made before the first reading, so they do not count;
-    tracing begins before them, so that the list which outgrows its place counts for what it gained, not as new.
+    The driver must keep them all: if a step copied the history, the copy would be freed with its state, and only a
+    driver that keeps the states would notice. All messages are created before the first reading, so they do not count;
+    tracing begins before them, so that a list that is moved counts only for its growth.
     """
     tracemalloc.start()
     try:
@@ -235,7 +234,7 @@ APPENDS = 100  # in one measurement: a single one takes little longer than readi
 
 
 class Growing:
-    """A history that is appended to for as long as it is measured. It soon has room, so its rare growth is left out."""
+    """A history that grows for as long as it is measured. It soon has spare capacity, so its growth is left out."""
 
     def __init__(self, length: int) -> None:
         self.messages = past(length)
@@ -260,17 +259,17 @@ def history_figures() -> Iterator[Figure]:
         yield Figure(f"History.append at {length:,}", times[length], "us")
     yield ratio("History.append", times[LONG], times[SHORT], aim=1.3)
     trunk = History(past(LONG))
-    trunk.append(reply(0))  # whoever appends to the trunk after this makes a fork
+    trunk.append(reply(0))  # from here on, an append to the trunk makes a fork
     yield Figure(f"fork of {LONG:,}", best_time(partial(trunk.append, reply(0))), "us")
 
 
-# --- instructions, if asked for -----------------------------------------------------------------------------------
+# --- instructions, on demand ---------------------------------------------------------------------------------------
 
 FEW, MANY = 200, 1_200  # steps; valgrind makes them fifty times slower
 
 
 def play_for_callgrind(steps: int) -> None:
-    """All events are made in either case, so that the two runs differ by the steps alone."""
+    """Creates all events in either case, so that the two runs differ only by the steps."""
     events = turns(MANY // 3)
     played(begun(past(1_000)), events[:steps])
 
@@ -282,7 +281,7 @@ def instructions(steps: int) -> int:
     done = subprocess.run([*command, *own], check=True, capture_output=True, text=True, env=settings)
     found = re.search(r"Collected\s*:\s*(\d+)", done.stderr)
     if found is None:
-        raise RuntimeError(f"no count in what valgrind said: {done.stderr}")
+        raise RuntimeError(f"no count in valgrind's output: {done.stderr}")
     return int(found[1])
 
 
@@ -308,7 +307,7 @@ def all_figures(*, count_instructions: bool) -> Iterator[Figure]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What the core costs, beside what it may cost.")
+    parser = argparse.ArgumentParser(description="measure what the core costs")
     parser.add_argument("--callgrind", action="store_true", help="also count instructions, with valgrind")
     parser.add_argument("--play", type=int, metavar="STEPS", help="only play that many steps; --callgrind uses it")
     options = parser.parse_args()

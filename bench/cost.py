@@ -1,8 +1,8 @@
-"""What a session costs, by what is done about its context: the summary only, each layer alone, ours; and what the
-layers themselves cost per turn. `docs/decisions/0015-context-layers.md` says what the figures led to.
+"""What a session costs, by context strategy: the summary only, each layer alone, ours; and what the layers themselves
+cost per turn. `docs/decisions/0015-context-layers.md` explains the conclusions.
 
-Run it with `.venv/bin/python bench/cost.py`; a word after that chooses among the tables. A unit is the price of one
-input token: writing to the cache costs 1.25, reading from it 0.1, output 5.
+Run it with `.venv/bin/python bench/cost.py`; an argument chooses one of the tables. A unit is the price of one input
+token: writing to the cache costs 1.25, reading from it 0.1, output 5.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mainspring.core.money import Price, Usage
 from mainspring.core.state import State
 from mainspring.core.value import Bundle
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.cost_session import MODEL, Outcome, Session, Setting
 from bench.figures import Figure, show
 
@@ -49,7 +49,7 @@ class Kind(Bundle):
     name: str
     turns: int
     calls: int
-    aim: float  # ours, as a part of the first setting
+    aim: float  # ours, as a fraction of the first setting
 
 
 KINDS = (
@@ -79,7 +79,7 @@ HEAD = (
 
 SHORT, LONG = 100, 10_000  # messages
 TURNS, REPEATS = 200, 4
-ROOMY = replace(MODEL, window=10**8)  # so that all of it stays in view
+ROOMY = replace(MODEL, window=10**8)  # so that everything stays in view
 FREE = replace(ROOMY, price=Price())  # and nothing is ever cleared
 
 
@@ -91,7 +91,7 @@ def turn_of(number: int) -> tuple[Message, ...]:
 
 
 def times(model: Model, length: int) -> list[float]:
-    """Of each of the next turns, in milliseconds; a new context has seen so many messages before."""
+    """The times of the next turns, in milliseconds; a new context has seen so many messages before."""
     context = Compactor(Config(model=model), new_id=lambda: "new")
     past = [message for number in range(length // 2) for message in turn_of(number)]
     state = State(History([User((Text("go"),), id="prompt"), *past]), model=model)
@@ -108,7 +108,7 @@ def times(model: Model, length: int) -> list[float]:
 
 
 def at_once(work: Coroutine[object, None, PreparedContext]) -> PreparedContext:
-    """Nothing is waited for in there, so no loop need be started, nor timed."""
+    """Nothing waits in there, so no loop need be started, nor timed."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -119,7 +119,7 @@ def at_once(work: Coroutine[object, None, PreparedContext]) -> PreparedContext:
 
 def layer_figures() -> Iterator[Figure]:
     took: dict[int, list[float]] = {SHORT: [], LONG: []}
-    for _ in range(REPEATS):  # in turns, so that a slow moment of the machine does not fall on one of them
+    for _ in range(REPEATS):  # alternately, so that a slow moment of the machine does not affect only one of them
         for length in took:
             took[length] += times(FREE, length)
     for length, found in took.items():

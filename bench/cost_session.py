@@ -1,8 +1,8 @@
 """Scripted sessions for `bench/cost.py`: a model that works on a project, with real requests and the simulator's meter.
 
-The loop is the core's own (`step`), the requests are the provider's, the price is what `simulator/cache.py` meters.
-Only the model and the tools are made up, from a seed: the same work is asked of every setting. A model that needs a
-file which is no longer in view reads it again, in a turn of its own that is paid for.
+The loop is the core's own (`step`), the requests are the provider's, and `simulator/cache.py` computes the price. Only
+the model and the tools are made up, from a seed: every setting gets the same work. A model that needs a file that is no
+longer in view reads it again, in a separate turn that is paid for.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ TOOLS = tuple(
 SUMMARY = "\n".join(
     f"## {name}\n" + "The work went on as planned; nothing else is worth a word. " * 16
     for name in ("Task", "Decisions", "Files", "Open items", "Last action")
-)  # a poor one: it holds no fact, so none reaches the model by the grace of a made-up summary
+)  # a poor one: it contains no fact, so none reaches the model through a made-up summary
 
 
 class Fact(Bundle):
-    """Something that will be asked for later."""
+    """A fact that will be needed later."""
 
     text: str
     where: str  # a file, or empty: the user said it
@@ -88,7 +88,7 @@ class Setting(Bundle):
 
 class Outcome(Bundle):
     name: str
-    cost: float  # in units: what an input token costs
+    cost: float  # in units: the price of an input token
     usage: Usage
     replies: int
     again: int  # files read again because they were no longer in view
@@ -96,7 +96,7 @@ class Outcome(Bundle):
     trims: int
     largest: int  # prompt, in tokens
     asked: int  # facts
-    at_once: int  # that were in the request itself
+    at_once: int  # those in the request itself
     lost: int
     invalid: int
     layers: float  # milliseconds per turn, mean
@@ -111,7 +111,7 @@ class Session:
         self.seed = seed
         self.project = Project(seed)
         self.random = Random(seed)
-        self.worked: dict[str, None] = {}  # files that the script reads, in order: what is read again does not count
+        self.worked: dict[str, None] = {}  # files that the script reads, in order: repeated reads do not count
         self.config = Config(model=setting.model, thinking=False, advise_after=10**6, end_after=10**7)
         self.provider, self.cache = Anthropic(), PromptCache()
         self.folder = TemporaryDirectory()
@@ -136,9 +136,9 @@ class Session:
         self.read_facts: list[Fact] = []
         self.body = b""
         self.times: list[float] = []
-        self.plan: list[list[ToolCall]] = []  # calls that the model must make before it goes on
+        self.plan: list[list[ToolCall]] = []  # calls that the model must make before it continues
         self.look_for: Fact | None = None
-        self.log_ends: list[str] = []  # what the next request must show
+        self.log_ends: list[str] = []  # what the next request must contain
 
     def new_id(self) -> str:
         return f"{next(self.ids):08x}-0000-4000-8000-000000000000"
@@ -275,7 +275,7 @@ class Session:
     # --- facts ---
 
     def ask_for_a_fact(self) -> None:
-        """Of the user, or of a file that was read at least ten turns ago."""
+        """From the user, or from a file that was read at least ten turns ago."""
         old = [fact for fact in self.read_facts if fact.turn <= self.turn - 10]
         known = self.user_facts if self.random.random() < 0.5 or not old else old
         fact = self.random.choice(known)
@@ -321,7 +321,7 @@ class Session:
                 self.log_ends.append(end)
                 return f"{self.project.text(call.input['size'], call.input['size'])}\n{end}"
 
-    # --- what the context asks for ---
+    # --- side calls of the context ---
 
     async def ask(self, question: SideCall) -> SideCallReply:
         model = SMALL if question.small else self.setting.model

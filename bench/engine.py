@@ -1,9 +1,8 @@
-"""What the engine costs between a provider and a consumer, beside what it may cost. It fails when an aim is missed.
+"""What the engine costs between a provider and a consumer, compared with its targets. It fails when a target is missed.
 
-The loop is asyncio's own. The provider yields batches that were made before and never waits, the tools do nothing, the
-ids and the clock are the real ones, the journal is the one in memory. Times are the processor's, the least of many
-repeats; where an aim must hold on any machine it is a ratio, or scaled by the yardstick. `bench/README.md` says how to
-read the table.
+The loop is asyncio's own. The provider yields prepared batches and never waits, the tools do nothing, ids and clock are
+the real ones, the journal is in memory. Times are processor time, the minimum of many repeats; a target that must hold
+on any machine is a ratio, or scaled by the yardstick. `bench/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from mainspring.providers.base import (
     StreamStarted,
 )
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, best_time, import_figures, scaled, show, yardstick
 
 USAGE = Usage(input=400, cache_read=40_000, output=300)
@@ -50,11 +49,11 @@ Reply = list[Batch]
 Job = Callable[[], Awaitable[float]]  # measures itself, in microseconds
 
 
-# --- a world that costs next to nothing -------------------------------------------------------------------------
+# --- an environment that costs next to nothing -------------------------------------------------------------------
 
 
 class Ready:
-    """A provider whose replies were made before. It forgets those it has given."""
+    """A provider with prepared replies. It forgets those it has returned."""
 
     def __init__(self, replies: Iterable[Reply], *, breathe: bool = False) -> None:
         self._replies = deque(replies)
@@ -66,7 +65,7 @@ class Ready:
     async def next_reply(self) -> AsyncGenerator[Batch, None]:
         for batch in self._replies.popleft():
             if self._breathe:
-                await asyncio.sleep(0)  # as after a read of a socket: others have their turn
+                await asyncio.sleep(0)  # as after a read of a socket: other tasks run
             yield batch
 
 
@@ -78,8 +77,8 @@ async def nothing(**_: Any) -> str:
 
 
 class Roomy(BasicDeps):
-    """A context that is never full, and tools that are functions: neither costs anything to look at. What a call meets
-    on its way to a real tool is in `bench/tools_files.py`."""
+    """A context that is never full, and tools that are functions: neither adds a cost. `bench/tools_files.py` measures
+    the pipeline of a real tool."""
 
     def __init__(self, provider: Provider, act: Act) -> None:
         super().__init__(provider)
@@ -101,7 +100,7 @@ def session(replies: Iterable[Reply], *, breathe: bool = False, act: Act = nothi
 
 
 def looks(turn: int) -> Reply:
-    """A reply with one safe call, each with another input: the progress guard has nothing to say."""
+    """A reply with one safe call, each with another input, so that the progress guard does not act."""
     call = ToolCall(f"call-{turn}", "Read", {"path": f"src/file_{turn}.py"})
     said = (BlockDelta(BlockKind.TEXT, "Let me look."), BlockFinished(Text("Let me look.")))
     return [(StreamStarted(USAGE), *said, BlockFinished(call), StreamEnded(Stop.TOOL_USE, USAGE))]
@@ -117,12 +116,12 @@ def says(text: str) -> Reply:
 
 
 def now() -> float:
-    """The processor's time, in microseconds: what other programs do meanwhile is not in it."""
+    """Processor time, in microseconds: without that of other programs."""
     return process_time_ns() / 1_000
 
 
 async def best_of(jobs: dict[str, Job], repeats: int) -> dict[str, float]:
-    """The jobs take turns, and each begins with a heap that was just cleaned."""
+    """The jobs alternate, and each begins after a garbage collection."""
     best = dict.fromkeys(jobs, float("inf"))
     for _ in range(repeats):
         for name, job in jobs.items():
@@ -132,7 +131,8 @@ async def best_of(jobs: dict[str, Job], repeats: int) -> dict[str, float]:
 
 
 async def speed() -> float:
-    """The yardstick, in the same moments as the rest: taken once at the start, a slow moment would loosen every aim."""
+    """The yardstick, at the same moments as the rest: measured once at the start, a slow moment would loosen every
+    target."""
     return best_time(yardstick, repeats=100)
 
 
@@ -151,7 +151,7 @@ def long_reply(size: int) -> Reply:
 
 
 async def bare(reply: Reply, *, breathe: bool) -> float:
-    """What is compared with: the same generator, read with nothing in between."""
+    """The baseline: the same generator, read with nothing in between."""
     stream, seen = Ready([reply], breathe=breathe).next_reply(), 0
     start = now()
     async for batch in stream:
@@ -224,7 +224,7 @@ def mean(times: list[float]) -> float:
 
 
 async def turn_figures() -> list[Figure]:
-    """Short sessions follow each long one, so that a slow moment of the machine does not fall on one kind only."""
+    """Short sessions follow each long one, so that a slow moment of the machine does not affect only one kind."""
     best, machine, short, long = [float("inf")] * LONG, float("inf"), float("inf"), float("inf")
     for _ in range(5):
         machine = min(machine, await speed())
@@ -251,7 +251,7 @@ IDLE_AIM = 30.0  # KB
 
 
 def traced() -> float:
-    """KB that Python objects hold. Cycles that nobody has collected yet are not a session's memory."""
+    """KB of Python objects. Uncollected cycles are not a session's memory."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0] / 1_024
 
@@ -263,7 +263,7 @@ async def to_its_end(one: EngineSession, prompt: str) -> None:
 
 
 def short_talk(number: int) -> list[Reply]:
-    """A session's own words: nothing that another session holds too."""
+    """A session's own texts: nothing that another session shares."""
     return [looks(number), says(f"That was file {number}.")]
 
 
@@ -278,7 +278,7 @@ async def idle_memory() -> float:
 
 
 async def busy_memory() -> float:
-    """Each run and its consumer is a task of its own, and its one call waits."""
+    """Each run with its consumer is a separate task, and its one call waits."""
     waiting, all_wait, go_on = 0, asyncio.Event(), asyncio.Event()
 
     async def wait(**_: Any) -> str:
@@ -300,7 +300,7 @@ async def busy_memory() -> float:
 
 
 async def memory_figures() -> list[Figure]:
-    await to_its_end(session(short_talk(0)), "go")  # what is made once for all sessions
+    await to_its_end(session(short_talk(0)), "go")  # what is created once for all sessions
     tracemalloc.start()
     try:
         idle, busy = await idle_memory(), await busy_memory()

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a figure beside its aim, the least of many times, the yardstick, the table."""
+"""Shared by the benchmarks: a figure with its target, the minimum of many times, the yardstick, the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import NamedTuple, TypeVar
 
 REPEATS = 1_000  # enough for minima that differ by 2 % from run to run, on a machine that is not quite idle
-REFERENCE = 25.0  # microseconds for the yardstick; a slower machine, or a slow hour of this one, is given more
+REFERENCE = 25.0  # microseconds for the yardstick; a slower machine, or a slow hour of this one, gets more
 
 Key = TypeVar("Key", int, str)
 
@@ -32,14 +32,14 @@ class Figure(NamedTuple):
 
 
 def yardstick() -> None:
-    """Plain work of the interpreter, timed beside the figures: it tells the machine's speed from the code's."""
+    """Plain interpreter work, timed beside the figures: it separates the machine's speed from the code's."""
     total = 0
     for number in range(1_000):
         total += number
 
 
 def scaled(aim: float, speed: float) -> float:
-    """An aim in microseconds, for a machine on which the yardstick takes `speed`. It is raised, never lowered."""
+    """A target in microseconds, for a machine on which the yardstick takes `speed`. It is raised, never lowered."""
     return aim * max(1.0, speed / REFERENCE)
 
 
@@ -48,7 +48,7 @@ def best_time(work: Callable[[], object], repeats: int = REPEATS) -> float:
 
 
 def best_speed() -> float:
-    """Of the yardstick, in fresh processes: one in eight is slow for all of its life, which would double every aim."""
+    """Of the yardstick, in fresh processes: one in eight is slow throughout, which would double every target."""
     code = "from bench.figures import best_time, yardstick; print(best_time(yardstick))"
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     runs = [subprocess.run([sys.executable, "-c", code], cwd=root, check=True, capture_output=True) for _ in range(4)]
@@ -56,7 +56,7 @@ def best_speed() -> float:
 
 
 def best_times(works: dict[Key, Callable[[], object]], repeats: int = REPEATS) -> dict[Key, float]:
-    """In microseconds. The works take turns, so that a slow moment of the machine does not fall on one of them."""
+    """In microseconds. The works alternate, so that a slow moment of the machine does not affect only one of them."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(repeats):
         for key, work in works.items():
@@ -72,7 +72,7 @@ def best_times(works: dict[Key, Callable[[], object]], repeats: int = REPEATS) -
 def import_figures(needed: str, module: str) -> Iterator[Figure]:
     """In fresh interpreters, over the modules that are needed anyway."""
     with TemporaryDirectory() as cache:
-        # Compiling is no part of it, also where Python is told to write no bytecode.
+        # Excludes compiling, also if Python is configured to write no bytecode.
         settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": cache}
         both = (needed, f"{needed}, {module}")
         times = best_times({names: partial(import_afresh, names, settings) for names in both}, repeats=10)
@@ -95,7 +95,7 @@ def row(figure: Figure) -> str:
 
 
 def show(figures: Iterable[Figure]) -> bool:
-    """Whether every aim was met."""
+    """Whether every target was met."""
     print(f"{'figure':<52} {'value':>10} {'':<6} {'at most':>8}")
     met = True
     for figure in figures:

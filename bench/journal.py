@@ -1,8 +1,8 @@
-"""What sessions cost: appending, taking up again, listing, and what stays in memory. It fails when an aim is missed.
+"""What sessions cost: appending, resuming, listing, and memory. It fails when a target is missed.
 
-Sessions are made by the real core and the real journal, without the engine between them: each turn has a reply with a
-line of text and one call, eight deltas, and a result of 18,000 characters; every 45 turns everything but the last turn
-is summed up; every 100 turns a run ends. `bench/README.md` says how to read the table.
+The real core and the real journal make the sessions, without the engine between them: each turn has a reply with a line
+of text and one call, eight deltas, and a result of 18,000 characters; every 45 turns everything but the last turn is
+summarized; every 100 turns a run ends. `bench/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from mainspring.sessions.records import (
 )
 from mainspring.sessions.resume import load_session
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, best_speed, best_time, scaled, show
 
 CONFIG = Config(max_turns=1_000_000)
-OPTIONS = JournalOptions(Durability.NONE)  # syncs run in a thread of their own, and are the disk's business
-FULL = 990_000  # tokens: the context has to be summed up
+OPTIONS = JournalOptions(Durability.NONE)  # syncs run in a separate thread, and depend on the disk
+FULL = 990_000  # tokens: the context must be compacted
 SUM_UP_EVERY = 45  # turns: sessions of 100 and of 10,000 turns both end 10 turns after a summary
 RUN = 100  # turns
 RESULT = 18_000  # characters
@@ -74,7 +74,7 @@ class Player:
     def __init__(self, append: Append, size: int = RESULT, run: int = RUN) -> None:
         self.append = append
         self.state = State(History())
-        self.content = 0  # characters that were said
+        self.content = 0  # characters of the conversation
         self._size = size
         self._run = run
         self._ids = 0
@@ -91,7 +91,7 @@ class Player:
 
     async def play(self, turns: int, at_turn: Callable[[int], None] = lambda _: None) -> None:
         await self.append(ConfigRecord(CONFIG))
-        effect: Effect = Finish  # type: ignore[assignment]  # nothing is under way
+        effect: Effect = Finish  # nothing is under way
         turn = summed_up = 0
         while turn < turns or not isinstance(effect, Finish):
             match effect:
@@ -152,7 +152,7 @@ class Player:
 def made(
     folder: Path, number: int, turns: int, size: int = RESULT, run: int = RUN
 ) -> tuple[Path, int, list[tuple[str, float]]]:
-    """A session on disk; what was said in it, in characters; and how long each append took, by kind of record."""
+    """A session on disk; the characters of its conversation; and how long each append took, by kind of record."""
     session_id = f"{number:08x}-0000-4000-8000-000000000000"
     journal = FileJournal.create(folder / f"{session_id}.jsonl", Envelope(session_id, "/some/folder", "0.1"), OPTIONS)
     times: list[tuple[str, float]] = []
@@ -183,7 +183,7 @@ def resume_figures(short: Path, long: Path) -> Iterator[Figure]:
 
     assert load_session(long).how == load_session(short).how == "checkpoint"
     least = {file: float("inf") for file in (short, long)}
-    for _ in range(3):  # in turns, so that a slow moment does not fall on one of them
+    for _ in range(3):  # alternately, so that a slow moment does not affect only one of them
         least = {file: min(best, milliseconds(file)) for file, best in least.items()}
     yield Figure("session of 10,000 turns", long.stat().st_size / 1e6, "MB")
     yield Figure("resume, 100 turns", least[short], "ms", 150)
@@ -213,7 +213,7 @@ AIMS = {2_000: None, 5_000: None, RESULT: 1.3}
 
 
 def memory_figures(folder: Path) -> Iterator[Figure]:
-    """In a process of their own: resident memory keeps what others have freed."""
+    """In a separate process: resident memory keeps what others have freed."""
     for number, what in enumerate(("journal", "session"), 200):
         command = [
             sys.executable,
@@ -246,7 +246,7 @@ class Measured:
 
 
 def grow_journal(journal: FileJournal, measured: Measured) -> None:
-    """Plays 10,000 turns by hand, and lets go of what the last summary covers."""
+    """Plays 10,000 turns by hand, and forgets what the last summary covers."""
 
     def at_turn(turn: int) -> None:
         if turn % 100 == 1:
@@ -258,7 +258,7 @@ def grow_journal(journal: FileJournal, measured: Measured) -> None:
 
 
 class Endless(BasicDeps):
-    """The world of one session of the real engine: each turn one call, every 45 turns a summary."""
+    """The environment of one session of the real engine: each turn one call, every 45 turns a summary."""
 
     turn = summed_up = 0
 

@@ -1,8 +1,8 @@
-"""What OpenAI's two protocols cost, beside Anthropic's in the same run: processor time per event and per turn.
+"""What OpenAI's two protocols cost, compared with Anthropic's in the same run: processor time per event and per turn.
 
-The three providers take turns, and of each figure the least of many is shown. Aim: at most 1.3 times Anthropic's.
-Chunks of chat completions are more than twice as long as Anthropic's events (see `openai_server.py`), so that per event
-a part of what is over 1 is the price of reading them.
+The three providers alternate, and each figure is the minimum of many. Target: at most 1.3 times Anthropic's. Chunks of
+chat completions are more than twice as long as Anthropic's events (see `openai_server.py`), so per event a part of what
+is over 1 is the price of reading them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai.provider import OPENAI, PLAIN, OpenAIChat, OpenAIResponses
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, show
 from bench.wire_clients import HERE, REQUEST, new_transport, now
 
@@ -56,7 +56,7 @@ def request(name: str) -> Request:
 
 
 class Server:
-    """The process that answers. It ends when we do: it waits for its standard input to be closed."""
+    """The server process. It ends when we do: it waits for its standard input to be closed."""
 
     def __enter__(self) -> Self:
         command = [sys.executable, str(HERE / "openai_server.py")]
@@ -73,7 +73,7 @@ class Server:
 
 
 async def least(works: Mapping[str, Callable[[], Awaitable[float]]], rounds: int) -> dict[str, float]:
-    """The works take turns, so that a slow moment of the machine does not fall on one of them."""
+    """The works alternate, so that a slow moment of the machine does not affect only one of them."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(rounds):
         for name, work in works.items():

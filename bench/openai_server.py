@@ -1,7 +1,7 @@
-"""A model server for bench/openai.py, in a process of its own: the replies of bench/wire_server.py, in three protocols.
+"""A model server for bench/openai.py, in a separate process: the replies of bench/wire_server.py, in three protocols.
 
-The first part of the path says in which manner it answers, the last one in which protocol. Chunks hold what OpenAI's
-own servers put into them, the padding against listeners included: they are longer than Anthropic's events.
+The first part of the path selects the manner of the reply, the last one the protocol. Chunks contain what OpenAI's own
+servers put into them, including the padding against eavesdroppers: they are longer than Anthropic's events.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench import wire_server
 from bench.wire_server import HEAD, LAST_CHUNK, MANY
 
@@ -105,7 +105,7 @@ async def serve() -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Request, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    left = asyncio.Event()  # whoever started this server has closed the other end of its standard input
+    left = asyncio.Event()  # the parent process has closed its end of our standard input
     loop.add_reader(sys.stdin, left.set)
     await left.wait()
 

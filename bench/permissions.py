@@ -1,8 +1,7 @@
-"""What one permission decision costs, beside what it may cost. It fails when an aim is missed.
+"""What one permission decision costs, compared with its targets. It fails when a target is missed.
 
-Each decision is made from nothing: what was read before is forgotten, except compiled rules and the names of the
-working folders, which a session keeps. The working folder and the files are real. `bench/README.md` says how to read
-the table.
+Each decision starts from nothing: caches are cleared, except compiled rules and the names of the working directories,
+which a session keeps. The working directory and the files are real. `bench/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from mainspring.permissions.rules import parse_rules
 from mainspring.permissions.shell.parse import parse_shell_script
 from mainspring.processes.paths import resolve_path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, best_speed, import_figures, scaled, show
 
 # What agents send all day, in the proportions of a working session.
@@ -68,7 +67,7 @@ ASK = ("Bash(git push:*)", "Bash(docker:*)")
 ROUNDS = 200
 LARGE = 1_000_000  # characters
 
-# The worst that a million characters can be, for a reader and for a search.
+# The worst million characters, for a parser and for a search.
 HOSTILE: dict[str, str] = {
     "one word": "echo " + "a" * LARGE,
     "many commands": "ls;" * (LARGE // 3),
@@ -80,7 +79,7 @@ HOSTILE: dict[str, str] = {
     "assignments": "A=1 " * (LARGE // 4),
     "blanks": " " * LARGE,
 }
-# And ten thousand, which are read.
+# And ten thousand, which are parsed.
 HOSTILE_READ: dict[str, str] = {
     "words": "echo " + "a " * 4_990,
     "commands": "ls;" * 3_333,

@@ -1,8 +1,9 @@
-"""What the sandbox costs a command over the plain one, and whether our own size matters. It fails if an aim is missed.
+"""What the sandbox costs a command over the plain one, and whether our own size matters. It fails if a target is
+missed.
 
-The plain command and the sandboxed ones (closed, with a network, in the git room, behind landlock) take turns in one
-run, so that a slow moment of the machine falls on all. The middle one of many differences counts (p50).
-`bench/README.md` says how to read the table.
+The plain command and the sandboxed ones (closed, with a network, with the git profile, with Landlock) alternate in one
+run, so that a slow moment of the machine affects all. The median of many differences counts (p50). `bench/README.md`
+explains the table.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from mainspring.sandbox.landlock import LandlockSandbox
 from mainspring.sandbox.proxy import AllowedHost, ProxyNetwork, SandboxProxy
 from mainspring.sandbox.sandbox import Sandbox, SandboxLayout, probe_sandbox
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, show
 
-BLOCKS = 15  # small and large take turns, too
+BLOCKS = 15  # small and large alternate, too
 ROUNDS = 20  # of each in a block
 AIM = 8.0  # milliseconds over the plain command
 LARGE = 400_000_000  # bytes that a fork would have to map
-MORE = 1.0  # milliseconds that our size may add: what is left is noise
+MORE = 1.0  # milliseconds that our size may add: the rest is noise
 
 
 class Kind(NamedTuple):
@@ -80,7 +81,7 @@ async def figures(base: Path) -> list[Figure]:
     for folder in (work / "src/deep", base / "temp", base / "state"):
         folder.mkdir(parents=True)
     subprocess.run(["/usr/bin/git", "init", "-q", str(work)], check=True)  # noqa: ASYNC221  # nothing else is going on
-    for number in range(400):  # more than is looked into
+    for number in range(400):  # more than the sandbox examines
         (work / f"src/deep/{number % 20}/{number}").mkdir(parents=True)
     answer = probe_sandbox(str(base / "state"))
     if answer.program is None:

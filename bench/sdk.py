@@ -1,8 +1,8 @@
-"""A session within a program, beside one that a client starts as a process: our command, and Claude Code.
+"""A session inside a program, compared with one that a client starts as a process: our command, and Claude Code.
 
-Each is asked for the same: two turns, one command between, from a model server on loopback that answers at once. They
-take turns in one run; times are the least of several, of the wall clock. What is compared is the library with what its
-users had before, so the official client's own work is part of its figures.
+Each gets the same work: two turns, one command between, from a model server on loopback that replies at once. They
+alternate in one run; times are the minimum of several, of the wall clock. The benchmark compares the library with what
+its users had before, so the official client's own work is part of its figures.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import mainspring.sdk
 from mainspring.simulator.replies import ReceivedRequest, Say
 from mainspring.simulator.server import ModelServer
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, show
 
 REPEATS = 7
 AT_ONCE = 20
-MODEL = "claude-sonnet-4-5"  # to newer ones Claude Code says things that our server, by the API's pages, refuses
+# to newer models Claude Code sends requests that our server rejects, according to the API's documentation
+MODEL = "claude-sonnet-4-5"
 COMMAND = str(Path(sys.executable).parent / "mainspring")
 BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 PLAIN: Any = {"thinking": {"type": "disabled"}, "allowed_tools": ["Bash"]}

@@ -1,7 +1,7 @@
-"""The terminal, beside Claude Code's: how soon one can type, how soon a key is seen, what it takes to follow a reply.
+"""The terminal, compared with Claude Code's: time to the prompt, key latency, and the cost of following a reply.
 
-Each runs in a terminal of its own (80 by 24), with a model server on loopback; they take turns in one run. Times are of
-the wall clock, the least of several, or the median where it says so; processor time is the process's own.
+Each runs in its own terminal (80 by 24), with a model server on loopback; they alternate in one run. Times are
+wall-clock times, the minimum of several, or the median where it says so; processor time is the process's own.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ import claude_agent_sdk
 from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from mainspring.simulator.server import ModelServer
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, show
 
 STARTS = 7
-MODEL = "claude-sonnet-4-5"  # to newer ones Claude Code says things that our server, by the API's pages, refuses
+# to newer models Claude Code sends requests that our server rejects, according to the API's documentation
+MODEL = "claude-sonnet-4-5"
 COMMAND = str(Path(sys.executable).parent / "mainspring")
 BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 WORDS = "Some words of a long answer, with `code` in them and **bold** ones, as models like to write. "
 KEY = "sk-ant-bench-key-0000000000000"
 PARAGRAPHS = 150
 END = "Zwiebelfisch"  # one word: screens are drawn in pieces
-SEEN_ALONE = "äöüßéèñçåø"  # keys that no control sequence holds
+SEEN_ALONE = "äöüßéèñçåø"  # keys that no control sequence contains
 LONG = "\n\n".join([WORDS * 3] * PARAGRAPHS) + f"\n\n{END}"
 PATIENCE = 60.0
 TAKE_IT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -51,8 +52,8 @@ TAKE_IT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);
 class Way(NamedTuple):
     name: str
     command: tuple[str, ...]
-    prompt: bytes  # where one can type
-    whole: bytes  # what is drawn when all is loaded
+    prompt: bytes  # shown when the user can type
+    whole: bytes  # shown when everything is loaded
 
 
 WAYS = (
@@ -92,10 +93,10 @@ class Terminal:
         os.close(theirs)
 
     def see(self, words: bytes) -> float:
-        """Milliseconds since it began, when these are there."""
+        """Milliseconds from the start until this is shown."""
         deadline = perf_counter() + PATIENCE
         while words not in self.seen:
-            assert perf_counter() < deadline, f"{words!r} did not come: {self.seen[-2000:]!r}"
+            assert perf_counter() < deadline, f"{words!r} did not appear: {self.seen[-2000:]!r}"
             if select.select([self._ours], [], [], 0.5)[0]:
                 self.seen += os.read(self._ours, 65_536)
         return 1_000 * (perf_counter() - self.began)
@@ -104,7 +105,7 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def echo(self, key: str) -> float:
-        """Milliseconds until something of a key is seen."""
+        """Milliseconds until a key is shown."""
         self.drain(0.02)
         began, self.seen = perf_counter(), b""
         self.type(key)
@@ -119,13 +120,13 @@ class Terminal:
 
     @property
     def megabytes(self) -> float:
-        """That no other process shares."""
+        """Not shared with other processes."""
         lines = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1_000
 
     @property
     def processor(self) -> float:
-        """Milliseconds of it, of the process itself."""
+        """Milliseconds of processor time, of the process itself."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
         return 1_000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -146,7 +147,7 @@ def serving() -> Iterator[str]:
 
 
 def prepare(folder: Path) -> None:
-    """Nobody is asked what only newcomers are."""
+    """Answers the questions for new users in advance."""
     (folder / "home").mkdir()
     work = folder / "work"
     work.mkdir()

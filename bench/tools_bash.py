@@ -1,7 +1,7 @@
-"""What `Bash` costs over a plain subprocess, and how soon an abort is over. It fails when an aim is missed.
+"""What `Bash` costs over a plain subprocess, and how soon an abort is over. It fails when a target is missed.
 
-Both commands take turns in one run, so that a slow moment of the machine falls on both. `--flood` prints 10 GB through
-the tool instead, and watches memory, disk and the event loop. `bench/README.md` says how to read the table.
+Both commands alternate in one run, so that a slow moment of the machine affects both. `--flood` prints 10 GB through
+the tool instead, and watches memory, disk and the event loop. `bench/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mainspring.testing.world import FakeToolContext
 from mainspring.tools.background import BackgroundCommands
 from mainspring.tools.bash import bash_tool
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, import_figures, show
 
 ROUNDS = 300
@@ -56,7 +56,7 @@ def at(times: list[float], share: float) -> float:
 async def start_figures(hands: Hands) -> list[Figure]:
     plain: list[float] = []
     ours: list[float] = []
-    await hands.bash("true")  # what is loaded at first use is loaded now
+    await hands.bash("true")  # loads what the first use loads
     for _ in range(ROUNDS):
         plain.append(await timed(plainly))
         ours.append(await timed(lambda: hands.bash("true")))

@@ -1,7 +1,7 @@
-"""What the file tools cost, beside bare ripgrep and beside what they may cost. It fails when an aim is missed.
+"""What the file tools cost, compared with bare ripgrep and with their targets. It fails when a target is missed.
 
-Ratios are of best times within one run, taken in turns. The tree has 3,000 files in 150 folders, the big file 100 MB in
-lines of 82 bytes. `bench/README.md` says how to read the table.
+Ratios are of best times within one run, measured alternately. The tree has 3,000 files in 150 directories, the big file
+100 MB in lines of 82 bytes. `bench/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mainspring.tools.read_lines import SETTLED
 from mainspring.tools.search_child import find_ripgrep
 from mainspring.tools.toolset import Toolset
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, best_speed, import_figures, scaled, show
 
 MODULES = ("read", "write", "edit", "notebook", "glob", "grep")
@@ -51,10 +51,10 @@ FILES, FOLDERS = 3_000, 150
 LINE = b"x" * 70 + b" some words\n"
 BIG = 100_000_000  # bytes
 SEARCHES = 30
-COLD = 40  # looks at a file of which nothing is known
+COLD = 40  # reads of an unknown file
 TURNS, COMMANDS = 50, 5
 NEWEST = ("--files", "--sortr=modified")  # the same job: Glob shows the newest first
-SLACK = 5.0  # milliseconds that a search may take over its share
+SLACK = 5.0  # milliseconds that a search may take in addition
 
 Work = Callable[[], Awaitable[object]]
 
@@ -74,11 +74,11 @@ def make_big(file: Path) -> None:
         for _ in range(BIG // len(LINE) // 1_000):
             out.write(LINE * 1_000)
         out.flush()
-        os.fsync(out.fileno())  # or the kernel writes it to the disk while it is read, and takes a processor for that
+        os.fsync(out.fileno())  # or the kernel writes it to the disk while it is read, and uses a processor for that
 
 
 async def best_of(works: dict[str, Work], repeats: int) -> dict[str, float]:
-    """In milliseconds, in turns."""
+    """In milliseconds, alternately."""
     best = dict.fromkeys(works, float("inf"))
     for _ in range(repeats):
         for name, work in works.items():
@@ -180,8 +180,8 @@ async def read_figures(root: Path, big: Path) -> list[Figure]:
 
 
 async def bare_counts(big: Path) -> list[float]:
-    """What the machine gives: native code, two threads, each half of the half. With a rest before each, as a look has
-    one: processors that have rested begin slowly."""
+    """What the machine can do: native code, two threads, each half of the half. With a pause before each, as before a
+    real read: processors that were idle start slowly."""
     fd, blocks, times = os.open(big, os.O_RDONLY), BIG // 4 // read_lines.BLOCK, list[float]()
 
     def count(start: int) -> None:
@@ -207,7 +207,7 @@ async def timed(work: Work) -> float:
 
 
 def forget() -> None:
-    """What a process that has just begun knows of the file."""
+    """Forget everything about the file, as in a new process."""
     read_lines._kept.clear()  # noqa: SLF001  # no tool needs a way to forget
 
 
@@ -216,7 +216,7 @@ def counting_now() -> bool:
 
 
 async def longest_wait(goes_on: Callable[[], bool]) -> float:
-    """How late the event loop comes to what is due, in milliseconds."""
+    """How late the event loop handles what is due, in milliseconds."""
     longest = 0.0
     while goes_on():
         start = perf_counter_ns()
@@ -258,7 +258,7 @@ async def ten_reads(root: Path) -> list[Figure]:
 
 
 class Timed:
-    """A provider that notes when each reply ended. Reads may have begun before: a call starts when it is complete."""
+    """A provider that records when each reply ended. Reads may have begun before: a call starts when it is complete."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
@@ -281,7 +281,7 @@ def reads_reply(root: Path) -> Say:
 
 
 async def turn_figures(root: Path) -> list[Figure]:
-    """The way that a session of the command line goes: rules, a journal on disk, the wire, a server that checks."""
+    """The path of a command-line session: rules, a journal on disk, the wire, a server that validates."""
     asked: list[int] = []
     reply = reads_reply(root)
 
@@ -327,7 +327,7 @@ async def one_turn(root: Path, provider: Timed, asked: list[int]) -> float:
 
 
 async def by_command(root: Path, url: str, asked: list[int]) -> float:
-    """In a process of its own, which loads what it needs when it needs it. The reply's own way is part of it."""
+    """In a separate process, which loads what it needs when it needs it. Includes the reply's own transfer."""
     with TemporaryDirectory() as home:
         env = {"PATH": os.environ["PATH"], "HOME": home, "ANTHROPIC_BASE_URL": url}
         command = [f"{sys.executable.rpartition('/')[0]}/mainspring", "-p", "read them"]
@@ -384,7 +384,7 @@ def main() -> None:
         make_tree(root)
         make_big(big)
         while time.time_ns() - big.stat().st_ctime_ns <= SETTLED:
-            time.sleep(0.1)  # an index of a file that changed just now is not kept
+            time.sleep(0.1)  # the index of a file that changed just now is not kept
         if not show(figures(root, big)):
             sys.exit(1)
 

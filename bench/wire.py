@@ -1,9 +1,9 @@
-"""What the wire costs, between a session and a model server on loopback, beside what it may cost. It fails when an aim
-is missed, and when the official client, one of those it is compared with, cannot be installed.
+"""What the wire costs, between a session and a model server on loopback, compared with its targets. It fails when a
+target is missed, and when the official client, one of the baselines, cannot be installed.
 
-The server is a process of its own whose replies were rendered before. Times are the processor's, of the client alone,
-the least of many repeats, unless said otherwise. Every aim is a ratio of figures of the same run, measured in turns.
-`bench/README.md` says how to read the table.
+The server is a separate process with prepared replies. Times are processor time, of the client alone, the minimum of
+many repeats, unless said otherwise. Every target is a ratio of figures of the same run, measured alternately.
+`bench/README.md` explains the table.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mainspring.engine.session_deps import default_cache_marks
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this folder's files would be found
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, show
 from bench.wire_clients import (
     HERE,
@@ -79,7 +79,7 @@ class Official:
         return self
 
     async def stream(self, how: str, url: str) -> Read:
-        """Blocks, on purpose: nothing else is to run meanwhile."""
+        """Blocks, on purpose: nothing else may run meanwhile."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{how} {url}\n")
@@ -92,7 +92,7 @@ class Official:
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """Ours, without what could stand between a client and the loopback."""
+    """Our environment, without what could come between a client and the loopback."""
     kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
     return kept | settings
 
@@ -112,7 +112,7 @@ class Best(NamedTuple):
 
 
 async def best_of(jobs: dict[str, Job]) -> dict[str, Best]:
-    """The jobs take turns. The official client has a share of the rounds, spread evenly over them."""
+    """The jobs alternate. The official client has a share of the rounds, spread evenly over them."""
     best: dict[str, Best] = {}
     for number in range(ROUNDS):
         for name, job in jobs.items():
@@ -157,7 +157,7 @@ STARTS = 60
 
 
 def start_figures(server: Server) -> Iterator[Figure]:
-    """On the wall: from just before the process is made to the moment when the server has all of the request."""
+    """Wall-clock time: from just before the process is created to the moment when the server has the whole request."""
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "src")], check=True)
     path = "/start/v1/messages"
     with TemporaryDirectory() as home:
@@ -177,7 +177,7 @@ def start_figures(server: Server) -> Iterator[Figure]:
 
 
 def first_request(server: Server, command: list[str], settings: dict[str, str], folder: str) -> float:
-    """In a folder without a repository or memory files: what is there is read, and would be measured too."""
+    """In a directory without a repository or memory files: those would be read, and measured too."""
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     start = monotonic_ns()
     process = subprocess.Popen(command, env=settings, cwd=folder, stdin=nothing, stdout=pipe, stderr=pipe, text=True)
@@ -206,7 +206,7 @@ def turn(number: int) -> tuple[Message, Message]:
 
 
 class Pair(NamedTuple):
-    """Microseconds for one turn: of what is measured, and of what may be taken off."""
+    """Microseconds for one turn: of what is measured, and of what may be subtracted."""
 
     cost: float = float("inf")
     copy: float = float("inf")
@@ -231,7 +231,7 @@ def last_turns(provider: Anthropic, turns: int) -> list[Conversation]:
 
 
 async def made(provider: Anthropic, turns: int) -> Pair:
-    """The request is projected, compared with the last one and put into pieces; and these pieces, joined."""
+    """Projects the request, compares it with the last one and splits it into pieces; and joins these pieces."""
     found = NOTHING_YET
     bodies: list[list[bytes]] = []
     for conversation in last_turns(provider, turns):
@@ -248,8 +248,8 @@ async def made(provider: Anthropic, turns: int) -> Pair:
 
 
 async def sent(server: Server, provider: Anthropic, turns: int) -> Pair:
-    """The request is made and sent, and a reply of one word is read; and the same bytes and reply by the raw client."""
-    again = Anthropic(KEY)  # makes the same pieces for the raw client, and takes no part in what is timed
+    """Makes and sends the request, and reads a reply of one word; and the same bytes and reply with the raw client."""
+    again = Anthropic(KEY)  # makes the same pieces for the raw client, and is not part of what is timed
     last_turns(again, turns)
     found, client = NOTHING_YET, await connected(server)
     for conversation in last_turns(provider, turns):
@@ -261,7 +261,7 @@ async def sent(server: Server, provider: Anthropic, turns: int) -> Pair:
 
 
 async def turn_pairs(work: Callable[[Anthropic, int], Awaitable[Pair]], url: str) -> tuple[Pair, Pair]:
-    """Early and late. A short session follows each long one, so that a slow moment does not fall on one kind only."""
+    """Early and late. A short session follows each long one, so that a slow moment does not affect only one kind."""
     short = long = NOTHING_YET
     async with new_transport() as transport:
         for _ in range(SESSIONS):
@@ -309,7 +309,7 @@ async def spent(all_of_them: Callable[[], Awaitable[int]]) -> Spent:
 
 
 async def all_ours(server: Server) -> int:
-    """Each stream has a provider of its own, as each session does, and they share a transport."""
+    """Each stream has its own provider, as each session does, and they share a transport."""
     async with new_transport() as transport:
         providers = [Anthropic(KEY, base_url=server.url("ticking"), transport=transport) for _ in range(STREAMS)]
         return sum([read.deltas for read in await asyncio.gather(*map(ours, providers))])
@@ -349,13 +349,13 @@ async def stream_figures(server: Server) -> list[Figure]:
 
 
 def traced() -> float:
-    """KB that Python objects hold. Cycles that nobody has collected yet are not a stream's memory."""
+    """KB of Python objects. Uncollected cycles are not a stream's memory."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0] / 1_024
 
 
 async def held_by_ours(server: Server, count: int) -> float:
-    """Streams that have begun, each in a task of its own, in the middle of their reply."""
+    """Started streams, each in a separate task, in the middle of their reply."""
     before, begun, all_begun = traced(), 0, asyncio.Event()
 
     async def one() -> None:
@@ -391,7 +391,7 @@ async def held_by_raw(server: Server, count: int) -> float:
 
 
 async def memory_figures(server: Server) -> list[Figure]:
-    await held_by_ours(server, 1)  # what is made once for all streams
+    await held_by_ours(server, 1)  # what is created once for all streams
     await held_by_raw(server, 1)
     tracemalloc.start()
     try:
@@ -423,8 +423,8 @@ def main() -> int:
         make_environment()
     except subprocess.CalledProcessError as error:
         print(
-            f"THE OFFICIAL CLIENT CANNOT BE INSTALLED, and the wire is measured beside it or not at all. {error} "
-            "What pip said is above; 'PIP_INDEX_URL' names another place to install from.",
+            f"THE OFFICIAL CLIENT CANNOT BE INSTALLED, and this benchmark compares with it. {error}"
+            "The output of pip is above; 'PIP_INDEX_URL' selects another package index.",
             file=sys.stderr,
         )
         return 1

@@ -1,4 +1,4 @@
-"""The least that a client can be: asyncio, httptools, one POST and its answer. How soon does its request arrive?
+"""A minimal client: asyncio, httptools, one POST and its answer. How soon does its request arrive?
 
 bench/wire.py starts it as it starts `mainspring`, with the same interpreter: `wire_bare.py PORT PATH BODY`.
 """

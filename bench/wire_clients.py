@@ -1,7 +1,8 @@
-"""Those who read the streams of bench/wire.py: ours, and the least that could be written instead.
+"""The clients of bench/wire.py: ours, and the minimum that could be written instead.
 
-`RawReply` is asyncio, httptools, a split and msgspec. It has no limits, deadlines, retries or errors, keeps nothing and
-hands nothing on. What our provider costs is told in multiples of it, over the same kind of socket and the same bytes.
+`Raw` is asyncio, httptools, a split and msgspec. It has no limits, deadlines, retries or errors, keeps nothing and
+hands nothing on. The benchmark gives our provider's cost in multiples of it, over the same kind of socket and the same
+bytes.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ HELLO = Conversation(History([User((Text("Hello."),), id="hello")]))
 
 
 def now() -> float:
-    """The processor's time of this process, in microseconds: neither the server's nor other programs' is in it."""
+    """The processor time of this process, in microseconds: without the server's and other programs'."""
     return process_time_ns() / 1_000
 
 
 class Read(NamedTuple):
-    """What a client made of one stream."""
+    """The figures of one stream."""
 
     took: float  # microseconds of the processor
     deltas: int
-    reads: int  # how often it was handed something
+    reads: int  # how often it received something
 
 
 class Server:
-    """The process that answers. It ends when we do: it waits for its standard input to be closed."""
+    """The server process. It ends when we do: it waits for its standard input to be closed."""
 
     def __enter__(self) -> Self:
         command = [sys.executable, str(HERE / "wire_server.py")]
@@ -82,7 +83,7 @@ async def ours(provider: Anthropic, request: Request = REQUEST, conversation: Co
     return Read(now() - start, deltas, reads)
 
 
-# --- the least --------------------------------------------------------------------------------------------------
+# --- the minimum ------------------------------------------------------------------------------------------------
 
 
 class Delta(Struct):
@@ -142,7 +143,7 @@ async def connected(server: Server) -> Raw:
 
 
 async def raw(server: Server, manner: str, body: Sequence[bytes] = (b"{}",)) -> Read:
-    """Connecting is not in it: ours has kept its connection from the round before. Nor is the head of the request."""
+    """Excludes connecting (ours has kept its connection from the round before) and the head of the request."""
     client = await connected(server)
     read = await raw_again(client, manner, body)
     client.transport.close()
@@ -150,7 +151,7 @@ async def raw(server: Server, manner: str, body: Sequence[bytes] = (b"{}",)) -> 
 
 
 async def raw_again(client: Raw, manner: str, body: Sequence[bytes]) -> Read:
-    """On a connection that is kept, as ours is: what the kernel does for a new one is not the same."""
+    """On a kept connection, like ours: the kernel does other work for a new one."""
     pieces, before = request(manner, body), (client.deltas, client.reads)
     client.ended = asyncio.get_running_loop().create_future()
     start = now()

@@ -1,8 +1,8 @@
 """The official client, measured in its own environment: bench/wire.py starts this with that environment's interpreter.
 
-Each line of input asks for one stream: `HOW URL`. Each line of output tells what it cost, in microseconds of the
-processor, and how many text deltas it had. Two ways of streaming: `create` hands on events as they come; `helper` also
-puts the message together, as our provider does.
+Each line of input requests one stream: `HOW URL`. Each line of output has its cost, in microseconds of the processor,
+and the number of its text deltas. There are two ways of streaming: `create` hands on events as they come; `helper` also
+assembles the message, as our provider does.
 """
 
 from __future__ import annotations

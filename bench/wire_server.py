@@ -1,5 +1,5 @@
-"""A model server for bench/wire.py, in a process of its own: replies are rendered before the first request, so that it
-is not what is measured. The first part of the path says in which manner it answers.
+"""A model server for bench/wire.py, in a separate process: replies are rendered before the first request, so that the
+server is not what is measured. The first part of the path selects the manner of the reply.
 
 It prints its port, and then, for each request to `/start`, the moment at which that request was complete, in
 nanoseconds of the monotonic clock, which all processes of a machine share.
@@ -24,7 +24,7 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding
 LAST_CHUNK = b"0\r\n\r\n"
 
 
-# --- replies, each event a chunk of its own, as servers send them when they flush after each --------------------
+# --- replies, each event a separate chunk, as servers send them when they flush after each ----------------------
 
 
 def event(name: str, **fields: object) -> bytes:
@@ -66,12 +66,12 @@ ONCE = OPENING + DELTAS[0] + ENDING
 
 
 def burst(transport: asyncio.Transport) -> None:
-    """Everything at once: a read of the client brings as many events as its buffer takes."""
+    """Everything at once: the client reads as many events as its buffer takes."""
     transport.write(BURST)
 
 
 def one_by_one(transport: asyncio.Transport) -> None:
-    """A read brings one event. The loop's own timers are too coarse, and nobody else is served meanwhile."""
+    """One event per read. The loop's own timers are too coarse, so this blocks: no other client is served meanwhile."""
     transport.write(OPENING)
     for piece in DELTAS[:FEW]:
         time.sleep(PAUSE)
@@ -91,7 +91,7 @@ def ticking(transport: asyncio.Transport) -> None:
 
 
 def held(transport: asyncio.Transport) -> None:
-    """A stream that has begun, and goes on until the client leaves."""
+    """A stream that has begun, and continues until the client leaves."""
     transport.write(OPENING + DELTAS[0])
 
 
@@ -121,7 +121,7 @@ MANNERS: dict[str, Manner] = {
 
 
 class Request(asyncio.Protocol):
-    """Waits for whole requests, one after the other, and looks at nothing but their path and length."""
+    """Waits for whole requests, one after the other, and reads only their path and length."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -129,7 +129,7 @@ class Request(asyncio.Protocol):
 
     def _begin(self) -> None:
         self._got = bytearray()
-        self._whole = 0  # bytes of head and body together; 0: not known yet
+        self._whole = 0  # bytes of head and body together; 0: unknown yet
         self._answer: Manner = once
 
     def data_received(self, data: bytes) -> None:
@@ -152,7 +152,7 @@ async def serve() -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Request, "127.0.0.1", 0, backlog=BACKLOG)
     print(server.sockets[0].getsockname()[1], flush=True)
-    left = asyncio.Event()  # whoever started this server has closed the other end of its standard input
+    left = asyncio.Event()  # the parent process has closed its end of our standard input
     loop.add_reader(sys.stdin, left.set)
     await left.wait()
 
