@@ -91,7 +91,7 @@ class Player:
 
     async def play(self, turns: int, at_turn: Callable[[int], None] = lambda _: None) -> None:
         await self.append(ConfigRecord(CONFIG))
-        effect: Effect = Finish  # nothing is under way
+        effect: Effect = Finish  # type: ignore[assignment]  # nothing is under way
         turn = summed_up = 0
         while turn < turns or not isinstance(effect, Finish):
             match effect:

@@ -60,7 +60,7 @@ from mainspring.core.step import STRUCTURED_OUTPUT, step
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "loop.md"
 CHECKLIST_TRANSITIONS = 7  # `Transition` lists the seven of the checklist first
 WIDTH = 120
-LONGEST_PLAY = 500  # steps; the longest world below takes thirty, so more means that it never ends
+LONGEST_PLAY = 500  # steps; the longest simulation below takes thirty, so more means that it never ends
 
 
 # --- simulations: each always answers the loop in the same way --------------------------------------------

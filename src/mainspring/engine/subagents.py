@@ -425,7 +425,7 @@ class BackgroundSubagent:
         self.has_read_rules = True
 
     def resolve(self, path: str) -> Resolved:
-        raise ToolError(f"'{path}' cannot be looked up in the background.")  # its own hands do it
+        raise ToolError(f"'{path}' cannot be looked up in the background.")  # its own toolset does it
 
     def may_read(self, path: str) -> bool:  # noqa: ARG002  # its own hands know
         return False
