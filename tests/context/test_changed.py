@@ -50,7 +50,7 @@ def test_a_change_by_others_is_shown_once(desk: Desk) -> None:
     assert desk.news() == f"'{path}' changed:\n@@ -2,1 +2,2 @@\n-two\n+TWO\n+more"
     assert desk.news() is None
     other.unlink()
-    assert desk.news() == f"'{other}' is gone, or is no regular file any more."
+    assert desk.news() == f"'{other}' is gone, or is no longer a regular file."
     assert desk.news() is None
 
 
@@ -84,7 +84,7 @@ def test_a_link_in_its_place_is_not_followed(desk: Desk, tmp_path: Path) -> None
     path = desk.model_reads("a.py", "one\n")
     path.unlink()
     path.symlink_to(secret)
-    assert desk.news() == f"'{path}' is gone, or is no regular file any more."
+    assert desk.news() == f"'{path}' is gone, or is no longer a regular file."
 
 
 def test_large_files_and_many_of_them_are_only_named(desk: Desk) -> None:
