@@ -27,7 +27,7 @@ from mainspring.context.memory import find_mentions
 WORDS = (
     SlashCommand("compact", "Sum up", "[instructions]"),
     SlashCommand("clear", "Begin anew"),
-    SlashCommand("context", "What fills the window"),
+    SlashCommand("context", "Show what fills the context window"),
     SlashCommand("model", "Which model", "[name]"),
     SlashEntry("commit-all", "Commit it"),
     SlashEntry("git:review", "Review\n\x1b[31mit", "<what>"),
