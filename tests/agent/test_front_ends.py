@@ -73,7 +73,7 @@ def say(sit_at: SitAt, sit_at_terminal: Any) -> Callable[..., None]:
                     person.see("? for keys")
                     person.type(f"{prompt}\r")
                     wait_for_requests(stage, sum(one[0] != "/" for one in prompts[: number + 1]))
-                    person.see("Hi." if prompt[0] != "/" else "A new conversation.")
+                    person.see("Hi." if prompt[0] != "/" else "Started a new conversation.")
                 person.type(CTRL_D)
                 assert person.process.wait(40) == 0
             case "pipe":

@@ -159,7 +159,7 @@ def test_an_agent_that_is_described_twice(capsys: pytest.CaptureFixture[str]) ->
     one = '{"description": "d", "prompt": "p"}'
     options = parse_arguments(["--agents", f'{{"a": {one}, "b": {one}, "a": {one}}}']).session
     assert list(options.agents or ()) == ["a", "b"]
-    assert capsys.readouterr().err == "mainspring: '--agents' has 'a' twice: the last one counts\n"
+    assert capsys.readouterr().err == "mainspring: '--agents' defines 'a' twice: using the last one\n"
 
 
 # --- nothing is passed over ---------------------------------------------------------------------------------------

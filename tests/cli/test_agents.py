@@ -364,7 +364,7 @@ def test_kinds_from_the_command_line(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("{", "it is no object of agents by name"),
+        ("{", "it is not an object of agents by name"),
         ('{"a b": {"description": "x", "prompt": "y"}}', "the agent 'a b': its name 'a b' may only have letters"),
         ('{"a": {"description": "x"}}', "the agent 'a': Object missing required field `prompt`"),
         ('{"a": {"description": "x", "prompt": " "}}', "the agent 'a': it has no system prompt"),
@@ -783,12 +783,12 @@ def test_two_agents_ask_one_person_one_after_the_other(serve: Serve, sit_at: Sit
     settings(stage, autoMemoryEnabled=False)
     terminal = sit_at(stage)
     terminal.say("MAIN")
-    first = terminal.see("Do it? [y/a/p/n] ")
+    first = terminal.see("Allow? [y/a/p/n] ")
     assert "(for the agent 'do " in first
     assert "'; no rule covers 'touch " in first
     assert {"    do ONE: Bash touch one\n", "    do TWO: Bash touch two\n"} & set(first.splitlines(keepends=True))
     terminal.type("y\r")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     terminal.type("n\r")
     terminal.see("Both are back.")
     made = [name for name in ("one", "two") if (stage.folder / name).exists()]
@@ -805,10 +805,10 @@ def test_a_rule_that_is_added_for_one_agent_holds_for_its_session(serve: Serve, 
     settings(stage, autoMemoryEnabled=False)
     terminal = sit_at(stage)
     terminal.say("MAIN")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     (stage.folder / "a").unlink(missing_ok=True)
     terminal.type("a\r")
-    assert "Do it?" not in terminal.see("Done.")
+    assert "Allow?" not in terminal.see("Done.")
     assert (stage.folder / "a").exists()
 
 
@@ -821,18 +821,18 @@ def test_a_conversation_waits_for_those_in_the_background_or_leaves_them(serve: 
     settings(stage, autoMemoryEnabled=False)
     terminal = sit_at(stage)
     terminal.say("MAIN")
-    terminal.see("(1 agent at work in the background; Ctrl-C stops waiting)")
+    terminal.see("(waiting for 1 subagent; press Ctrl-C to stop waiting)")
     terminal.see("It rains.")
     cast.lines |= {
         "MAIN": [Say.of(agent("AWAY", "toolu_2", run_in_background=True)), Say.of("I wait."), Say.of("Never mind.")],
         "AWAY": [Say.of("Rain.", pace_ms=60_000)],
     }
     terminal.say("again")
-    terminal.see("(1 agent at work in the background; Ctrl-C stops waiting)")
+    terminal.see("(waiting for 1 subagent; press Ctrl-C to stop waiting)")
     terminal.type("leave it\r")
     terminal.see("leave it\n")
     terminal.type(CTRL_C)  # stops the wait, and leaves what was typed ahead
-    assert "^C" not in terminal.see("(its report will come into a later turn)\n> leave it")
+    assert "^C" not in terminal.see("(no longer waiting; the report arrives in a later turn)\n> leave it")
     terminal.see("Never mind.")
     assert "leave it" in json.dumps(cast.of("MAIN")[-1].body["messages"][-1])
     terminal.type(CTRL_C)

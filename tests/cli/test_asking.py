@@ -26,12 +26,12 @@ def test_yes_is_for_once(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of(bash("touch made")), Say.of(bash("touch made", 2)), Say.of("Done."))
     terminal = sit_at(stage)
     terminal.say("go")
-    shown = terminal.see("Do it? [y/a/p/n] ")
+    shown = terminal.see("Allow? [y/a/p/n] ")
     assert "* Bash touch made\n" in shown
     assert "Bash: touch made\n(no rule covers 'touch made')" in shown
     assert not (stage.folder / "made").exists()
     terminal.type("y\r")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     assert (stage.folder / "made").exists()
     terminal.type("n\r")
     terminal.say("and now?")  # a plain no ends the run
@@ -44,7 +44,7 @@ def test_always_covers_what_was_shown_and_nothing_else(serve: Serve, sit_at: Sit
     stage = serve(*calls, Say.of("Done."))
     terminal = sit_at(stage)
     terminal.say("go")
-    assert "'a' allows, for the rest of this session: exactly this command: touch a" in terminal.see("[y/a/p/n] ")
+    assert "a: don't ask again this session for exactly this command: touch a" in terminal.see("[y/a/p/n] ")
     terminal.type("a\r")
     shown = terminal.see("[y/a/p/n] ")  # the second one is not asked
     assert "touch b" in shown
@@ -60,7 +60,7 @@ def test_an_answer_leaves_no_empty_line(serve: Serve, sit_at: SitAt) -> None:
     """Whoever answers has pressed Enter, and the terminal has begun a line."""
     terminal = sit_at(serve(Say.of(bash("touch made")), Say.of("Done.")))
     terminal.say("go")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     terminal.type("y\r")
     assert terminal.see("Done.").startswith("y\n  ")
 
@@ -69,9 +69,9 @@ def test_what_is_neither_is_asked_again(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of(bash("touch made")), Say.of("Done."))
     terminal = sit_at(stage)
     terminal.say("go")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     terminal.type("x\r")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     terminal.type("Yes\r")
     terminal.see("Done.")
     assert (stage.folder / "made").exists()
@@ -81,7 +81,7 @@ def test_ctrl_c_at_the_question_ends_the_turn_and_nothing_runs(serve: Serve, sit
     stage = serve(Say.of(bash("touch made")), Say.of("Still here."))
     terminal = sit_at(stage)
     terminal.say("go")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     terminal.type("half an answer")
     terminal.see("half an answer")
     terminal.type(CTRL_C)
@@ -99,7 +99,7 @@ def test_what_was_typed_before_the_question_was_there_is_no_answer(serve: Serve,
     terminal.say("go")
     terminal.see("Let me")
     terminal.type("y\ry\ry\r")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     terminal.type("n\r")
     terminal.see("> ")
     terminal.see("y y y")  # it was meant for the next prompt
@@ -114,7 +114,7 @@ def test_an_answer_that_is_pasted_is_one_answer(serve: Serve, sit_at: SitAt) -> 
     without_notes(stage)
     terminal = sit_at(stage)
     terminal.say("go")
-    terminal.see("Do it? [y/a/p/n] ")
+    terminal.see("Allow? [y/a/p/n] ")
     terminal.type("y\rno, wait:\rlook at the folder first\r")
     terminal.see("Done.")
     assert "The user said no: y\\nno, wait:\\nlook at the folder first" in told(stage, 1)
@@ -126,7 +126,7 @@ def test_what_could_mislead_is_shown_as_it_is(serve: Serve, sit_at: SitAt) -> No
     stage = serve(Say.of(bash("touch \x1b[2Jmade \u202etxt")), Say.of("Done."))
     terminal = sit_at(stage)
     terminal.say("go")
-    shown = terminal.see("Do it? [y/")
+    shown = terminal.see("Allow? [y/")
     assert "\x1b[2J" not in shown
     assert "\u202e" not in shown
     assert "202e" in shown.lower()
@@ -139,7 +139,7 @@ def test_an_edit_is_shown_before_it_is_made(serve: Serve, sit_at: SitAt) -> None
     (stage.folder / "a.txt").write_text("old\n")
     terminal = sit_at(stage)
     terminal.say("go")
-    shown = terminal.see("Do it? [y/a/p/n] ")
+    shown = terminal.see("Allow? [y/a/p/n] ")
     assert "  - old\n  + new\n" in shown
     terminal.type("y\r")
     terminal.see("Done.")

@@ -66,9 +66,9 @@ def test_what_fills_the_window_of_the_newest_session(serve: Serve, show: Callabl
     text = show(stage)()
     assert max(map(len, text.splitlines())) <= 80
     assert f"Session {stage.sessions()[0].stem}, claude-sonnet-4-5" in text
-    assert "summed up at 167,000: 1" in text
+    assert "compacted at 167,000: 1" in text
     assert "blocked at 177,000: 1" in text
-    assert "No layer has taken anything out yet." in text
+    assert "No layer has removed anything yet." in text
     found = figures(show(stage))
     assert found["counted"] is True
     assert found["tokens"] == pytest.approx(FIXED + 500 + 3 * 2_600 + 10, rel=0.01)
@@ -99,8 +99,8 @@ def test_what_the_layers_took_out_of_a_long_session(serve: Serve, show: Callable
     assert found["window"] == 40_000
     assert found["counted"] is False
     text = show(stage)()
-    assert "an estimate, nobody counted" in text
-    assert "Taken out, in the whole session:\nlayer" in text
+    assert "estimated" in text
+    assert "Removed during the session:\nlayer" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -126,7 +126,7 @@ def test_as_a_command(serve: Serve) -> None:
     files(stage, 2, 500)
     none = stage.run("context")
     assert (none.returncode, none.stdout) == (1, b"")
-    assert none.stderr.startswith(b"mainspring: there is no session in '")
+    assert none.stderr.startswith(b"mainspring: no sessions in '")
     stage.run("-p", "read all")
     shown = stage.run("context", stage.sessions()[0].stem)
     assert (shown.returncode, shown.stderr) == (0, b"")
@@ -164,9 +164,9 @@ def test_without_a_session_it_says_so_and_the_way_out(
 ) -> None:
     stage = serve()
     run = show(stage)
-    with pytest.raises(StartError, match=r"there is no session in '.*'mainspring context ID' takes"):
+    with pytest.raises(StartError, match=r"no sessions in '.*Run 'mainspring sessions' to list"):
         run()
-    with pytest.raises(StartError, match=r"No conversation found with session ID: nobody\. 'mainspring context ID'"):
+    with pytest.raises(StartError, match=r"No conversation found with session ID: nobody\. Run 'mainspring sessions'"):
         run("nobody")
     with pytest.raises(StartError, match="'mainspring context': unknown argument 'more'"):
         run("one", "more")

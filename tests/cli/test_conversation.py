@@ -93,7 +93,7 @@ def test_ctrl_c_at_the_prompt_says_how_to_leave_and_twice_leaves(serve: Serve, s
     terminal.type("half a thou")
     terminal.see("thou")
     terminal.press_ctrl_c()
-    terminal.see("Ctrl-D leaves")
+    terminal.see("Press Ctrl-D")
     terminal.see("> ")
     terminal.press_ctrl_c()
     assert terminal.end() == 130
@@ -131,7 +131,7 @@ def test_what_goes_wrong_is_told_and_the_conversation_goes_on(serve: Serve, sit_
     )
     terminal = sit_at(stage)
     terminal.say("hello")
-    assert "(529 overloaded: try 1 of 10 failed, again in 0." in terminal.see("API Error: 400: no such thing")
+    assert "(529 overloaded: attempt 1 of 10 failed, retrying in 0." in terminal.see("API Error: 400: no such thing")
     terminal.say("again")
     terminal.see("Hi.")
 
@@ -165,7 +165,7 @@ def test_who_goes_on_is_told_where(serve: Serve, sit_at: SitAt) -> None:
     assert "Going on" not in first.shown
     [path] = stage.sessions()
     second = sit_at(stage, "--resume", path.stem[:6])
-    second.see(f"Going on with session '{path.stem[:8]}', where this was said last: The answer [2Jis 42. And more.")
+    second.see(f"Resumed session '{path.stem[:8]}'. Last reply: The answer [2Jis 42. And more.")
     second.say("and now?")
     second.see("Second.")
     assert len(stage.requests[1].body["messages"]) == 3
@@ -183,11 +183,11 @@ def test_a_file_that_is_not_there_is_told_and_the_words_stay(serve: Serve, sit_a
     stage = serve(*[Say.of("Hi.")] * 2)
     (stage.folder / "there.md").touch()
     terminal = sit_at(stage, "see @there.md and @first.md")
-    terminal.see("There is no file 'first.md' here: '@first.md' is sent as it stands.\n+ there.md, empty\nHi.")
+    terminal.see("File 'first.md' not found: '@first.md' is sent as text.\n+ there.md, empty\nHi.")
     terminal.say("see @there.md, @missing.md and ask @alice")
     shown = terminal.see("Hi.")
     assert shown.count("There is no file") == 1
-    assert "There is no file 'missing.md' here: '@missing.md' is sent as it stands.\n" in shown
+    assert "File 'missing.md' not found: '@missing.md' is sent as text.\n" in shown
     assert "see @there.md, @missing.md and ask @alice" in str(stage.requests[1].body["messages"])
 
 
@@ -228,7 +228,7 @@ def test_a_command_of_ones_own_is_run_at_once_and_the_model_hears_nothing(serve:
         terminal.see("(ended by signal 2)\n")
         assert held.read() == ""
     terminal.say("!")
-    terminal.see("'!' runs what stands behind it")
+    terminal.see("Type a command after '!'")
     assert stage.requests == []
     terminal.say("hello")
     terminal.see("Hi.")
@@ -248,7 +248,7 @@ def test_a_paste_that_begins_like_a_command_is_a_prompt(serve: Serve, sit_at: Si
 def test_what_fills_the_window_is_told_in_the_conversation(serve: Serve, sit_at: SitAt) -> None:
     terminal = sit_at(serve(Say.of("Hi.")))
     terminal.say("/context")
-    terminal.see("There is nothing in the conversation yet.")
+    terminal.see("The conversation is empty.")
     terminal.say("hello")
     terminal.see("Hi.")
     terminal.say("/context")
@@ -294,7 +294,7 @@ def test_colour_is_for_those_who_want_it(serve: Serve, sit_at: SitAt) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["talk"], "unknown command 'talk'. If it is a prompt: 'mainspring -p talk'"),
+        (["talk"], "unknown command 'talk'. To send it as a prompt: 'mainspring -p talk'"),
         (["--output-format", "json"], "'--output-format' needs '-p'"),
         (["--resume", "x"], "No conversation found with session ID: x"),
     ],

@@ -90,7 +90,7 @@ def test_all_is_well_and_everything_was_looked_at(office: Office) -> None:
     assert code == 0
     expected = ["program", "terminal", "process", "sessions", "disk", "settings", "key", "ripgrep", "git", "sandbox"]
     assert [name for name in found if name != "probes"] == expected
-    assert only(found, "key", "ok")["says"] == "from ANTHROPIC_API_KEY; it is never shown"
+    assert only(found, "key", "ok")["says"] == "from ANTHROPIC_API_KEY"
     assert (office.home.stat().st_mode & 0o777, list(office.work.iterdir())) == (0o700, [])
 
 
@@ -102,7 +102,7 @@ def test_its_lines_fit_a_narrow_screen_and_paths_stay_whole(office: Office) -> N
         assert len(line) <= 80 or len(line.split()[-1]) > 55, line  # a path is never broken
     assert f"{office.home}/settings.json:1:2" in done.stdout
     assert done.stdout.count("-> ") >= 3
-    assert done.stdout.endswith("\n2 problems. After each arrow stands the way out.\n")
+    assert done.stdout.endswith("\n2 problems found.\n")
 
 
 @pytest.mark.needs("bwrap")
@@ -113,7 +113,7 @@ def test_the_probes_are_run_and_none_is_open() -> None:
         code, found = Office(base).report()
         assert list((base / "home").glob("doctor-*")) == []
     assert (code, only(found, "sandbox", "ok")["says"].startswith("on (bubblewrap")) == (0, True)
-    assert only(found, "probes", "ok")["says"] == f"{len(PROBES)} ways out were tried, none is open"
+    assert only(found, "probes", "ok")["says"] == f"{len(PROBES)} escapes tried, all blocked"
 
 
 # --- what can be wrong --------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_the_probes_are_run_and_none_is_open() -> None:
 def test_no_key(office: Office) -> None:
     del office.env["ANTHROPIC_API_KEY"]
     code, found = office.report()
-    assert (code, only(found, "key", "problem")["says"]) == (1, "there is none")
+    assert (code, only(found, "key", "problem")["says"]) == (1, "no API key")
     office.env["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:9"
     assert office.report()[0] == 0  # the server may need none
 
@@ -132,7 +132,7 @@ def test_a_key_file_that_others_can_read(office: Office) -> None:
     file = office.home / "key"
     file.write_text(KEY)
     file.chmod(0o644)
-    assert "also there, and not used: key file" in office.report()[1]["key"][1]["says"]
+    assert "also set, but not used: key file" in office.report()[1]["key"][1]["says"]
     del office.env["ANTHROPIC_API_KEY"]
     code, found = office.report()
     assert (code, f"chmod 600 {file}" in only(found, "key", "problem")["way_out"]) == (1, True)
@@ -144,7 +144,7 @@ def test_a_helper_is_looked_at_and_not_run(office: Office) -> None:
     planted = office.work.parent / "ran"
     office.user_settings(json.dumps({"apiKeyHelper": f"/usr/bin/touch {planted}"}))
     code, found = office.report()
-    assert (code, found["key"][0]["says"]) == (0, "from apiKeyHelper (asked with --online); it is never shown")
+    assert (code, found["key"][0]["says"]) == (0, "from apiKeyHelper (only run with --online)")
     office.user_settings(json.dumps({"apiKeyHelper": "echo $KEY"}))
     code, found = office.report()
     assert (code, "put the command into a script" in only(found, "key", "problem")["way_out"]) == (1, True)
@@ -161,9 +161,9 @@ def test_settings_are_named_with_their_place(office: Office) -> None:
     assert only(found, "settings", "problem")["says"].startswith(f"{file}:1:2: 'model' is not used")
     notes = [check["way_out"] for check in found["settings"] if check["state"] == "note"]
     assert notes == [
-        "mend the name, or remove it",
-        "put it into your own settings, if you want it",
-        "look at the file, then 'mainspring trust' if you trust this folder",
+        "correct the name, or remove it",
+        "move it to your user settings if you want it",
+        "review the file, then run 'mainspring trust' if you trust this folder",
     ]
 
 
@@ -171,16 +171,16 @@ def test_a_home_that_cannot_be_written(office: Office) -> None:
     office.home.write_text("not a folder")
     code, found = office.report()
     assert code == 1
-    assert only(found, "sessions", "problem")["says"].startswith(f"'{office.home}/projects' cannot be written: ")
+    assert only(found, "sessions", "problem")["says"].startswith(f"cannot write to '{office.home}/projects': ")
 
 
 def test_a_home_that_is_open_to_others(office: Office) -> None:
     office.home.mkdir(mode=0o755)
     code, found = office.report()
-    assert (code, only(found, "sessions", "note")["way_out"]) == (0, f"chmod 700 '{office.home}'")
+    assert (code, only(found, "sessions", "note")["way_out"]) == (0, f"run: chmod 700 '{office.home}'")
     office.home.chmod(0o777)
     code, found = office.report()
-    assert (code, only(found, "sessions", "problem")["way_out"]) == (1, f"chmod 700 '{office.home}'")
+    assert (code, only(found, "sessions", "problem")["way_out"]) == (1, f"run: chmod 700 '{office.home}'")
 
 
 def test_a_sandbox_that_is_switched_off_and_one_that_is_required_and_not_there(
@@ -197,7 +197,7 @@ def test_a_sandbox_that_is_switched_off_and_one_that_is_required_and_not_there(
     code, found = office.report()
     assert code == 1
     assert "bubblewrap is not installed" in only(found, "sandbox", "problem")["says"]
-    assert only(found, "git", "note")["way_out"] == "install the package 'git'"
+    assert only(found, "git", "note")["way_out"] == "install git"
 
 
 # --- the server ---------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_the_server_is_asked_only_on_request(office: Office, serve: Serve) -> No
     assert "server" not in office.report()[1]
     assert stage.requests == []
     code, found = office.report("--online")
-    assert (code, only(found, "server", "ok")["says"]) == (0, f"'{stage.server.url}' answers, and takes the key")
+    assert (code, only(found, "server", "ok")["says"]) == (0, f"'{stage.server.url}' answers and accepts the key")
     assert len(stage.requests) == 1
 
 
@@ -247,21 +247,21 @@ def test_every_server_that_is_set_up_is_looked_at_and_nobody_is_asked(office: Of
     assert right == [
         (
             "ok",
-            "'openrouter' at 'https://openrouter.ai/api/v1': the key is from OPENROUTER_API_KEY; it is never shown",
+            "'openrouter' at 'https://openrouter.ai/api/v1': API key from OPENROUTER_API_KEY",
             "",
         ),
-        ("problem", "'mine/a' at 'http://10.0.0.9/v1': there is no key", "set MY_KEY"),
-        ("ok", "'open/b' at 'http://10.0.0.8/v1': no key; it may need none", ""),
-        ("problem", says(found, "server")[3][1], "mend 'models.odd/c.base_url' in your settings"),
+        ("problem", "'mine/a' at 'http://10.0.0.9/v1': no API key", "set MY_KEY"),
+        ("ok", "'open/b' at 'http://10.0.0.8/v1': no API key (may not need one)", ""),
+        ("problem", says(found, "server")[3][1], "correct 'models.odd/c.base_url' in your settings"),
     ]
-    assert wrong == ("ok", "'ollama' at 'http://localhost:11434': no key; it may need none", "")
+    assert wrong == ("ok", "'ollama' at 'http://localhost:11434': no API key (may not need one)", "")
 
 
 def test_who_asks_nobody_at_anthropic_needs_no_key_of_it(office: Office) -> None:
     del office.env["ANTHROPIC_API_KEY"]
     office.user_settings(json.dumps({"model": "ollama/qwen3"}))
     code, found = office.report()
-    assert (code, says(found, "key")) == (0, [("ok", "none for Anthropic, and 'ollama/qwen3' needs none of it", "")])
+    assert (code, says(found, "key")) == (0, [("ok", "none for Anthropic; 'ollama/qwen3' does not need one", "")])
     office.user_settings(json.dumps({"model": "openai/gpt-5"}))
     code, found = office.report()
     assert (code, only(found, "server", "problem")["way_out"]) == (1, "set OPENAI_API_KEY")
@@ -283,12 +283,10 @@ def test_other_servers_are_asked_on_request(office: Office, serve: Serve) -> Non
     code, found = office.report("--online")
     assert (code, OTHER in json.dumps(found)) == (0, False)
     name, count = f"'{stage.server.url}'", len(MODELS)
-    assert (f"{name} answers, and does not refuse the key: {count} models") in [
-        said for _, said, _ in says(found, "server")
-    ]
+    assert (f"{name} answers and accepts the key: {count} models") in [said for _, said, _ in says(found, "server")]
     notes = [check for check in says(found, "server") if check[0] == "note"]
-    way_out = "'mainspring models --ask' shows what it has"
-    assert notes == [("note", f"{name} does not list 'gpt-none', which a run would ask", way_out)]
+    way_out = "run 'mainspring models --ask' to see its models"
+    assert notes == [("note", f"{name} does not list 'gpt-none', which a run would use", way_out)]
     assert {request.path for request in stage.requests} == {"/v1/models"}
     assert {request.headers["authorization"] for request in stage.requests} == {f"Bearer {OTHER}"}
 
@@ -319,8 +317,8 @@ def test_another_server_that_does_not_take_the_key_and_one_that_wants_one(office
         code, found = office.report("--online")
     refused, keyless = [check for check in says(found, "server") if check[0] == "problem"]
     assert code == 1
-    assert refused[1:] == (f"'{url}': answered 401: it does not take the key", "check OPENAI_API_KEY")
-    assert keyless[1] == f"'{url}': answered 401: it wants a key, and none was sent"
+    assert refused[1:] == (f"'{url}': answered 401: the key was not accepted", "check OPENAI_API_KEY")
+    assert keyless[1] == f"'{url}': answered 401: a key is required, and none is set"
     assert keyless[2] == "set 'base_url' and 'key_env' of 'models.ollama/NAME' in your settings"
 
 
@@ -368,6 +366,6 @@ def test_config_names_them_too(office: Office) -> None:
     command = [sys.executable, "-m", "mainspring", "config"]
     done = subprocess.run(command, cwd=office.work, env=office.env, capture_output=True, text=True, check=True)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("broken")]
-    named, _, way_out = line.partition(". The way out: ")
+    named, _, way_out = line.partition(". To fix it: ")
     assert named == f"broken: {file}: 'permissions.allow': the rule 'bash' names no tool: write 'Bash'"
     assert way_out == "fix the rule or remove it: until then it allows nothing"

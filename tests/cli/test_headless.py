@@ -151,7 +151,7 @@ def test_an_argument_that_is_no_utf8(serve: Serve) -> None:
     [
         ([], b"", "there is no prompt"),
         (["  "], b" \n", "there is no prompt"),
-        ([], b"\x89PNG\0\0", "not text: it holds NUL bytes"),
+        ([], b"\x89PNG\0\0", "not text (it contains NUL bytes)"),
         ([], b"x" * 10_000_001, "more than 10,000,000 bytes"),
         (["fix", "it"], b"", "put it in quotes, 'fix it ...'"),
     ],

@@ -93,7 +93,7 @@ def test_the_demo_finds_and_fixes_a_real_bug(temp: Path) -> None:
     assert "FAILED (failures=1)" in before
     assert "Ran 2 tests" in after
     assert "| OK" in after
-    assert "the tests failed before, and pass now" in after
+    assert "the tests failed before and pass now" in after
     assert list(temp.iterdir()) == []
 
 
@@ -131,7 +131,7 @@ def test_the_demo_shows_calls_that_start_while_the_model_talks() -> None:
 def test_the_demo_recovers_from_an_overload() -> None:
     shown = run("demo").stdout
     before, after = shown.split("-- turn 2 | model_fallback")
-    assert before.rstrip().endswith("(529 overloaded, attempt 2: again in 100 ms)")
+    assert before.rstrip().endswith("(529 overloaded, attempt 2: retrying in 100 ms)")
     assert after.splitlines()[0].endswith(" scripted-fallback --")
 
 

@@ -50,7 +50,7 @@ def test_every_known_model_has_a_line(place: Path, capsys: pytest.CaptureFixture
     assert [line.split()[0] for line in lines[1 : len(MODELS) + 1]] == list(MODELS)
     assert lines[1].split() == ["claude-fable-5-1", "1,000,000", "128,000", "10.00", "0.25", "50.00"]
     assert f"as of {AS_OF}" in lines[-2]
-    assert lines[-1] == "'mainspring models --ask' asks the servers what they offer"
+    assert lines[-1] == "Run 'mainspring models --ask' to ask the servers which models they offer."
 
 
 def test_prices_that_depend_on_the_prompt_are_shown(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,10 +103,10 @@ def test_both_servers_are_asked(
     offered = [f"  {name}" for name in MODELS]
     assert code == 0
     assert out.splitlines()[-len(offered) * 2 - 3 :] == [
-        f"{url} (api.baseUrl) offers {len(MODELS)}:",
+        f"{url} (api.baseUrl) offers {len(MODELS)} models:",
         *offered,
         "",
-        f"{url} (OPENAI_BASE_URL) offers {len(MODELS)}:",
+        f"{url} (OPENAI_BASE_URL) offers {len(MODELS)} models:",
         *offered,
     ]
     assert "secret" not in out
@@ -161,7 +161,7 @@ def test_what_settings_add_to_the_environment_counts(
     code, out = run(capsys, "--ask")
     (asked,) = stage.requests
     assert (code, asked.headers["authorization"]) == (0, "Bearer sk-from-settings")
-    assert f"{stage.server.url}/v1/models (OPENAI_BASE_URL) offers {len(MODELS)}:" in out.splitlines()
+    assert f"{stage.server.url}/v1/models (OPENAI_BASE_URL) offers {len(MODELS)} models:" in out.splitlines()
 
 
 def test_servers_of_named_models_are_asked_in_their_own_way(
@@ -195,10 +195,10 @@ def test_a_server_that_does_not_answer_has_a_line(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n", "answered 401: it wants a key, and none was sent"),
-        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "answered 404: it has no list of models"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", "its list of models cannot be read"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnope", "its list of models cannot be read"),
+        (b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n", "answered 401: a key is required, and none is set"),
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "answered 404: no list of models"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]", "cannot read its list of models"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnope", "cannot read its list of models"),
     ],
 )
 def test_answers_that_are_none(

@@ -24,7 +24,7 @@ def test_a_hook_hears_that_the_person_is_asked(serve: Serve, sit_at: SitAt) -> N
     told = stage.folder / "told"
     person = sit_at(stage)
     person.say("touch it")
-    person.see("Do it?")
+    person.see("Allow?")
     until(lambda: told.exists() and told.read_text().endswith("\n"))  # the question waits, and so does the hook
     facts = json.loads(told.read_text())
     person.type("y\r")

@@ -315,7 +315,7 @@ def test_trust_by_the_real_path(serve: Serve, tmp_path: Path) -> None:
     [
         (["trust", "nowhere"], "'nowhere' is no folder"),
         (["trust", "a", "b"], "'mainspring trust': unknown argument 'b'"),
-        (["trust", "--list", "x"], "'mainspring trust --list' takes nothing else"),
+        (["trust", "--list", "x"], "'mainspring trust --list' takes no other arguments"),
         (["trust", "--model", "x"], "'mainspring trust': unknown argument '--model'"),
         (["config", "x"], "'mainspring config': unknown argument 'x'"),
         (["permissions"], "'mainspring permissions': the following arguments are required"),

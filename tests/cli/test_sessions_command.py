@@ -134,12 +134,12 @@ def test_ages() -> None:
         "now",
         "now",
         "now",
-        "2 seconds",
-        "119 seconds",
-        "2 minutes",
-        "120 minutes",
-        "2 hours",
-        "2 days",
+        "2 seconds ago",
+        "119 seconds ago",
+        "2 minutes ago",
+        "120 minutes ago",
+        "2 hours ago",
+        "2 days ago",
     ]
 
 

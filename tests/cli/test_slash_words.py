@@ -19,7 +19,7 @@ __all__ = ["sit_at"]  # a fixture
 
 NEW = (("/stauts", "status"), ("/rewnd 1", "rewind"), ("/ad-dir x", "add-dir"), ("/doktor", "doctor"))
 COST = re.compile(r"\[.*?, ([\d,]+) \+ ([\d,]+) tokens, \$([\d.]+)\]")  # of a turn
-ROW = re.compile(r"  (claude-\S+): ([\d,]+)(?: \(([\d,]+) of them from the cache\))? \+ ([\d,]+) tokens, \$([\d.]+)\n")
+ROW = re.compile(r"  (claude-\S+): ([\d,]+) tokens in(?: \(([\d,]+) cached\))?, ([\d,]+) out, \$([\d.]+)\n")
 
 
 def tool_use(name: str, **input: Any) -> dict[str, Any]:
@@ -94,9 +94,9 @@ def test_a_slip_is_told_and_costs_nothing(serve: Serve, sit_at: SitAt) -> None:
     terminal = sit_at(stage)
     for said, meant in (("/claer", "clear"), ("/compct it", "compact"), ("/depoly", "deploy"), ("/exti", "exit"), *NEW):
         terminal.say(said)
-        terminal.see(f"There is no command and no skill '{said.split()[0]}'. Did you mean '/{meant}'?\n")
+        terminal.see(f"There is no command and no skill '{said.split()[0]}'. Did you mean /{meant}?\n")
     terminal.say("/clear everything")
-    terminal.see("'/clear' takes no words.\n")
+    terminal.see("/clear takes no arguments.\n")
     leave(terminal)
     assert stage.requests == []
 
@@ -110,10 +110,10 @@ def test_what_the_session_has_cost_by_model(serve: Serve, sit_at: SitAt) -> None
     without_notes(stage)
     terminal = sit_at(stage)
     terminal.say("/cost")
-    terminal.see("Nothing was spent yet. 0.0 s of waiting for the model, ")
+    terminal.see("Nothing spent yet. API time 0.0 s, ")
     turns = [asked(terminal, stage, "one"), asked(terminal, stage, "two")]
     terminal.say("/model haiku")
-    terminal.see("From now on: claude-haiku-5-5.\n")
+    terminal.see("Switched to claude-haiku-5-5.\n")
     turns.append(asked(terminal, stage, "three"))
     terminal.say("/cost")
     shown = terminal.see("\n> ")
@@ -126,7 +126,7 @@ def test_what_the_session_has_cost_by_model(serve: Serve, sit_at: SitAt) -> None
     assert number(sonnet[1]) == told[0][0] + told[1][0]
     assert number(sonnet[3]) == told[0][1] + told[1][1]
     assert (number(haiku[1]), number(haiku[3])) == told[2][:2]
-    [total] = re.findall(r"\n\$([\d.]+)\. [\d.]+ s of waiting for the model, [\d.]+ s since it began\.\n", shown)
+    [total] = re.findall(r"\n\$([\d.]+)\. API time [\d.]+ s, session time [\d.]+ s\.\n", shown)
     assert float(total) == pytest.approx(sum(one[2] for one in told), abs=2e-4)
     assert float(total) == pytest.approx(float(sonnet[4]) + float(haiku[4]), abs=1e-4)
     again = sit_at(stage, "--continue")
@@ -139,19 +139,19 @@ def test_another_model_from_now_on(serve: Serve, sit_at: SitAt) -> None:
     without_notes(stage)
     terminal = sit_at(stage)
     terminal.say("/model")
-    terminal.see("claude-sonnet-5-5. '/model NAME' asks another one")
+    terminal.see("claude-sonnet-5-5. Type /model NAME to switch")
     asked(terminal, stage, "one")
     terminal.say("/model opus")
-    terminal.see("From now on: claude-opus-5-5.\n")
+    terminal.see("Switched to claude-opus-5-5.\n")
     asked(terminal, stage, "two")
     terminal.say("/model sonet")
-    terminal.see("The model stays: unknown model 'sonet'. Did you mean 'sonnet'?\n")
+    terminal.see("Model not changed: unknown model 'sonet'. Did you mean 'sonnet'?\n")
     terminal.say("/model ollama/llama")
-    terminal.see("The model stays: ")
+    terminal.see("Model not changed: ")
     terminal.say("/model")
     terminal.see("claude-opus-5-5. ")
     terminal.say("/model default")
-    terminal.see("From now on: claude-sonnet-5-5.\n")
+    terminal.see("Switched to claude-sonnet-5-5.\n")
     asked(terminal, stage, "three")
     leave(terminal)
     models = [request.body["model"] for request in stage.requests]
@@ -170,7 +170,7 @@ def test_the_rules_in_force_and_where_they_come_from(serve: Serve, sit_at: SitAt
     (stage.home / "settings.json").write_text(json.dumps(said))
     plain = sit_at(stage, "--setting-sources", "")
     plain.say("/permissions")
-    plain.see("There are no rules: the mode alone decides.\n")
+    plain.see("No rules. The mode decides every call.\n")
     terminal = sit_at(
         stage, "--disallowedTools", "Bash(rm:*)", "--permission-mode", "plan", "--add-dir", str(stage.home)
     )
@@ -181,7 +181,7 @@ def test_the_rules_in_force_and_where_they_come_from(serve: Serve, sit_at: SitAt
     assert "\nallow Bash(git log:*)  (your settings)\n" in shown
     assert "\nvoid  Bash(oops  (your settings): the rule 'Bash(oops' has no closing parenthesis" in shown
     terminal.say("go")
-    terminal.see("Do it? [")
+    terminal.see("Allow? [")
     terminal.type("a\r")
     terminal.see("Done.")
     terminal.say("/permissions")
@@ -201,29 +201,29 @@ def test_a_new_conversation_and_the_way_back(serve: Serve, sit_at: SitAt) -> Non
     terminal.say("/model haiku")
     terminal.see("From now on")
     terminal.say("/clear")
-    terminal.see(f"A new conversation. '/resume {first.stem[:8]}' goes back to the one before.\n")
+    terminal.see(f"Started a new conversation. Type /resume {first.stem[:8]} to go back to the previous one.\n")
     terminal.say("/cost")
-    terminal.see("Nothing was spent yet.")
+    terminal.see("Nothing spent yet.")
     terminal.say("/context")
-    terminal.see("There is nothing in the conversation yet.")
+    terminal.see("The conversation is empty.")
     asked(terminal, stage, "second words")
     assert roles(stage, 1) == ["user"]
     assert "first words" not in str(stage.requests[1].body)
     assert stage.requests[1].body["model"] == "claude-haiku-5-5"
     assert len(stage.sessions()) == 2
     terminal.say("/resume")
-    shown = terminal.see("'/resume ID' goes on with one.\n")
+    shown = terminal.see("Type /resume ID to resume one.\n")
     assert "first words" in shown
     assert "second words" not in shown  # it is the one that goes on
     terminal.say(f"/resume {first.stem[:8]}")
-    terminal.see(f"Going on with session '{first.stem[:8]}', where this was said last: One.\n")
+    terminal.see(f"Resumed session '{first.stem[:8]}'. Last reply: One.\n")
     asked(terminal, stage, "third words")
     assert roles(stage, 2) == ["user", "assistant", "user"]
     assert "second words" not in str(stage.requests[2].body)
     terminal.say(f"/resume {first.stem}")
-    terminal.see("The conversation stays: it is the one that you are in\n")
+    terminal.see("Cannot resume: this session is already open\n")
     terminal.say("/resume nowhere")
-    terminal.see("The conversation stays: No conversation found with session ID: nowhere\n")
+    terminal.see("Cannot resume: No conversation found with session ID: nowhere\n")
     asked(terminal, stage, "fourth words")
     assert len(roles(stage, 3)) == 5
     leave(terminal)
@@ -238,7 +238,7 @@ def test_money_that_was_spent_counts_after_a_clear(serve: Serve, sit_at: SitAt) 
     spent = COST.search(asked(terminal, stage, "one"))
     assert spent is not None
     terminal.say("/clear")
-    terminal.see("A new conversation.")
+    terminal.see("Started a new conversation.")
     asked(terminal, stage, "two")
     first, second = [request.body["max_tokens"] for request in stage.requests]
     assert second < first  # less is left
@@ -253,7 +253,7 @@ def test_settings_that_were_broken_meanwhile_leave_the_conversation_as_it_is(ser
     asked(terminal, stage, "one")
     (stage.folder / "more").rmdir()
     terminal.say("/clear")
-    terminal.see("The conversation goes on: '--add-dir more': there is no such directory\n")
+    terminal.see("Cannot start a new conversation: '--add-dir more': there is no such directory\n")
     asked(terminal, stage, "two")
     assert len(roles(stage, 1)) == 3
     leave(terminal)
@@ -271,17 +271,17 @@ def test_back_to_before_a_prompt_and_what_stands_there_then(serve: Serve, sit_at
     terminal.see("\n   2  first words\n   1  wrong words\n")
     [first] = stage.sessions()
     terminal.say("/rewind 1")
-    terminal.see(f"'/resume {first.stem[:8]}' goes on with the conversation as it was.\n")
-    terminal.see("\nYou had said: wrong words\n")
+    terminal.see(f"Type /resume {first.stem[:8]} to go back to the full conversation.\n")
+    terminal.see("\nYour prompt was: wrong words\n")
     asked(terminal, stage, "right words")
     assert "wrong words" not in str(stage.requests[2].body)
     assert "first words" in str(stage.requests[2].body)
     terminal.say("/rename The right way")
-    terminal.see("This session is called 'The right way' now")
+    terminal.see("Renamed this session to 'The right way'")
     terminal.say("/export way.md")
-    terminal.see("2 prompts and what came of them: ")
+    terminal.see("Exported 2 prompts and the replies to ")
     terminal.say("/status")
-    shown = terminal.see("; '/context' says more\n")
+    shown = terminal.see(" used (details: /context)\n")
     assert ", 'The right way'\n" in shown
     leave(terminal)
     text = (stage.folder / "way.md").read_text()

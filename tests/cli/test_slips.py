@@ -117,7 +117,7 @@ def test_a_model_of_ones_own_is_no_slip(serve: Serve) -> None:
         ),
         (
             ("sesions",),
-            "unknown command 'sesions'. Did you mean 'sessions'? If it is a prompt: 'mainspring -p sesions'.",
+            "unknown command 'sesions'. Did you mean 'sessions'? To send it as a prompt: 'mainspring -p sesions'.",
         ),
         (("trust", "--remov"), "'mainspring trust': unknown argument '--remov'. Did you mean '--remove'?"),
     ],

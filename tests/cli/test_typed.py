@@ -180,7 +180,7 @@ def test_ctrl_c_within_a_paste_drops_all_of_it(serve: Serve, sit_at: SitAt) -> N
     terminal = sit_at(stage)
     terminal.see("> ")
     terminal.type(pasted(f"one\ntwo\n{CTRL_C}three\nrm -r everything\n" + "more\n" * 2_000))
-    terminal.see("Ctrl-D leaves")
+    terminal.see("Press Ctrl-D")
     terminal.say("hello")
     terminal.see("Hi.")
     assert prompts(stage) == ["hello"]
@@ -239,7 +239,7 @@ def test_ctrl_c_at_the_moment_of_fg_drops_the_line(how: str, serve: Serve, sit_a
     terminal.send(signal.SIGCONT)
     if how == "just after":
         terminal.type(CTRL_C)
-    terminal.see("Ctrl-D leaves")
+    terminal.see("Press Ctrl-D")
     terminal.say("hello")
     terminal.see("Hi.")
     leave(terminal)
@@ -283,7 +283,7 @@ def test_the_end_takes_the_mode_back(
             terminal.send(how)
         case "ctrl-c":
             terminal.press_ctrl_c()
-            terminal.see("Ctrl-D leaves")
+            terminal.see("Press Ctrl-D")
             terminal.see("> ")
             terminal.press_ctrl_c()
         case _:

@@ -185,4 +185,4 @@ def test_the_list_of_servers(tmp_path: Path) -> None:
 def test_there_are_none(tmp_path: Path) -> None:
     done = listed(tmp_path)
     assert done.returncode == 0
-    assert done.stdout.startswith("there are no MCP servers: name some in '.mcp.json'")
+    assert done.stdout.startswith("No MCP servers configured. Add them to '.mcp.json'")

@@ -69,7 +69,7 @@ def test_a_bad_flag_ends_it_before_anything_is_said(flags: list[str], named: str
         ("--settings={", "'--settings' cannot be read in line 1, column 2: "),
         ("--mcp-config={", "'--mcp-config' cannot be read in line 1, column 2: "),
         ("--json-schema={", "'--json-schema' cannot be understood: "),
-        ("--agents=[]", "'--agents' cannot be understood: it is no object of agents by name"),
+        ("--agents=[]", "'--agents' cannot be understood: it is not an object of agents by name"),
     ],
 )
 def test_a_wrong_option_is_told_as_a_result_and_spelled_as_a_flag(flag: str, text: str, serve: Serve) -> None:

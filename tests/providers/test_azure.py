@@ -164,5 +164,5 @@ def test_doctor_asks_it_and_does_not_look_for_deployments_among_its_models(tmp_p
         (stage.home / "settings.json").write_text(json.dumps({"model": "azure/prod", "models": {"azure/prod": entry}}))
         done = stage.run("doctor", "--online", env={"MY_KEY": "key"})
         told = " ".join(done.stdout.decode().split())  # it is wrapped for a terminal
-        assert f"'{stage.server.url}' answers, and does not refuse the key" in told
+        assert f"'{stage.server.url}' answers and accepts the key" in told
         assert "does not list" not in told

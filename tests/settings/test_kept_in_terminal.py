@@ -17,7 +17,7 @@ from mainspring.simulator.replies import Reply, Say
 
 __all__ = ["sit_at"]  # a fixture
 LOCAL = ".claude/settings.local.json"
-ASKED = "Do it? [y/a/p/n] "
+ASKED = "Allow? [y/a/p/n] "
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def test_the_next_session_does_not_ask(serve: Serve, sit_at: SitAt) -> None:
     terminal = sit_at(stage)
     terminal.say("go")
     shown = terminal.see(ASKED)
-    assert "'a' allows, for the rest of this session: exactly this command: touch a\n" in shown
-    assert "'p' allows, and does not ask again in this project for: Bash(touch a)\n" in shown
+    assert "a: don't ask again this session for exactly this command: touch a\n" in shown
+    assert "p: don't ask again in this project for Bash(touch a)\n" in shown
     terminal.type("p\r")
     assert f"(saved in '{stage.folder / LOCAL}')\n" in terminal.see("Done.")  # the second call is not asked about
     kept = {"deny": ["WebFetch"], "allow": ["Bash(touch a)"]}
@@ -113,9 +113,9 @@ def test_where_no_rule_is_offered_there_is_none_to_keep(serve: Serve, sit_at: Si
     stage = serve(Say.of(bash("touch $(date)")), Say.of("Done."))
     terminal = sit_at(stage)
     terminal.say("go")
-    assert "'p'" not in terminal.see("Do it? [y/n] ")
+    assert "'p'" not in terminal.see("Allow? [y/n] ")
     terminal.type("p\r")
-    terminal.see("Do it? [y/n] ")
+    terminal.see("Allow? [y/n] ")
     terminal.type("n\r")
     terminal.see("declined this call and stopped the run")
     terminal.see("> ")

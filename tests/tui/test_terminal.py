@@ -94,9 +94,9 @@ def test_what_is_said_meanwhile_goes_out_with_the_next_request(serve: Serve, sit
     person.say("/cost")
     person.until(lambda: person.screen[-1:] != [""] or any("❯ /cost" in line for line in person.screen))
     (stage.folder / fifo).write_text("done\n")
-    text = person.see("With tabs, then.", "of waiting for the model")
+    text = person.see("With tabs, then.", "API time")
     assert texts(stage, 1)[-1] == "use tabs"
-    assert text.index("❯ use tabs") < text.index("With tabs") < text.index("❯ /cost") < text.index("of waiting")
+    assert text.index("❯ use tabs") < text.index("With tabs") < text.index("❯ /cost") < text.index("API time")
 
 
 @pytest.mark.covers("O-04")
@@ -171,9 +171,9 @@ def test_words_with_a_slash_and_files_are_completed(serve: Serve, sit_at: SitAt)
     person = sit_at(stage)
     person.see("? for keys")
     person.type("/perm")
-    person.see("Show the permission mode and the rules")
+    person.see("Show the permission mode and rules")
     person.type(TAB + ENTER)
-    person.see("There are no rules: the mode alone decides.")
+    person.see("No rules. The mode decides every call.")
     person.type("look at @not")
     person.see("  notes.md")
     person.type(TAB)
@@ -225,7 +225,7 @@ def test_a_session_goes_on_where_a_kill_left_it(serve: Serve, sit_at: SitAt) -> 
     person.process.kill()
     person.end()
     person = sit_at(stage, "--continue")
-    person.see("Going on with session", "❯ and this")
+    person.see("Resumed session", "❯ and this")
     person.say("well?")
     person.see("Both of them.")
     assert texts(stage, 2)[-2:] == ["and this", "well?"]
@@ -375,9 +375,9 @@ def test_enter_takes_the_word_that_is_meant(serve: Serve, sit_at: SitAt) -> None
     person = sit_at(stage)
     person.see("? for keys")
     person.type("/perm")
-    person.see("Show the permission mode and the rules")
+    person.see("Show the permission mode and rules")
     person.type(ENTER)
-    person.see("There are no rules: the mode alone decides.")
+    person.see("No rules. The mode decides every call.")
     person.type(CTRL_D)
     assert person.end() == 0
     assert "--resume" not in person.text, "nothing was said"

@@ -49,7 +49,7 @@ def test_a_key_from_before_the_prompt_is_no_part_of_the_answer(serve: Serve) -> 
         terminal.say("go")
         until(lambda: bool(stage.requests))
         terminal.type("y")
-        terminal.see("Do it? [")
+        terminal.see("Allow? [")
         terminal.type(ENTER)
         terminal.see("> ")
     assert not (stage.folder / "made").exists()
@@ -78,7 +78,7 @@ def test_an_explicit_choice_is_consent(serve: Serve, sit_at: SitAt, keys: str) -
     person.see("2. Trust this folder")
     time.sleep(0.6)  # the guard
     person.type(keys)
-    person.see("From now on these count: hooks.")
+    person.see("Now enabled: hooks.")
     assert is_trusted(str(stage.home), str(stage.folder))
 
 

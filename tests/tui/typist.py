@@ -122,7 +122,7 @@ def at_a_plain_prompt(stage: Stage, seed: int) -> None:
         for _ in range(random_.randrange(1, 6)):
             terminal.type(random_.choice(("y", "y\r", "a\r", "p\r", "yes", "yes\r", "1\r", "\r", "y y\r")))
             time.sleep(random_.random() * 0.3)  # between two keys of a person: what is tested is the pause
-        terminal.see("Do it? [")
+        terminal.see("Allow? [")
         terminal.type(random_.choice(("\r", "n\r", "x y\r", "yes please do not\r", "y a\r", "always ask me\r")))
         terminal.see("> ")
         assert not (stage.folder / "made").exists(), f"seed {seed}: {terminal.shown}"

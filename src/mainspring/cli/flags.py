@@ -1,11 +1,9 @@
-"""The flags of the command: one table, one parser, one pass (security T5).
+"""The command-line flags: one table, one parser, one pass (security T5).
 
-Why not argparse: a driving SDK hands over values such as `--system-prompt "- be brief"`, which argparse takes for a
-flag; and an unknown flag must be named and end with exit code 1 (stream-json 1.2).
+`mainspring --help` and the table in docs/cli.md are generated from it. JSON values of flags are decoded here.
 
-What `mainspring --help` says, and the table of docs/cli.md: both from the one table of flags.
-
-Flags whose value is JSON: read once, here; what the session gets are values.
+Why not argparse: an SDK passes values such as `--system-prompt "- be brief"`, which argparse takes for a flag; and an
+unknown flag must be named and exit with code 1 (stream-json 1.2).
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from mainspring.agent.options import (
 from mainspring.cli.stdio import print_hook_message, print_stderr
 
 NOTHING: Mapping[str, Any] = {}
-# Each has arguments and a `--help` of its own (`subcommands.py`).
+# Each has its own arguments and `--help` (`subcommands.py`).
 SUBCOMMANDS = {
     "sessions": "list the sessions of this folder, or print one",
     "context": "show what fills the context window of a session, and what it costs",
@@ -42,15 +40,15 @@ SUBCOMMANDS = {
     "demo": "watch the loop repair a small project (no key, no network)",
     "simulate": "run a model server for tests that fails on request",
 }
-JSON = ("agents", "mcp_servers", "output_schema", "settings")  # options that are written as JSON, or as a file's name
+JSON = ("agents", "mcp_servers", "output_schema", "settings")  # options given as JSON or as a file name
 
 
 class Arguments(Fields):
-    """What stands on the command line: what a session is made of, and what only the command knows."""
+    """The parsed command line: options of the session, and options of the command alone."""
 
-    values: Mapping[str, Any] = NOTHING  # of options of a session, by their names; JSON is text still
-    words: tuple[str, ...] = ()  # without a flag
-    given: tuple[str, ...] = ()  # the names of the flags that were there
+    values: Mapping[str, Any] = NOTHING  # session options by name; JSON is still text
+    words: tuple[str, ...] = ()  # arguments without a flag
+    given: tuple[str, ...] = ()  # names of the flags given
     print: bool = False
     output_format: str = "text"
     input_format: str = "text"
@@ -78,7 +76,7 @@ class Arguments(Fields):
 
 
 class FlagValueKind:
-    """What stands behind a flag. A list is split at commas and spaces; several of them add up."""
+    """The value of a flag. A list is split at commas and spaces; repeated lists add up."""
 
     NOTHING = ""
     TEXT = "TEXT"
@@ -88,12 +86,12 @@ class FlagValueKind:
     UUID = "UUID"
     LIST = "A,B"
     FILE = "FILE"
-    EACH = "FOLDER"  # one value, but the flag may stand several times
+    EACH = "FOLDER"  # one value; the flag is repeatable
     SOURCE = "FILE|JSON"  # the same
 
 
 class Flag:
-    """A plain class: it is defined at every start, and a tuple with names takes longer for that."""
+    """A plain class: it is defined at every start, and a NamedTuple takes longer to define."""
 
     def __init__(  # noqa: PLR0913  # keywords, most of them
         self,
@@ -105,7 +103,7 @@ class Flag:
         choices: tuple[str, ...] = (),
         later: str = "",
     ) -> None:
-        """`also`: other spellings; `later`: what will bring it, if it is not honoured yet."""
+        """`also`: other spellings; `later`: the missing feature, if the flag has no effect yet."""
         self.name, self.takes, self.help = name, takes, help
         self.also, self.choices, self.later = also, choices, later
 
@@ -117,11 +115,11 @@ class Flag:
 
     @property
     def value(self) -> str:
-        """What the help shows behind its name."""
+        """The value as the help shows it."""
         return "|".join(self.choices) or self.takes
 
 
-# Options of a session that have another name than their flag.
+# Session options whose name differs from their flag.
 OPTIONS = {
     "--add-dir": "add_dirs",
     "--continue": "continue_conversation",
@@ -246,9 +244,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--agents", FlagValueKind.TEXT, 'define agent types as JSON: {"name": {"description", "prompt", ...}}'),
     Flag("--plugin-dir", FlagValueKind.EACH, "load a plugin from this folder", later="plugins"),
     Flag("--debug-to-stderr", FlagValueKind.NOTHING, "print debug messages", later="logging"),
-    Flag(
-        "--plain", FlagValueKind.NOTHING, "hold the conversation line by line, for screen readers and simple terminals"
-    ),
+    Flag("--plain", FlagValueKind.NOTHING, "read and print line by line, for screen readers and simple terminals"),
     Flag("--version", FlagValueKind.NOTHING, "print the version", also=("-v",)),
     Flag("--help", FlagValueKind.NOTHING, "show this help", also=("-h",)),
 )
@@ -256,7 +252,7 @@ BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, *flag.also)}
 
 
 def parse_arguments(arguments: list[str]) -> Arguments:
-    """What is said twice counts the second time, but lists add up. Raises `StartError`."""
+    """The last value of a flag wins, but lists add up. Raises `StartError`."""
     values: dict[str, Any] = {}
     words: list[str] = []
     given: list[str] = []
@@ -292,7 +288,7 @@ def parse_arguments(arguments: list[str]) -> Arguments:
 
 
 def spell_option(option: str, value: str = "") -> str:
-    """An option of a session, as it stands on the command line."""
+    """A session option as it is written on the command line."""
     if option == "driven":
         return "--input-format stream-json"
     found = next((flag.name for flag in FLAGS if flag.field == option), option)
@@ -300,7 +296,7 @@ def spell_option(option: str, value: str = "") -> str:
 
 
 def convert_value(flag: Flag, name: str, value: str) -> object:
-    """Raises `OptionError`, with the name as it was written."""
+    """Raises `OptionError` with the flag name as the user wrote it."""
 
     def as_written(_: str, value: str = "") -> str:
         return f"{name} {value}" if value else name
@@ -325,12 +321,12 @@ def find_near_flag(name: str, names: Iterable[str]) -> str:
 
 
 def show_argument(text: str) -> str:
-    """Arguments are bytes: what is no UTF-8 in them is shown as such. Names of files stay as they are."""
+    """Arguments are bytes: replace what is not valid UTF-8 with U+FFFD. Not for file names."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def check_value(flag: Flag, value: str, spell: Spell) -> object:
-    """Many starts have no such flag, and do not load what checks them."""
+    """Imports the checks only here: many starts have no such flag."""
     from mainspring.agent import option_checks as checks
 
     option, read = flag.field, value
@@ -348,7 +344,7 @@ def check_value(flag: Flag, value: str, spell: Spell) -> object:
             if not checks.is_money(amount):
                 raise checks.money_error(value, spell)
             return amount
-        case FlagValueKind.CHOICE if option not in CHOICES:  # one of the command alone
+        case FlagValueKind.CHOICE if option not in CHOICES:  # an option of the command alone
             checks.check_choice(option, value, flag.choices, spell)
         case FlagValueKind.CHOICE:
             checks.check_option(option, value, spell)
@@ -363,8 +359,8 @@ MOST_DIGITS = 12
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """At commas and blanks outside parentheses: `Bash(git log, -1),Read` are two. A parenthesis behind a backslash is
-    an ordinary character. What is never closed is the last one, as it is."""
+    """Split at commas and blanks outside parentheses: `Bash(git log, -1),Read` are two. A parenthesis after a backslash
+    is an ordinary character. An unclosed parenthesis extends to the end."""
     parts, depth, escaped = [""], 0, False
     for char in text:
         if not escaped:
@@ -427,9 +423,9 @@ def row(left: str, words: str) -> str:
 
 
 def flags_table() -> str:
-    """For docs/cli.md; a test compares."""
+    """The table in docs/cli.md; a test compares the two."""
     rows = [f"| {format_spellings(flag)} | {flag.help} | {describe_support(flag)} |\n" for flag in FLAGS]
-    return "| flag | what it does | honoured |\n| --- | --- | --- |\n" + "".join(rows)
+    return "| flag | what it does | supported |\n| --- | --- | --- |\n" + "".join(rows)
 
 
 def describe_support(flag: Flag) -> str:
@@ -442,7 +438,7 @@ def format_spellings(flag: Flag) -> str:
 
 
 def read_json_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of them that are JSON. Raises `OptionError`."""
+    """Decodes the options that are JSON. Raises `OptionError`."""
     read: dict[str, Any] = {}
     if "settings" in given:
         read["settings"] = read_option("settings", given["settings"], spell_option)
@@ -451,9 +447,9 @@ def read_json_options(given: Mapping[str, Any]) -> dict[str, Any]:
     if "output_schema" in given:
         read["output_schema"] = decode_json_flag("output_schema", given["output_schema"], "")
     if "agents" in given:
-        read["agents"] = decode_json_flag("agents", given["agents"], "it is no object of agents by name: ")
+        read["agents"] = decode_json_flag("agents", given["agents"], "it is not an object of agents by name: ")
         for name in named_twice(given["agents"]):
-            print_stderr(f"'--agents' has '{name}' twice: the last one counts")
+            print_stderr(f"'--agents' defines '{name}' twice: using the last one")
     return read
 
 
@@ -467,7 +463,7 @@ def decode_json_flag(option: str, text: str, why: str) -> dict[str, Any]:
 
 
 def named_twice(text: str) -> list[str]:
-    import json  # it tells of each name; msgspec does not
+    import json  # it reports every name; msgspec keeps only the last
 
     found: list[str] = []
 

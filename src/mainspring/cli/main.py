@@ -1,8 +1,7 @@
-"""The command `mainspring`: reads the arguments, starts what they name, and turns every end into an exit code.
+"""The command `mainspring`: parse the arguments, run what they name, and turn every end into an exit code.
 
-What a command needs is imported when it runs, so that `mainspring --version` stays light.
-
-Python's garbage collector, for a process that is ours: it rests while modules load.
+A command imports what it needs when it runs, so that `mainspring --version` stays fast. Python's garbage collector is
+off while modules load.
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-# What a shell reports for a program that these signals ended.
+# What a shell reports for a program ended by these signals.
 INTERRUPTED = 128 + 2
 PIPE_CLOSED = 128 + 13
 HUNG_UP = 128 + 1
-EIO = 5  # the terminal is gone; `errno` would take half a millisecond to load
+EIO = 5  # the terminal is gone; importing `errno` would take half a millisecond
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     sys.excepthook = report_crash
     unprotect = protect_terminal()
-    gc.disable()  # what is loaded stays: to look through it again and again would take 6 ms of the start
+    gc.disable()  # modules stay loaded: scanning them again and again would add 6 ms to the start
     try:
         code = run_to_exit(argv)
     finally:
         gc.enable()
-    unprotect()  # not after a crash, whose traceback is still to come
+    unprotect()  # not after a crash: its traceback is printed later
     return code
 
 
@@ -54,7 +53,7 @@ def run_to_exit(argv: Sequence[str] | None) -> int:
             words = list(sys.argv[1:] if argv is None else argv)
             return run_subcommand(words) if words and words[0] in SUBCOMMANDS else run_session(parse_arguments(words))
         finally:
-            print(end="", flush=True)  # here, and not while Python shuts down, a closed pipe can still be caught
+            print(end="", flush=True)  # here a closed pipe can still be caught, while Python shuts down it cannot
     except StartError as error:
         return report_error(error)
     except KeyboardInterrupt:
@@ -64,7 +63,7 @@ def run_to_exit(argv: Sequence[str] | None) -> int:
     except BrokenPipeError:
         discard_output()
         return PIPE_CLOSED
-    except OSError as error:  # no room for a temporary folder, a full disk behind stdout
+    except OSError as error:  # such as a full disk
         discard_output()
         if error.errno == EIO:
             discard_output(2)
@@ -77,7 +76,7 @@ def run_subcommand(words: list[str]) -> int:
 
     try:
         return run_named(words)
-    except SystemExit as end:  # of argparse, after `--help`
+    except SystemExit as end:  # raised by argparse after `--help`
         return end.code if isinstance(end.code, int) else 0
 
 
@@ -95,9 +94,9 @@ def run_session(arguments: Arguments) -> int:
 
 
 def run_conversation(arguments: Arguments) -> int:
-    """Once, or line by line where somebody sits in front of it."""
+    """Run print mode, or a conversation if standard input and output are a terminal."""
     if sys.stdout is None:
-        raise StartError("standard output is closed: nobody would see the answer. '> /dev/null' throws it away")
+        raise StartError("standard output is closed, so the answer cannot be printed. Use '> /dev/null' to discard it")
     once = arguments.print or arguments.input_format == "stream-json" or not is_interactive()
     if not arguments.print:
         check_word(arguments, sure=not once)
@@ -121,13 +120,13 @@ def run_conversation(arguments: Arguments) -> int:
             from mainspring.cli.tui.start import run_terminal as begin
     try:
         return begin(arguments)
-    except UsageError as error:  # an address or a proxy in the environment that is none
+    except UsageError as error:  # such as an invalid address or proxy in the environment
         raise StartError(str(error)) from None
 
 
 def load_msgspec() -> None:
-    """It takes `typing_extensions` where that is installed, for what Python itself has had since 3.11. That takes 3 ms;
-    whoever wants it later still gets it."""
+    """Import msgspec without `typing_extensions`, which it would load for features that Python has had since 3.11. That
+    saves 3 ms; later imports of `typing_extensions` still work."""
     absent = "typing_extensions" not in sys.modules
     if absent:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # as if it were not installed
@@ -144,18 +143,18 @@ def check_conversation(arguments: Arguments) -> None:
 
 
 def check_word(arguments: Arguments, *, sure: bool) -> None:
-    """A slip of the pen should not go to a model and cost money. In front of a terminal, a word alone is no prompt;
-    in a pipe it may be one, unless it looks like a command."""
+    """A typo must not go to a model and cost money. In a terminal, a single word is not a prompt; in a pipe it may be
+    one, unless it looks like a command."""
     if len(arguments.words) != 1 or " " in arguments.words[0]:
         return
     word = arguments.words[0]
     hint = find_near_flag(word, SUBCOMMANDS)
     if sure or hint:
-        raise StartError(f"unknown command '{word}'{hint or '.'} If it is a prompt: 'mainspring -p {word}'")
+        raise StartError(f"unknown command '{word}'{hint or '.'} To send it as a prompt: 'mainspring -p {word}'")
 
 
 def can_draw() -> bool:
-    """Whether the terminal knows more than lines."""
+    """Whether the terminal can do more than print lines."""
     return os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
@@ -164,13 +163,13 @@ def is_interactive() -> bool:
 
 
 def occupy_standard_descriptors() -> None:
-    """Started without one of the three (`>&-`), the next file or socket would take its place, and be written to."""
+    """If one of the three is closed (`>&-`), the next file or socket would get its number and receive our output."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest one that is free
-    if sys.stderr is None:  # `print` would then turn to standard output
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
+    if sys.stderr is None:  # `print` would then write to standard output
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # as long as we live
 
 
@@ -190,11 +189,11 @@ def see_also(error: Exception) -> str:
 
 
 def discard_output(fd: int = 1) -> None:
-    """What is still in the buffer cannot be written: without this, Python would complain about it at exit."""
+    """Drop the buffered output that cannot be written: otherwise Python would report an error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
 
 
 def freeze_garbage_collector() -> None:
-    """All is loaded, and stays: the collector need not look at it again."""
+    """Everything is loaded and stays, so the collector need not scan it again."""
     gc.freeze()
     gc.enable()

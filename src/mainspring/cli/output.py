@@ -1,6 +1,6 @@
-"""Standard output as the commands use it: whole lines, text that streams, colour only where it is asked for.
+"""Standard output of the commands: whole lines, streaming text with word wrap, and colour if the terminal wants it.
 
-Wraps words while they are still arriving: a word is let out when it is complete, on the line where it fits.
+`LineWrap` wraps streaming text: it prints a word when it is complete, on the line where it fits.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ WIDTH = 80
 
 
 class LineWrap:
-    """What comes out does not depend on how the text was cut into pieces."""
+    """The output does not depend on how the text was split into deltas."""
 
     def __init__(self, width: int = WIDTH) -> None:
         self._width = width
         self._column = 0
         self._gap = ""  # the space before the word: dropped if the word goes onto the next line
-        self._word = ""  # held back until its end is seen
+        self._word = ""  # kept until it is complete
 
     def add(self, piece: str) -> str:
-        """What can be printed now."""
+        """The text that can be printed now."""
         return "".join([self._take(char) for char in piece])
 
     def end(self) -> str:
-        """What was held back, and the end of the line if one was begun."""
+        """The last word, and a newline if a line was started."""
         rest = self._place()
         end = "\n" if self._column else ""
         self._column, self._gap = 0, ""
@@ -46,7 +46,7 @@ class LineWrap:
         return self._place() if len(self._word) == self._width else ""  # longer than a line: cut
 
     def note_enter(self) -> None:
-        """Somebody pressed Enter: a line begins."""
+        """The user pressed Enter: a new line starts."""
         self._column, self._gap = 0, ""
 
     def _place(self) -> str:
@@ -63,7 +63,7 @@ class LineWrap:
 
 
 class NoWrap:
-    """No wrapping: the terminal does it, and what is copied from there is what the model wrote."""
+    """No wrapping: the terminal wraps, so that copied text is what the model wrote."""
 
     def __init__(self) -> None:
         self._at_start = True
@@ -78,12 +78,12 @@ class NoWrap:
         return end
 
     def note_enter(self) -> None:
-        """Somebody pressed Enter: a line begins."""
+        """The user pressed Enter: a new line starts."""
         self._at_start = True
 
 
 class TextStyle(StrEnum):
-    """Codes of the terminal's own sixteen colours, so that they fit its theme."""
+    """Codes of the terminal's sixteen colours, so that they fit its theme."""
 
     PLAIN = ""
     BOLD = "1"
@@ -95,7 +95,7 @@ class TextStyle(StrEnum):
 
 
 class TerminalOutput:
-    """Lines do not break into text that streams: they wait until it ends."""
+    """Lines do not interrupt streaming text: they wait until it ends."""
 
     def __init__(self, *, colour: bool, wrap: LineWrap | NoWrap | None = None) -> None:
         self._colour = colour
@@ -108,13 +108,13 @@ class TerminalOutput:
         self._write(self._wrap.add(escape_controls(text)))
 
     def end_text(self) -> None:
-        """Of a text block, or of whatever part of it came."""
+        """Ends a text block, complete or not."""
         self._streaming = False
         waiting, self._waiting = self._waiting, []
         self._write(self._wrap.end() + "".join(waiting))
 
     def note_enter(self) -> None:
-        """Whoever was asked has pressed Enter, and the terminal has begun a line."""
+        """The user has pressed Enter, so the terminal has started a new line."""
         self._wrap.note_enter()
 
     def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None:
@@ -130,7 +130,7 @@ class TerminalOutput:
 
     def _write(self, text: str) -> None:
         if text:
-            write_own(text)  # at once: a reader at the other end of a pipe follows along
+            write_own(text)  # unbuffered: a reader of the pipe follows along
 
 
 def is_terminal() -> bool:

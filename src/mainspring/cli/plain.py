@@ -1,8 +1,6 @@
-"""What a conversation shows of a run: text as it streams, and one line for each thing that happens.
+"""The plain conversation (`mainspring --plain`, or `TERM=dumb`): read a line, stream the answer, a line per event.
 
-`mainspring` in a terminal that is no more than a typewriter (`TERM=dumb`): a plain conversation, line by line.
-
-Between turns the event loop rests and the keyboard is read; while a turn is under way, Ctrl-C interrupts it.
+Between runs the event loop is stopped and the keyboard is read. During a run, Ctrl-C interrupts it.
 """
 
 from __future__ import annotations
@@ -71,21 +69,21 @@ from mainspring.core.updates import (
 )
 from mainspring.text import plural, strip_control_characters, truncate
 
-WIDTH = 78  # of a line about a call
-PATIENCE = 2.0  # seconds until a call that runs is heard of, and between two such lines
-LONGEST_NAME = 30  # columns of what an agent is called by
-MOST_CHANGES = 20  # lines of a change that are shown
+WIDTH = 78  # columns of a line about a call
+PATIENCE = 2.0  # seconds until a running call prints progress, and between two such lines
+LONGEST_NAME = 30  # columns of a subagent's description
+MOST_CHANGES = 20  # lines shown of a change
 
 
 class PlainScreen:
     def __init__(self, output: TerminalOutput, model: Model, now: Callable[[], float] = time.monotonic) -> None:
         self._output = output
         self._now = now
-        self._quiet_until: dict[str, float] = {}  # by call: when it may next say what it is at
+        self._quiet_until: dict[str, float] = {}  # call id -> time of its next progress line
         self._line = output.line
         self._model = model
         self._calls: dict[str, ToolCall] = {}
-        self._agents: dict[str, str] = {}  # at work: their kinds
+        self._agents: dict[str, str] = {}  # running subagents: id -> description
         self._failure: Failure | None = None
 
     def show(self, update: Update) -> None:
@@ -105,18 +103,18 @@ class PlainScreen:
             case Result():
                 self._end(update)
             case ReplyStarted() | ReplyDone() | Appended() | Injected() | PrefixBroken() | ToolSummary():
-                pass  # nothing that a person need see
+                pass  # not shown
             case CallProgress():
                 self._progress(update)
             case AgentStarted() | AgentUpdate() | AgentDone():
                 self._agent(update)
             case QuestionAsked() | QuestionAnswered() | MaxTurnsReached():
-                pass  # nobody asks here; the result says it
+                pass  # the host prints questions, the result names the limit
             case _:
                 assert_never(update)
 
     def _agent(self, update: AgentStarted | AgentUpdate | AgentDone) -> None:
-        """Whose calls these are, and what it calls; what it reports is the outcome of its own call."""
+        """Print the calls of a subagent, with its description. Its report is the result of the Agent call."""
         match update:
             case AgentStarted():
                 self._agents[update.agent_id] = truncate(" ".join(update.description.split()), LONGEST_NAME)
@@ -136,7 +134,7 @@ class PlainScreen:
         self._line(f"    {name}: {truncate(' '.join(words.split()), WIDTH - len(name) - 6)}", style)
 
     def _progress(self, update: CallProgress) -> None:
-        """The last line of what takes long, now and then: all of it comes with the outcome."""
+        """Print the last line of a long call's output now and then: the result has all of it."""
         last = next((line for line in reversed(update.text.splitlines()) if line.strip()), "")
         if last and self._now() >= self._quiet_until.get(update.call_id, 0.0):
             self._quiet_until[update.call_id] = self._now() + PATIENCE
@@ -154,7 +152,7 @@ class PlainScreen:
                 self._output.end_text()
             case Tombstone():
                 self._output.end_text()
-                self._line(f"(the text above is withdrawn: {update.why})", TextStyle.YELLOW)
+                self._line(f"(text above withdrawn: {update.why})", TextStyle.YELLOW)
             case _:
                 assert_never(update)
 
@@ -167,7 +165,7 @@ class PlainScreen:
                 why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
                 of = f" of {update.most}" if update.most else ""
                 wait = f"{update.delay / 1_000:.1f} s"
-                self._line(f"({why}: try {update.attempt}{of} failed, again in {wait})", TextStyle.YELLOW)
+                self._line(f"({why}: attempt {update.attempt}{of} failed, retrying in {wait})", TextStyle.YELLOW)
             case Boundary():
                 self._line(f"(context: {update.layer}{describe_freed_room(update)})", TextStyle.DIM)
             case _:
@@ -175,14 +173,14 @@ class PlainScreen:
 
     def waits_for(self, agents: int) -> None:
         if agents:
-            self._line(f"({plural(agents, 'agent')} at work in the background; Ctrl-C stops waiting)", TextStyle.DIM)
+            self._line(f"(waiting for {plural(agents, 'subagent')}; press Ctrl-C to stop waiting)", TextStyle.DIM)
 
     def stops_waiting(self) -> None:
-        self._line("(its report will come into a later turn)", TextStyle.DIM)
+        self._line("(no longer waiting; the report arrives in a later turn)", TextStyle.DIM)
 
     def broke_off(self, why: str) -> None:
         self._output.end_text()
-        self._line(f"The run broke off: {why}", TextStyle.RED)
+        self._line(f"Run failed: {why}", TextStyle.RED)
 
     def _call_done(self, done: CallDone) -> None:
         result, call = done.result, self._calls.pop(done.result.call_id, None)
@@ -190,17 +188,17 @@ class PlainScreen:
             self._rendered(done.rendering)
             return
         lines = [line for line in strip_control_characters(result.text).splitlines() if line.strip()]
-        what = lines[-1 if result.is_error else 0].strip() if lines else "nothing"
-        more = f" (and {plural(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
+        what = lines[-1 if result.is_error else 0].strip() if lines else "(no output)"
+        more = f" (+{plural(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
         name = f"{call.name}: " if call else ""
         style = TextStyle.RED if result.is_error else TextStyle.DIM
         self._line(f"  {name}{truncate(what, WIDTH - len(name) - len(more) - 2)}{more}", style)
 
     def _rendered(self, rendering: Rendering) -> None:
-        """One line; of a change, the lines that changed; of a command, how its output begins."""
+        """One line; for an edit also the changed lines; for a command the first line of its output."""
         body = [line for line in strip_control_characters(rendering.body).splitlines() if line.strip()]
         if rendering.kind == "output" and body:
-            more = f" (and {plural(len(body) - 1, 'line')})" if len(body) > 1 else ""
+            more = f" (+{plural(len(body) - 1, 'line')})" if len(body) > 1 else ""
             self._line(f"  {truncate(body[0].strip(), WIDTH - len(more) - 2)}{more}", TextStyle.DIM)
             return
         self._line(f"  {truncate(strip_control_characters(rendering.summary), WIDTH - 2)}", TextStyle.DIM)
@@ -220,12 +218,12 @@ class PlainScreen:
         elif out.is_error:
             self._line(strip_control_characters(out.words), TextStyle.RED)
         if result.cause in LOCAL and not result.usage.total:
-            return  # nothing was done
+            return  # nothing ran
         turns = [] if result.cause in LOCAL else [plural(result.turns, "turn")]
         parts = [*turns, f"{result.duration / 1_000:.1f} s"]
         roughly = "about " if result.estimated else ""
         parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
-        if any(same_model(self._model.name, listed) for listed in MODELS):  # else nobody knows the price
+        if any(same_model(self._model.name, listed) for listed in MODELS):  # else the price is unknown
             parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
         self._line(f"[{', '.join(parts)}]", TextStyle.DIM)
 
@@ -242,8 +240,8 @@ def describe_call(call: ToolCall) -> str:
     return truncate(strip_control_characters(f"{call.name} {' '.join(first.split())}".rstrip()), WIDTH)
 
 
-MOST_ABSENT = 5  # names that are told
-LONGEST_LAST = 200  # columns of what was said last, in a session that is taken up again
+MOST_ABSENT = 5  # missing files that are named
+LONGEST_LAST = 200  # columns shown of the last reply of a resumed session
 
 
 def run_plain_conversation(arguments: Arguments) -> int:
@@ -282,7 +280,7 @@ async def new_talk(config: ResolvedConfig, output: TerminalOutput, keyboard: Pla
 
 
 async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOutput) -> str:
-    """The prompt that it stands for; empty if it was for us, or nobody knows it: a slip should cost nothing."""
+    """The prompt that the line expands to; empty for a built-in or unknown command: a typo costs nothing."""
     if said.startswith("!") and "\n" not in said:  # a paste is never run
         from mainspring.cli.slash.table import run_own
 
@@ -297,33 +295,32 @@ async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOu
 
 
 def tell_of_mentions(update: PromptExpanded, output: LineWriter) -> None:
-    """A file that is not there, the model looks for in vain, and somebody pays for it."""
+    """Warn about missing files: the model would search for them, at the user's cost."""
     for name in update.missing[:MOST_ABSENT]:
         shown = strip_control_characters(name)
-        output.line(f"There is no file '{shown}' here: '@{shown}' is sent as it stands.", TextStyle.YELLOW)
+        output.line(f"File '{shown}' not found: '@{shown}' is sent as text.", TextStyle.YELLOW)
     for line in lines_of_attached(update.attached):
         output.line(line, TextStyle.DIM)
 
 
 def print_greeting(output: LineWriter, world: SessionParts) -> None:
     about = world.about
-    output.line(f"mainspring, {about.model.name}. '/help' says more. Ctrl-D leaves.", TextStyle.BOLD)
-    output.line(f"{len(about.tools)} tools. Mode: {about.mode}. {about.sandbox().capitalize()}.", TextStyle.DIM)
+    output.line(f"mainspring, {about.model.name}. Type /help for help, Ctrl-D to exit.", TextStyle.BOLD)
+    tools = plural(len(about.tools), "tool")
+    output.line(f"{tools}. Mode: {about.mode}. {about.sandbox().capitalize()}.", TextStyle.DIM)
     tell_of_last(output, world)
 
 
 def tell_of_last(output: LineWriter, world: SessionParts) -> None:
-    """Who goes on with a session should know where."""
+    """Show where a resumed session stopped."""
     last = next((m.text for m in world.session.state.history.newest_first() if is_said(m)), "")
     if last:
         words = truncate(" ".join(strip_control_characters(last).split()), LONGEST_LAST)
-        output.line(
-            f"Going on with session '{world.about.session_id[:8]}', where this was said last: {words}", TextStyle.DIM
-        )
+        output.line(f"Resumed session '{world.about.session_id[:8]}'. Last reply: {words}", TextStyle.DIM)
 
 
 def is_said(message: Message) -> bool:
-    """By the model, in words."""
+    """Whether it is a reply with text."""
     return isinstance(message, Assistant) and bool(message.text.strip())
 
 
@@ -333,11 +330,11 @@ class PlainRun:
         self._screen = PlainScreen(output, talk.model)
 
     async def follow(self, text: str) -> None:
-        """To the end of all that comes of it."""
+        """Send the prompt and show updates until the session is idle and no subagent is left."""
         session, signals = self._talk.session, self._signals
         await session.submit(text)
         signals.during(signals.ending(asyncio.get_running_loop(), lambda: session.interrupt(hold_reports=True)))
-        if signals.code:  # it was heard before there was anything to interrupt
+        if signals.code:  # a signal arrived before there was anything to interrupt
             session.interrupt(hold_reports=True)
         waits = False
         try:

@@ -1,15 +1,14 @@
-"""What somebody types or pastes at the prompt of a conversation.
+"""Keyboard input of the plain conversation: prompts, pastes, and answers to questions and approval requests.
 
-A paste of several lines is one prompt. Most terminals mark a paste if they are asked to (`ESC[?2004h`): readline asks
-them, takes what is between the marks as it is, and takes the wish back when it has a line, also if a signal or an
-exception ends the wait. Where nothing marks a paste, lines that come at once belong together.
+A paste of several lines is one prompt. Most terminals mark a paste on request (`ESC[?2004h`): readline requests it,
+takes the text between the marks as it is, and withdraws the request when it has a line, also after a signal or an
+exception. Without marks, lines that arrive at once belong together.
 
-A paste whose end does not come must not make us deaf.
+A paste without an end mark must not block signals: between the marks, readline keeps reading through every signal, and
+Python's handlers wait until it returns. So a thread watches for signals meanwhile: if one is not handled soon, it
+replaces standard input by an empty file, and readline returns.
 
-Between the two marks of a paste, readline reads on whatever signal comes, and Python's handlers wait until it returns.
-So a thread looks after signals meanwhile: if one is not heard soon, readline finds the end of its input, and returns.
-
-Puts a question of a running call to whoever sits in front of the terminal.
+`PlainHost` asks the user about running calls.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates
 
 
-SOON = 0.3  # seconds; a signal is heard at once unless a paste is under way, and most pastes are over by then
+SOON = 0.3  # seconds; without a paste a signal is handled at once, and most pastes are over by then
 
 
 @contextmanager
 def never_deaf(numbers: Iterable[int]) -> Generator[None]:
-    """While a line is read. The signals that count must interrupt a read: a timer of ours does so twice a second."""
+    """While a line is read, signals work even in a paste. They must interrupt a read: a timer does so every 0.5 s."""
     ours, its = os.pipe()
-    os.set_blocking(its, False)  # Python asks for it
+    os.set_blocking(its, False)  # Python requires it
     terminal, settings, over = os.dup(0), termios.tcgetattr(0), threading.Event()
     watcher = threading.Thread(target=watch_for_pastes, args=(ours, frozenset(numbers), over), daemon=True)
     watcher.start()
@@ -62,14 +61,14 @@ def never_deaf(numbers: Iterable[int]) -> Generator[None]:
         os.close(its)  # ends the watcher
         watcher.join()
         os.dup2(terminal, 0)
-        with suppress(termios.error):  # it is gone
-            termios.tcsetattr(0, termios.TCSADRAIN, settings)  # readline could not, where it had come to the end
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(0, termios.TCSADRAIN, settings)  # readline cannot, after the end of its input
         for fd in (ours, terminal):
             os.close(fd)
 
 
 def watch_for_pastes(signals: int, numbers: frozenset[int], over: threading.Event) -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are to interrupt the read, not us
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they must interrupt the read, not this thread
     while heard := os.read(signals, 512):
         if not numbers.isdisjoint(heard) and not over.wait(SOON):
             nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -79,27 +78,27 @@ def watch_for_pastes(signals: int, numbers: frozenset[int], over: threading.Even
 
 PROMPT, MORE = "> ", "  "
 LEAVE = ("/exit", "/quit", "exit", "quit")
-HOW_TO_LEAVE = "Ctrl-D leaves; so does '/exit', or Ctrl-C twice."
+HOW_TO_LEAVE = "Press Ctrl-D or Ctrl-C twice to exit, or type /exit."
 
-AT_ONCE = 0.02  # seconds between two lines of a paste; nobody types a key so soon after Enter, or sees the delay
-REST = 0.05  # of silence, after which a paste that was broken off is over
-LONGEST_REST = 1.0  # is as long as we look away from the keyboard
+AT_ONCE = 0.02  # seconds between two lines of a paste; too short to type a key after Enter, or to notice
+REST = 0.05  # seconds of silence that end an aborted paste
+LONGEST_REST = 1.0  # seconds that we ignore the keyboard at most
 
-LOCAL_MODES, CHARACTERS = 3, 6  # their places in what `termios` tells
+LOCAL_MODES, CHARACTERS = 3, 6  # indexes into the list of `termios.tcgetattr`
 MOST_TAKEN = 65_536  # bytes
 
 
 def load_line_editing() -> None:
-    """Arrow keys and a history: `input` uses it where the system has it."""
+    """Arrow keys and a history: `input` uses readline if the system has it."""
     with suppress(ImportError):
         readline = import_module("readline")
-        if "libedit" not in (readline.__doc__ or "") and os.environ.get("TERM") != "dumb":  # both know no marks
+        if "libedit" not in (readline.__doc__ or "") and os.environ.get("TERM") != "dumb":  # no bracketed paste
             readline.parse_and_bind("set enable-bracketed-paste on")  # Python sets it to off
             readline.parse_and_bind("set enable-active-region off")  # a paste would be shown twice, first inverted
 
 
 def read_typed_line(signals: Signals, output: TerminalOutput, early: str = "") -> str | None:
-    """What was typed; None to leave. `early` stands in the line already: it was typed while something else was read."""
+    """The typed prompt; None to exit. `early` is put into the line: it was typed while something else was read."""
     interrupted, lines = False, list[str]()
     insert_text(" ".join(show_argument(early).split()))
 
@@ -109,7 +108,7 @@ def read_typed_line(signals: Signals, output: TerminalOutput, early: str = "") -
             lines.clear()
         return join_continued_lines(lines)
 
-    signals.forgive()  # what ended the turn before
+    signals.forgive()  # the Ctrl-C that ended the last run
     while True:
         try:
             with never_deaf(PATIENCE):
@@ -134,32 +133,32 @@ class TerminalResumedError(Exception):  # nothing went wrong
     def __init__(self) -> None:
         super().__init__()
         readline = sys.modules.get("readline")
-        self.typed: str = readline.get_line_buffer() if readline is not None else ""  # so far
+        self.typed: str = readline.get_line_buffer() if readline is not None else ""  # text typed so far
 
     def put_back(self) -> None:
-        """It stands there again when the next line is read."""
+        """Put the text into the next line."""
         insert_text(self.typed)
 
 
 def insert_text(text: str) -> None:
-    """Into the next line, before anything is typed."""
+    """Put text into the next line, before the user types."""
     if text and (readline := sys.modules.get("readline")) is not None:
         readline.set_startup_hook(lambda: (readline.insert_text(text), readline.set_startup_hook(None)))
 
 
 def start_empty() -> None:
-    """A line that should have stood there again, but for a Ctrl-C, is gone."""
+    """Drop the text for the next line: Ctrl-C discards it."""
     if (readline := sys.modules.get("readline")) is not None:
         readline.set_startup_hook(None)
 
 
 def join_continued_lines(lines: list[str]) -> str | None:
-    """A backslash at the end of a line says that more is to come; so does a line that is there already. Those that are
-    complete are in `lines`, also when somebody leaves in the middle and comes back."""
+    """Read lines until one ends without a backslash and no further input waits. Complete lines are in `lines`, so that
+    they survive Ctrl-Z and `fg`."""
     while True:
         said = show_argument(input(MORE if lines else PROMPT))
         pasted = input_waits(AT_ONCE)
-        if not lines and said.strip() in LEAVE and not pasted:  # the rest of a paste would go to the shell, and be done
+        if not lines and said.strip() in LEAVE and not pasted:  # else the shell would run the rest of a paste
             return None
         if not pasted and not said.endswith("\\"):
             return "\n".join([*lines, said])
@@ -167,8 +166,8 @@ def join_continued_lines(lines: list[str]) -> str | None:
 
 
 class TypedAhead:
-    """Within this block nobody reads, and what is typed is the next prompt. Ctrl-C is then for what is under way: by
-    itself a terminal would also throw away what was typed, and put a `^C` into what is shown."""
+    """Within this block nothing reads the keyboard, and typed text becomes the next prompt. Ctrl-C interrupts the run;
+    by default a terminal would also discard the typed text, and echo `^C` into the output."""
 
     def __init__(self) -> None:
         self._before: list[Any] | None = None
@@ -184,7 +183,7 @@ class TypedAhead:
         self.put_back()
 
     def put_back(self) -> None:
-        """The terminal is as it was. Also for an end that leaves no block."""
+        """Restore the terminal. Also called on a forced exit, which does not leave the block."""
         before, self._before = self._before, None
         if before is not None:
             with suppress(termios.error):
@@ -192,13 +191,12 @@ class TypedAhead:
 
 
 def input_waits(seconds: float = 0.0) -> bool:
-    """Whether there is something to read, or comes within this time."""
+    """Whether there is input, now or within this time."""
     return bool(select.select([0], [], [], seconds)[0])
 
 
 def forget_pasted_rest() -> None:
-    """A Ctrl-C within a paste ends the wait for a line, and the rest of the paste is still coming: its lines are no
-    prompts."""
+    """After Ctrl-C within a paste, the rest of the paste still arrives: drop it, its lines are not prompts."""
     end = time.monotonic() + LONGEST_REST
     while input_waits(REST) and time.monotonic() < end:
         drop_typed_ahead()
@@ -206,12 +204,12 @@ def forget_pasted_rest() -> None:
 
 
 def take_typed_ahead() -> str:
-    """The same, as text: all lines, and the one that has no end yet. Empty where there is no terminal."""
+    """Text typed and not yet read: all lines, and the unfinished one. Empty without a terminal."""
     found = b""
     with suppress(termios.error, OSError):
         before = termios.tcgetattr(0)
         now: list[Any] = [*before[:CHARACTERS], [*before[CHARACTERS]]]
-        now[LOCAL_MODES] &= ~termios.ICANON  # or half a line stays, and begins the next
+        now[LOCAL_MODES] &= ~termios.ICANON  # else an unfinished line would stay and start the next one
         now[CHARACTERS][termios.VMIN], now[CHARACTERS][termios.VTIME] = 0, 0
         termios.tcsetattr(0, termios.TCSANOW, now)
         try:
@@ -223,26 +221,26 @@ def take_typed_ahead() -> str:
 
 
 def drop_typed_ahead() -> None:
-    """What was typed and nobody has read."""
+    """Discard text that was typed and not read."""
     with suppress(termios.error):  # the terminal is gone
         termios.tcflush(0, termios.TCIFLUSH)
 
 
 YES, ALWAYS, PROJECT, NO = ("y", "yes"), ("a", "always"), ("p", "project"), ("n", "no", "")
 MOST_LINE = 65_536  # bytes of an answer; a little more if it is pasted
-MOST_CHANGES = 60  # lines of an edit that are shown
+MOST_CHANGES = 60  # lines shown of an edit
 
 
 class PlainHost(NoHost):
-    """The person at a plain terminal, as the host of a session."""
+    """The user at a plain terminal, as the host of a session."""
 
     reach: Reach = "during_run"
 
     def __init__(self, output: TerminalOutput, permissions: Callable[[], PermissionUpdates]) -> None:
         self._output = output
         self._granting = ApprovalScopes(permissions)
-        self._early = ""  # typed while a question came
-        self._one = asyncio.Lock()  # agents may ask at the same time, and there is one person
+        self._early = ""  # typed before a question was shown
+        self._one = asyncio.Lock()  # subagents may ask at the same time, and there is one user
 
     async def ask(self, questions: QuestionSet) -> Answers:
         async with self._one:
@@ -266,7 +264,7 @@ class PlainHost(NoHost):
             return await self._permission(request.facts)
 
     async def _permission(self, about: dict[str, Any]) -> Approval:
-        """All of what will be done is shown, and what a rule would cover."""
+        """Shows the whole call, and what a rule would cover."""
         offered = get_rule_offer(about)
         self._output.line()
         self._output.line(strip_control_characters(about["shown"]), TextStyle.BOLD)
@@ -275,13 +273,13 @@ class PlainHost(NoHost):
         self._output.line(strip_control_characters(get_approval_reason(about)), TextStyle.DIM)
         if offered:
             self._output.line(
-                f"'a' allows, for the rest of this session: {strip_control_characters(offered.covers)}", TextStyle.DIM
+                f"a: don't ask again this session for {strip_control_characters(offered.covers)}", TextStyle.DIM
             )
             rules = strip_control_characters(", ".join(offered.rules))
-            self._output.line(f"'p' allows, and does not ask again in this project for: {rules}", TextStyle.DIM)
+            self._output.line(f"p: don't ask again in this project for {rules}", TextStyle.DIM)
         choices = "y/a/p/n" if offered else "y/n"
         while True:
-            said = (await self._line(f"Do it? [{choices}] ")).strip()
+            said = (await self._line(f"Allow? [{choices}] ")).strip()
             if said.lower() in YES:
                 return Approval("allow")
             if said.lower() in (*ALWAYS, *PROJECT) and offered:
@@ -291,7 +289,7 @@ class PlainHost(NoHost):
                 return Approval("allow")
             if said.lower() in NO:
                 return deny_approval()
-            if len(said) > 1:  # words are for the model
+            if len(said) > 1:  # other text is feedback for the model
                 return deny_approval(said)
 
     def _told(self, words: str) -> None:
@@ -301,7 +299,7 @@ class PlainHost(NoHost):
         self._output.line(words, TextStyle.YELLOW)
 
     async def _line(self, prompt: str) -> str:
-        """Not `input`: the event loop runs on, and an interrupt must end the wait."""
+        """Not `input`: the event loop keeps running, and an interrupt must end the wait."""
         await self._until_nobody_types()
         self._output.piece(prompt)
         loop = asyncio.get_running_loop()
@@ -316,7 +314,7 @@ class PlainHost(NoHost):
             said = await typed
             self._output.note_enter()
             return said.rstrip("\n")
-        except asyncio.CancelledError:  # the call was interrupted: half an answer is no prompt
+        except asyncio.CancelledError:  # the call was interrupted: half an answer is not a prompt
             drop_typed_ahead()
             raise
         finally:
@@ -324,7 +322,7 @@ class PlainHost(NoHost):
             self._output.end_text()
 
     async def _until_nobody_types(self) -> None:
-        """What is typed before there is a prompt for the answer was meant for the next prompt, and is kept for it."""
+        """Text typed before the question is shown was meant for the next prompt, and is kept for it."""
         self._early += take_typed_ahead()
         while os.isatty(0):
             await asyncio.sleep(READ)
@@ -338,7 +336,7 @@ class PlainHost(NoHost):
 
 
 def read_answer_lines() -> str:
-    """One, or all that were pasted: a terminal hands them out one by one."""
+    """One line, or all lines of a paste: a terminal returns them one by one."""
     found = os.read(0, MOST_LINE)
     while found.endswith(b"\n") and len(found) < MOST_LINE and input_waits(AT_ONCE):
         found += os.read(0, MOST_LINE)
@@ -346,7 +344,7 @@ def read_answer_lines() -> str:
 
 
 def list_edit_lines(input: dict[str, Any]) -> list[tuple[str, TextStyle]]:
-    """What an edit takes away and what it puts there."""
+    """The removed and the added lines of an edit."""
     gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
     lines = [(f"  - {line}", TextStyle.RED) for line in str(gone).splitlines()]
     lines += [(f"  + {line}", TextStyle.GREEN) for line in str(new).splitlines()]

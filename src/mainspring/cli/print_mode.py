@@ -1,11 +1,10 @@
-"""`mainspring -p`: one prompt, one answer, one exit code. Nothing on standard error if all goes well.
+"""Print mode (`mainspring -p`): one prompt, one answer, one exit code. Standard error stays empty on success.
 
-The prompt: an argument, standard input, or both, the argument first.
+The prompt is an argument, standard input, or both, with the argument first.
 
-Standard output for programs: whole lines, at once, and never a wait that stops the event loop.
-
-A pipe whose reader is slow must not be written to beyond what it has room for, or the loop would stand still, and with
-it the model's stream, the tools and their deadlines. Making it non-blocking is no way out: others share that setting.
+`StdoutWriter` writes whole lines at once without blocking the event loop: a write to a full pipe would stop the loop,
+and with it the model's stream, the tools and their deadlines. It does not make the pipe non-blocking, because other
+processes share that setting.
 """
 
 from __future__ import annotations
@@ -41,21 +40,19 @@ if TYPE_CHECKING:
         async def show(self, update: AnyUpdate) -> None: ...
 
         async def finish(self) -> None:
-            """Nothing more comes: what was held back is told."""
+            """No more updates follow: print what is pending."""
 
 
 MOST = 10_000_000  # bytes; far more than any model's window
-WAIT = 3_000  # milliseconds for the first byte, where an argument is prompt enough
+WAIT = 3_000  # milliseconds to wait for the first byte, if an argument has the prompt
 
-NO_PROMPT = (
-    "there is no prompt: give one as an argument, 'mainspring -p \"fix the failing test\"', or on standard input"
-)
+NO_PROMPT = "no prompt: give one as an argument, such as 'mainspring -p \"fix the failing test\"', or on standard input"
 
 
 def read_piped_prompt(words: tuple[str, ...]) -> Prompt:
-    """What is piped in beside an argument is data."""
+    """The prompt. With an argument, standard input is data."""
     if len(words) > 1:
-        raise StartError(f"one prompt, please: put it in quotes, '{words[0]} {words[1]} ...'")
+        raise StartError(f"more than one prompt: put the prompt in quotes, '{words[0]} {words[1]} ...'")
     given = show_argument(words[0]) if words else ""
     piped = "" if os.isatty(0) else decode_stdin(read_stdin(0, wait=WAIT if given.strip() else None))
     if not given.strip():
@@ -66,12 +63,12 @@ def read_piped_prompt(words: tuple[str, ...]) -> Prompt:
 
 
 def read_stdin(fd: int, wait: int | None) -> bytes:
-    """All of it; nothing if not a byte comes within `wait` milliseconds: whoever started us left a pipe open."""
+    """All of it; nothing if no byte arrives within `wait` milliseconds: the parent process left a pipe open."""
     if wait is not None and not is_readable(fd, wait):
         seconds = wait // 1_000
         print(
-            f"mainspring: nothing came on standard input within {seconds} s: going on without it. "
-            "'< /dev/null' saves the wait.",
+            f"mainspring: no data on standard input within {seconds} s, continuing without it. "
+            "Use '< /dev/null' to skip the wait.",
             file=sys.stderr,
         )
         return b""
@@ -79,7 +76,7 @@ def read_stdin(fd: int, wait: int | None) -> bytes:
     while chunk := os.read(fd, 65_536):
         data += chunk
         if len(data) > MOST:
-            raise StartError(f"standard input holds more than {MOST:,} bytes: name a file instead, and let it be read")
+            raise StartError(f"standard input has more than {MOST:,} bytes: name the file in the prompt instead")
     return bytes(data)
 
 
@@ -90,13 +87,13 @@ def is_readable(fd: int, wait: int) -> bool:
 
 
 def decode_stdin(data: bytes) -> str:
-    """What is no UTF-8 is shown as such; what is no text at all would only cost money."""
+    """Invalid UTF-8 becomes U+FFFD. Binary data raises `StartError`: it would only cost money."""
     if b"\0" in data:
-        raise StartError("standard input is not text: it holds NUL bytes. Name the file instead, and let it be read")
+        raise StartError("standard input is not text (it contains NUL bytes): name the file in the prompt instead")
     return data.decode("utf-8-sig", "replace")
 
 
-CHUNK = 4_096  # POSIX: a pipe that is ready takes this much without a wait (PIPE_BUF on Linux)
+CHUNK = 4_096  # bytes that a ready pipe accepts without blocking (POSIX; PIPE_BUF on Linux)
 
 
 class StdoutWriter:
@@ -106,7 +103,7 @@ class StdoutWriter:
         self._poll.register(fd, select.POLLOUT)
 
     async def write(self, data: bytes) -> None:
-        """Raises `BrokenPipeError` if nobody reads any more."""
+        """Raises `BrokenPipeError` if the reader has closed the pipe."""
         left = memoryview(safe_bytes(self._fd, data))
         while left:
             if not self._poll.poll(0):
@@ -116,11 +113,11 @@ class StdoutWriter:
     def _put(self, chunk: memoryview) -> int:
         try:
             return os.write(self._fd, chunk)
-        except BlockingIOError:  # somebody else made it non-blocking after all
+        except BlockingIOError:  # another process made it non-blocking
             return 0
 
     async def _room(self) -> None:
-        """Only what can be full comes here: a file is always ready, so epoll need not know it."""
+        """Waits until the pipe has room. Not called for a file: it is always ready, and epoll does not support it."""
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
         loop.add_writer(self._fd, wake_waiter, ready)
@@ -135,7 +132,7 @@ def wake_waiter(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
-# Ends that are no errors, but that a reader of the bare answer should know of.
+# Causes that are not errors, but are worth a line on standard error.
 WORTH_KNOWING: dict[Cause, str] = {
     Cause.REFUSAL: "the model declined to answer",
 }
@@ -147,14 +144,14 @@ def run_print_mode(arguments: Arguments) -> int:
     with Signals() as signals:
         config = resolve_config(arguments.session, dict(os.environ))
         signals.check()
-        given = signals.heard_at_once(lambda: read_piped_prompt(arguments.words))  # and from then on where it is safe
+        given = signals.heard_at_once(lambda: read_piped_prompt(arguments.words))  # later: at safe points only
         opened = opened_or_told(config, arguments.output_format)
         code = asyncio.run(drive_session(config, opened, given, arguments.output_format, signals))
     return signals.code or code
 
 
 def opened_or_told(config: ResolvedConfig, output_format: str) -> OpenedSession:
-    """A program that reads along hears of a session that cannot be taken up as a result, too (stream-json 1.6)."""
+    """Opens the session. If it cannot be resumed, readers of JSON also get a result frame (stream-json 1.6)."""
     try:
         return open_journal(config)
     except ResumeError as error:
@@ -179,7 +176,7 @@ async def drive_session(
         await session.submit(given)
         session.finish()
         signals.during(signals.ending(asyncio.get_running_loop(), lambda: session.interrupt(hold_reports=True)))
-        if signals.code:  # it was heard before there was anything to interrupt
+        if signals.code:  # a signal arrived before there was anything to interrupt
             return signals.code
         async for update in session.updates():
             await output.show(update)
@@ -187,41 +184,41 @@ async def drive_session(
                 break
         await output.finish()
     finally:
-        signals.during(do_nothing)  # the loop is about to end
+        signals.during(do_nothing)  # the loop ends soon
         await session.close()
     return 1 if output.failed else signals.code
 
 
-# --- what is printed --------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------
 
 
 def new_output(session: AgentSession, output_format: str, write: Write) -> Printed:
     if output_format == "text":
         return TextOutput(session, write)
-    from mainspring.cli.stream_json import make_json_output  # who asks for text does not pay for frames
+    from mainspring.cli.stream_json import make_json_output  # text output does not need it
 
     return make_json_output(session, output_format, write)
 
 
-LONG_WAIT = 4_000  # milliseconds; from the fourth try on
+LONG_WAIT = 4_000  # milliseconds; reached from the fourth attempt on
 
 
 class TextOutput:
-    """The answer alone (settled 33); what went wrong goes to standard error."""
+    """The answer alone (settled 33); errors go to standard error."""
 
     def __init__(self, session: AgentSession, write: Write) -> None:
         self._session, self._write = session, write
         self._failure: Failure | None = None
-        self._answer = ""  # not told yet
+        self._answer = ""  # not printed yet
         self.failed = False
 
     async def show(self, update: AnyUpdate) -> None:
         match update:
             case Failed():
                 self._failure = update.failure
-            case Retrying() if update.delay >= LONG_WAIT:  # shorter ones are nobody's concern
+            case Retrying() if update.delay >= LONG_WAIT:  # shorter waits are not worth a line
                 why = update.failure.detail or update.failure.kind
-                print_complaint(f"{why}; trying again in {update.delay / 1_000:.0f} s")
+                print_complaint(f"{why}; retrying in {update.delay / 1_000:.0f} s")
             case Result():
                 await self._end(update)
             case PromptBlocked():
@@ -230,10 +227,10 @@ class TextOutput:
                 await self._put(update.text)
             case RunBroken():
                 self.failed = True
-                print_complaint(f"the run broke off: {update.error}")
+                print_complaint(f"run failed: {update.error}")
             case PromptExpanded():
                 for name in update.missing:
-                    print_complaint(f"there is no file '{name}' here: '@{name}' is sent as it stands")
+                    print_complaint(f"file '{name}' not found: '@{name}' is sent as text")
             case Notice():
                 self._session.config.options.say(update.text)
             case _:
@@ -244,7 +241,7 @@ class TextOutput:
 
         out = make_outcome(result, self._failure)
         self.failed = out.is_error
-        partial = out.is_error and result.cause is Cause.OUTPUT_LIMIT  # it is all that there will be
+        partial = out.is_error and result.cause is Cause.OUTPUT_LIMIT  # no more of the answer will follow
         self._answer = out.text or "" if partial or not out.is_error else ""
         if out.is_error:
             await self.finish()

@@ -1,6 +1,6 @@
-"""Signals that end a run in order: SIGINT, SIGTERM, SIGHUP. What a run started ends with it, also if it will not.
+"""Shut down in order on SIGINT, SIGTERM and SIGHUP. The processes of a run end with it, by force if needed.
 
-Handlers are Python's own, not the event loop's: they are heard even while the loop is stuck in a write or a read.
+The handlers are Python's, not the event loop's: they run even while the loop is blocked in a write or a read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ INTERRUPT = 128 + signal.SIGINT
 FOREVER = float("inf")
 DOUBLE = 1.0  # seconds: a second Ctrl-C within these ends the process (settled 14)
 
-# While a line is read: a signal that came just before the read would wait for a key, were there not another one.
+# While a line is read: a signal that arrives just before the read would wait for a key; a repeated timer ends the wait.
 HEARTBEAT = 0.5
 
-# How long the end may take before it is forced. The engine waits 2 s for what does not end by itself, twice at most.
+# Seconds for a shutdown before it is forced. The engine waits 2 s for what does not end by itself, at most twice.
 PATIENCE = {signal.SIGINT: 5.0, signal.SIGTERM: 1.5, signal.SIGHUP: 1.5}
 
 
-# Whoever sends SIGTERM waits for a second or two (stream-json 1.5): a tool gets less time to end than after Ctrl-C.
+# A parent waits a second or two after SIGTERM (stream-json 1.5): a tool gets less time to end than after Ctrl-C.
 HURRY = 0.7
 
 
@@ -36,38 +36,38 @@ def do_nothing() -> None:
 
 
 def signal_weight(wanted: BaseException) -> int:
-    """Of two reasons to wait no longer, which counts."""
+    """The priority of an exception, if two signals arrive."""
     return 2 if isinstance(wanted, SystemExit) else int(isinstance(wanted, KeyboardInterrupt))
 
 
 @contextmanager
 def defer_signals() -> Generator[None]:
-    """While modules are loaded, signals wait. msgspec 0.22 crashes if an exception comes while it looks at types."""
+    """Block signals while modules load: msgspec 0.22 crashes if an exception is raised while it inspects types."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, PATIENCE)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # what came meanwhile is heard here
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # blocked signals are delivered here
 
 
 class Signals:
-    """Within this block the first signal calls what `during` was given. Only at a prompt is it raised."""
+    """Within this block, the first signal calls the function given to `during`. Only at a prompt it raises instead."""
 
     def __init__(self) -> None:
-        self.code = 0  # the exit code that a signal asks for
-        self.kill: Callable[[], None] = do_nothing  # ends, without a wait, whatever would outlive us
-        self.resumed: Callable[[], object] = do_nothing  # after Ctrl-Z and `fg`, where nothing is raised
-        self._stop: Callable[[], object] | None = do_nothing  # None: a signal is raised, at once
-        self._resumed: Callable[[], Exception] | None = None  # what Ctrl-Z and `fg` raise then
-        self._ends: BaseException | None = None  # what was raised, or should have been
-        self._pressed = -DOUBLE  # when Ctrl-C was heard last
-        self._forced_at = FOREVER  # when patience ends
+        self.code = 0  # the exit code of the signal
+        self.kill: Callable[[], None] = do_nothing  # kills, without waiting, every process that would outlive us
+        self.resumed: Callable[[], object] = do_nothing  # called after Ctrl-Z and `fg`, unless they raise
+        self._stop: Callable[[], object] | None = do_nothing  # None: a signal raises at once
+        self._resumed: Callable[[], Exception] | None = None  # makes what Ctrl-Z and `fg` raise then
+        self._ends: BaseException | None = None  # what was raised, or is to be raised
+        self._pressed = -DOUBLE  # time of the last Ctrl-C
+        self._forced_at = FOREVER  # time of the forced exit
         self._before: dict[int, Callable[[int, FrameType | None], object] | int | None] = {}
 
     def __enter__(self) -> Signals:
         for number in PATIENCE:
             before = signal.getsignal(number)
-            if before is not signal.SIG_IGN:  # `nohup`, or a job in the background: let it be
+            if before is not signal.SIG_IGN:  # `nohup`, or a background job: keep it ignored
                 self._before[number] = before
                 signal.signal(number, self._hear)
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._alarm)
@@ -82,11 +82,11 @@ class Signals:
             signal.signal(number, before)
 
     def during(self, stop: Callable[[], object]) -> None:
-        """From now on a signal calls `stop`, which must return at once, and its exit code is in `code`."""
+        """From now on a signal calls `stop`, which must return at once, and sets `code`."""
         self._stop = stop
 
     def ending(self, loop: AbstractEventLoop, interrupt: Callable[[], object]) -> Callable[[], object]:
-        """What to call while a run is under way: it is interrupted, on its own loop."""
+        """A `stop` for a running run: it interrupts the run on its own loop."""
 
         def stop() -> None:
             interrupt()
@@ -96,22 +96,22 @@ class Signals:
         return lambda: loop.call_soon_threadsafe(stop)
 
     def check(self) -> None:
-        """Where nothing has begun yet: what was heard so far ends us here."""
+        """Raise for a signal that arrived so far. For points where nothing has started yet."""
         if self.code == INTERRUPT:
             raise KeyboardInterrupt
         if self.code:
             raise SystemExit(self.code)
 
     def forgive(self) -> None:
-        """A Ctrl-C that was heard so far has had its effect."""
+        """Forget a Ctrl-C that has had its effect."""
         if self.code == INTERRUPT:
             self.code, self._forced_at = 0, FOREVER
 
     def heard_at_once(self, work: Callable[[], T], resumed: Callable[[], Exception] | None = None) -> T:
-        """While somebody is waited for: `KeyboardInterrupt`, or `SystemExit` for the others and for two Ctrl-C; after
-        Ctrl-Z and `fg` what `resumed` makes, if it is given.
+        """Run `work`, which waits for the user: Ctrl-C raises `KeyboardInterrupt`, other signals and two Ctrl-C raise
+        `SystemExit`; Ctrl-Z and `fg` raise what `resumed` returns, if it is given.
 
-        No `with`: in the way out of one, an exception from nowhere leaves things half put back.
+        Not a context manager: an asynchronous exception in its `__exit__` would leave the state half restored.
         """
         self.check()
         self._ends, self._resumed = None, resumed
@@ -120,8 +120,8 @@ class Signals:
             signal.setitimer(signal.ITIMER_REAL, HEARTBEAT, HEARTBEAT)
             return work()
         except BaseException:
-            do_nothing()  # Python looks for signals when something is called: what came meanwhile has its word here
-            if self._ends is None:  # it is none of ours
+            do_nothing()  # Python checks for signals on a call: pending ones are handled here
+            if self._ends is None:  # not caused by a signal
                 raise
             raise self._ends from None
         finally:
@@ -129,8 +129,8 @@ class Signals:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _raise(self, wanted: BaseException) -> None:
-        """Once. Where two signals come at once, `input` calls the second handler while it holds the exception of the
-        first, which ends in a `SystemError`: so what is wanted is kept, and raised at the end. What ends more wins."""
+        """Raise once. If two signals arrive at once, `input` calls the second handler while it holds the first
+        exception, which ends in a `SystemError`: so the exception is kept and raised at the end. The stronger wins."""
         raised, self._ends = self._ends, max((self._ends or wanted, wanted), key=signal_weight)
         if raised is None:
             raise wanted
@@ -166,6 +166,6 @@ class Signals:
             self.resumed()
 
     def _force(self) -> None:
-        """The end of patience: no more cleaning up, but nothing is left running either. The journal is written."""
+        """Exit without further cleanup, but kill all processes first. The journal is already written."""
         self.kill()
         os._exit(self.code or INTERRUPT)

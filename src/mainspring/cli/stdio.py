@@ -1,9 +1,9 @@
-"""The one way to a terminal: standard output and standard error pass control characters of others as escapes.
+"""Standard output and standard error, with control characters escaped.
 
-`protect_terminal` puts it under every `print`, log line and traceback, so that no writer can forget it. Our own styling
-goes through `write_own`; prompt-toolkit writes to the buffer behind the stream, and escapes what it draws itself.
+`protect_terminal` wraps both streams, so that every `print`, log line and traceback is safe. Our own styling goes
+through `write_own`; prompt-toolkit writes to the underlying buffer and escapes what it draws itself.
 
-Words for the person: on standard error, so that the answer stays alone on standard output.
+Messages for the user go to standard error: standard output has the answer alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mainspring.text import escape_controls
 
 
 class SafeStream:
-    """A text stream, in whose `write` nothing is left that a terminal would obey."""
+    """A text stream whose `write` escapes control characters."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -35,7 +35,7 @@ class SafeStream:
 
 
 def protect_terminal() -> Callable[[], None]:
-    """Returns what undoes it."""
+    """Wraps the streams; returns a function that restores them."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = make_safe_stream(sys.stdout), make_safe_stream(sys.stderr)
 
@@ -46,20 +46,20 @@ def protect_terminal() -> Callable[[], None]:
 
 
 def make_safe_stream(stream: TextIO | None) -> Any:
-    """None: whoever started us closed it."""
+    """None: the parent process closed it."""
     return stream if stream is None or isinstance(stream, SafeStream) else SafeStream(stream)
 
 
 def write_own(text: str) -> None:
-    """On standard output, with our own codes in it: what comes from others must be harmless already."""
+    """Write to standard output with our own control codes. The caller has sanitized all other text."""
     stream = sys.stdout
     (stream.stream if isinstance(stream, SafeStream) else stream).write(text)
     stream.flush()
 
 
 def safe_bytes(fd: int, data: bytes) -> bytes:
-    """For who writes to a descriptor: frames in JSON, or text. Programs get them as they are; JSON is the same value
-    either way."""
+    """For writers to a descriptor, of JSON frames or text: escaped on a terminal, unchanged for programs. Escaped JSON
+    has the same value."""
     if not os.isatty(fd):
         return data
     return escape_controls(data.decode("utf-8", "surrogateescape")).encode()
@@ -70,5 +70,5 @@ def print_stderr(words: str) -> None:
 
 
 def print_hook_message(words: str) -> None:
-    """Not ours: a hook's."""
+    """A hook's message, without our prefix."""
     print(words, file=sys.stderr, flush=True)

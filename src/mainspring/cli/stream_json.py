@@ -1,11 +1,9 @@
-"""Print mode in stream-json: frames, all of them or only the result.
+"""JSON output of print mode, and `mainspring --input-format stream-json`: a host drives the session in JSON lines.
 
-`mainspring --input-format stream-json`: a program drives us over standard input and output, in lines of JSON.
+`--output-format stream-json` prints all frames, `json` only the result.
 
-Standard input, line by line, without holding up the event loop.
-
-A thread reads: standard input may be a file, which no event loop can wait for, and to make a pipe non-blocking would
-change it for everybody who shares it. The process does not wait for the thread.
+A thread reads standard input, line by line: it may be a file, which an event loop cannot wait for, and making a pipe
+non-blocking would change it for every process that shares it. The process does not wait for the thread.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ def make_json_output(session: AgentSession, output_format: str, write: Write) ->
 
 
 class StreamJsonOutput:
-    """All frames, as they come."""
+    """Prints all frames as they arrive."""
 
     def __init__(self, session: AgentSession, write: Write) -> None:
         self._renderer, self._write = Renderer(session), write
@@ -67,17 +65,17 @@ class StreamJsonOutput:
 
 
 class JsonOutput(StreamJsonOutput):
-    """The result alone, and one only. Where subagents in the background report, several runs come of one prompt: the
-    result is the last one's, and its figures are those of all."""
+    """Prints one result. If background subagents report, one prompt leads to several runs: the result is that of the
+    last run, with the figures of all."""
 
     def __init__(self, session: AgentSession, write: Write) -> None:
         super().__init__(session, write)
         self._session, self._now = session, session.world.session.deps.now
         self._began = self._now()
-        self._results: list[Object] = []  # that are not told yet
+        self._results: list[Object] = []  # not printed yet
 
     async def finish(self) -> None:
-        """The last one was held back for another, and none came."""
+        """Prints the pending result: it was waiting for another run, and none followed."""
         if self._results:
             results, self._results = self._results, []
             await self._write(encode_line(combine_run_results(results, self._now() - self._began)))
@@ -90,7 +88,7 @@ class JsonOutput(StreamJsonOutput):
 
 
 def combine_run_results(results: list[Object], took: int) -> Object:
-    """What several runs of one process came to. Cost, rows by model and time with the API add up by themselves."""
+    """The result of several runs. Cost, usage by model and API time are already totals of the process."""
     last = results[-1]
     if len(results) == 1:
         return last
@@ -104,7 +102,7 @@ def combine_run_results(results: list[Object], took: int) -> Object:
 
 
 def add_usage(parts: list[Object]) -> Object:
-    """Figures by name, and such figures within them; whatever else is said of one is said of the sum."""
+    """Adds numbers by name, also in nested objects; a boolean is copied."""
     sums: Object = {}
     for part in parts:
         for name, value in part.items():
@@ -116,15 +114,15 @@ def add_usage(parts: list[Object]) -> Object:
 
 
 CHUNK = 1 << 16
-MOST_WAITING = 256  # chunks: whoever writes faster than we read has to wait
-LONGEST = 1 << 27  # bytes of a line: more than any window holds, as base64
+MOST_WAITING = 256  # chunks; a faster writer has to wait
+LONGEST = 1 << 27  # bytes of a line: more than any context window holds, as base64
 
 
 async def read_stdin_lines(fd: int = 0) -> AsyncGenerator[bytes, None]:
-    """Raises `BadLineError` for one that never ends."""
+    """Raises `BadLineError` for a line that is too long."""
     loop = asyncio.get_running_loop()
     heard: asyncio.Queue[bytes] = asyncio.Queue()
-    room = threading.Semaphore(MOST_WAITING)  # for chunks that nobody has looked at yet
+    room = threading.Semaphore(MOST_WAITING)  # for chunks that are not processed yet
 
     def read() -> None:
         chunk = b"x"
@@ -132,9 +130,9 @@ async def read_stdin_lines(fd: int = 0) -> AsyncGenerator[bytes, None]:
             room.acquire()
             try:
                 chunk = os.read(fd, CHUNK)
-            except OSError:  # it is closed: nothing will come
+            except OSError:  # it is closed: no more input
                 chunk = b""
-            with suppress(RuntimeError):  # the loop is closed: nobody listens
+            with suppress(RuntimeError):  # the loop is closed: there is no reader
                 loop.call_soon_threadsafe(heard.put_nowait, chunk)
 
     threading.Thread(target=read, name="standard-input", daemon=True).start()
@@ -161,13 +159,13 @@ def serve(arguments: Arguments) -> int:
         signals.kill = door.kill
         code = asyncio.run(serve_stdio(door, signals))
     if signals.code == INTERRUPT:
-        return 0  # as its clients know it: the turn was interrupted, and the session left in order
+        return 0  # as clients expect it: the turn was interrupted and the session closed in order
     return signals.code or code
 
 
 def made_or_told(arguments: Arguments) -> StreamJsonServer:
-    """What is wrong with the surroundings (no key, a folder that is not there) the program hears as a result, too: its
-    client would else know of an exit code, and no reason."""
+    """Creates the server. If that fails (no key, a missing folder), the host also gets a result frame: it would
+    otherwise see an exit code without a reason."""
     try:
         return StreamJsonServer(
             arguments.session,

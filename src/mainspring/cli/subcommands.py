@@ -54,7 +54,7 @@ def add_context(parser: Parser) -> None:
 
 def add_trace(parser: Parser) -> None:
     parser.add_argument("session_name", metavar="ID", nargs="?", help=SESSION_ID)
-    parser.add_argument("--html", metavar="FILE", help="write one HTML file that holds everything")
+    parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML file")
     parser.add_argument("--text", action="store_true", help="print the turns on a time axis")
     parser.add_argument(
         "--port", type=parse_port, metavar="N", help="serve the page on this port (default: any free one)"
@@ -134,7 +134,7 @@ def add_session_flags(parser: Parser, names: Iterable[str]) -> None:
 
 # --- running -------------------------------------------------------------------------------------------------
 
-# The module of each (its function has the subcommand's name), and what adds its arguments.
+# Name -> module (its function has the subcommand's name), and the function that adds its arguments.
 RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
     "sessions": ("commands.sessions", add_sessions),
     "context": ("commands.sessions", add_context),
@@ -162,15 +162,15 @@ def main(argv: Sequence[str]) -> int:
 
     with defer_signals():
         command: Callable[[Namespace], int] = getattr(import_module(f"mainspring.cli.{RUN[name][0]}"), name)
-    gc.enable()  # a subcommand is in no hurry
+    gc.enable()  # start time matters less here
     try:
         return command(args)
-    except UsageError as error:  # a home folder that is none, a list that others can write to
+    except UsageError as error:  # such as an invalid home folder, or a list that other users can write to
         raise StartError(str(error)) from None
 
 
 def parse_subcommand(argv: Sequence[str]) -> Namespace:
-    """With `session`, the `SessionOptions` that its flags make."""
+    """The arguments; `session` is the `SessionOptions` of the flags."""
     top = Parser(prog=PROGRAM)
     commands = top.add_subparsers(dest="command", parser_class=Parser)
     name = argv[0]

@@ -1,4 +1,4 @@
-"""The agent session of a conversation in a terminal, and what its slash commands need beside it."""
+"""The agent session of a conversation in a terminal, and the state that its slash commands need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mainspring.text import plural, strip_control_characters
 
 
 class LineWriter(Protocol):
-    """Where words for the person go."""
+    """Where messages for the user go."""
 
     def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None: ...
 
@@ -24,7 +24,7 @@ class LineWriter(Protocol):
 class TerminalSession:
     def __init__(self, session: AgentSession, output: LineWriter) -> None:
         self.session, self.output = session, output
-        self.draft = ""  # for whoever shows an input: words that somebody may want to say again
+        self.draft = ""  # prompt to put into the input, so that the user can edit it and send it again
         self._beside: set[asyncio.Future[object]] = set()
 
     @property
@@ -41,11 +41,11 @@ class TerminalSession:
 
     @property
     def model(self) -> Model:
-        """The one that the next turn asks."""
+        """The model of the next turn."""
         return self.session.model
 
     def beside(self, work: Coroutine[Any, Any, object]) -> None:
-        """Something short, for which nobody waits before the end."""
+        """Runs something short in the background; `close` waits for it."""
         task = asyncio.ensure_future(work)
         self._beside.add(task)
         task.add_done_callback(self._is_done)
@@ -54,7 +54,7 @@ class TerminalSession:
         self._beside.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.output.line(
-                f"Something failed: {strip_control_characters(str(error) or repr(error))}", TextStyle.YELLOW
+                f"Background work failed: {strip_control_characters(str(error) or repr(error))}", TextStyle.YELLOW
             )
 
     async def open(self) -> None:
@@ -67,11 +67,11 @@ class TerminalSession:
         await self.session.close("prompt_input_exit")
 
     async def change(self, change: Coroutine[Any, Any, None]) -> None:
-        """To another conversation."""
+        """Switch to another conversation."""
         away = self.world.agents.away
         await change
         self._tell_of_agents(away)
 
     def _tell_of_agents(self, away: int) -> None:
         if away:
-            self.output.line(f"({plural(away, 'agent')} still at work: ended with the session)", TextStyle.DIM)
+            self.output.line(f"({plural(away, 'running subagent')} stopped with the session)", TextStyle.DIM)

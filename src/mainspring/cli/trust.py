@@ -1,5 +1,7 @@
-"""Trust in the working folder (security T1): given and taken back, and what of the folder waits for it. For `mainspring
-trust`, for `/trust`, and for whoever asks about it when a conversation begins."""
+"""Trust in the working folder (security T1): add and remove it, and list what is ignored without it.
+
+Used by `mainspring trust`, by `/trust`, and by the question at the start of a conversation.
+"""
 
 from __future__ import annotations
 
@@ -22,45 +24,48 @@ if TYPE_CHECKING:
     from mainspring.context.sources import ContextSources
     from mainspring.settings.values import Settings
 
-MOST_NAMES = 5  # of one sort
+MOST_NAMES = 5  # per group
 LONGEST_NAME = 40  # columns
 
-# What a file of a project can set, in words for people; the rest are "settings".
-SORTS = {"hooks": "hooks", "permissions.allow": "rules that allow", "permissions.additionalDirectories": "more folders"}
+# Settings keys of a project, as shown to users; the rest are "settings".
+SORTS = {
+    "hooks": "hooks",
+    "permissions.allow": "allow rules",
+    "permissions.additionalDirectories": "additional folders",
+}
 
 
-# --- given and taken back -------------------------------------------------------------------------------------------
+# --- adding and removing ------------------------------------------------------------------------------------------
 
 
 def trust_folder(folder: str, environ: Mapping[str, str]) -> str:
-    """The real path that is trusted from now on. Raises `StartError`, `UsageError` and `OSError`."""
+    """Returns the real path that is now trusted. Raises `StartError`, `UsageError` and `OSError`."""
     at = time.time_ns() // 1_000_000
     places = [trust.add_trusted_folder(home, folder, at=at) for home in list_config_homes(environ)]
     return places[0]
 
 
 def take_back(folder: str, environ: Mapping[str, str]) -> bool:
-    """Whether it was trusted."""
+    """Returns whether the folder was trusted."""
     was = [trust.remove_trusted_folder(home, folder) for home in list_config_homes(environ)]
     return any(was)
 
 
 def list_config_homes(environ: Mapping[str, str]) -> list[str]:
-    """Ours, and that of programs which drive us as Claude Code (docs/pipe.md), if there is one: who trusts a folder
-    trusts it through either."""
+    """Our home and, if it exists, that of hosts that drive us as Claude Code (docs/pipe.md): trust is for both."""
     ours = home_folder(environ, compatible=False)
     if ours is None:
-        raise StartError("there is no home to remember it in: set MAINSPRING_HOME")
+        raise StartError("no home folder to store trust in: set MAINSPRING_HOME")
     theirs = home_folder(environ, compatible=True)
     return [ours, *([theirs] if theirs is not None and theirs != ours and os.path.isdir(theirs) else [])]  # noqa: PTH112
 
 
-# --- what waits for it ----------------------------------------------------------------------------------------------
+# --- untrusted content ----------------------------------------------------------------------------------------------
 
 
 def list_untrusted_content(talk: TerminalSession) -> list[str]:
-    """What this folder brings and does not take effect, as in 'hooks' and 'commands (/review)'. Empty: it is trusted,
-    or brings nothing of the kind. A look at a few folders: what is there is read, and nothing of it is done."""
+    """What the folder contains that is ignored without trust, such as 'hooks' and 'commands (/review)'. Empty: it is
+    trusted, or has nothing of the kind. Reads a few folders and runs nothing from them."""
     found = talk.world.around
     if found.memory.where.trusted:
         return []
@@ -73,7 +78,7 @@ def list_untrusted_content(talk: TerminalSession) -> list[str]:
 
 
 def list_untrusted_settings(settings: Settings) -> list[str]:
-    """By the problems that `mainspring config` tells of: each begins with the keys that are not used."""
+    """From the problems that `mainspring config` prints: each begins with the ignored keys."""
     told = [one.says.partition(":")[0] for one in settings.problems if one.kind is ProblemKind.UNTRUSTED]
     keys = dict.fromkeys([key for names in told for key in names.split(", ")])
     others = [key for key in keys if key not in SORTS]
@@ -91,7 +96,7 @@ def list_untrusted_servers(talk: TerminalSession) -> list[str]:
         data = read_file(path)
         names = names_in(parse_settings_text(data).tree) if data is not None else []
     except UnreadableSettings:
-        return []  # trust would not change that
+        return []  # trust would not help
     return format_untrusted_names("MCP servers", names)
 
 
@@ -109,11 +114,11 @@ def list_untrusted_memory(found: ContextSources) -> list[str]:
     from mainspring.context.memory import TRUST
 
     leads_out = any(problem.endswith(TRUST) for problem in found.memory.problems)
-    return ["memory files that lead out of it"] if leads_out else []
+    return ["memory files outside the folder"] if leads_out else []
 
 
 def format_untrusted_names(sort: str, names: list[str]) -> list[str]:
-    """They are the folder's: made harmless here, for whoever shows them."""
+    """The names come from the folder, so they are sanitized here."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     shown = ", ".join(
         [truncate(" ".join(strip_control_characters(name).split()), LONGEST_NAME) for name in names[:MOST_NAMES]]
@@ -122,7 +127,7 @@ def format_untrusted_names(sort: str, names: list[str]) -> list[str]:
 
 
 def is_held_back(word: str, found: ContextSources) -> bool:
-    """Whether a word with a slash would stand for something if the folder were trusted."""
+    """Whether a slash command would exist if the folder were trusted."""
     if found.memory.where.trusted:
         return False
     skills, commands = held_words(found)
@@ -150,7 +155,7 @@ def held_agents(found: ContextSources) -> list[str]:
 
 
 def project_folders_only(places: ConfigFolders) -> ConfigFolders | None:
-    """Its own alone, as if it were trusted; they still cannot lead out of it. None: there are none, or they count."""
+    """The project's folders alone, as if it were trusted; links still cannot lead out. None: none exist, or trusted."""
     if places.trusted:
         return None
     alone = replace(places, user="", home=None, trusted=True)

@@ -42,24 +42,24 @@ def test_a_command_in_the_background_is_shown_and_ended(serve: Serve, monkeypatc
     (stage.home / "settings.toml").write_text("autoMemoryEnabled = false\n[sandbox]\nenabled = false\n")
 
     async def play(sitting: Sitting) -> None:
-        assert await sitting.said("/tasks") == "Nothing runs in the background."
+        assert await sitting.said("/tasks") == "No background tasks."
         await sitting.asked("go")
         [running] = sitting.talk.world.kit.background.running
         await until(lambda: running.child.stdout.end(100).endswith("last\n\n"))
         rows = (await sitting.said("/tasks")).split("\n")
         assert re.fullmatch(r"bash_1  running for \d+ s  Waits", rows[0])
-        assert rows[1:] == ["    the [31mlast", "'/tasks stop ID' ends one."]
+        assert rows[1:] == ["    the [31mlast", "Type /tasks stop ID to stop one."]
         await sitting.asked("look")  # what was taken is in its file
         assert (await sitting.said("/tasks")).split("\n")[1] == "    the [31mlast"
         wrong = await sitting.said("/tasks stop bash_7")
-        assert wrong == "There is no 'bash_7' in the background: 'bash_1' runs there."
+        assert wrong == "No background task 'bash_7'. Running: 'bash_1'."
         for odd in ("/tasks stop", "/tasks end bash_1"):
-            assert (await sitting.said(odd)).startswith("'/tasks' shows what runs")
-        assert await sitting.said("/tasks stop bash_1") == "'bash_1' was ended."
+            assert (await sitting.said(odd)).startswith("Usage: /tasks lists")
+        assert await sitting.said("/tasks stop bash_1") == "Stopped 'bash_1'."
         assert running.status == "killed"
-        assert await sitting.said("/tasks") == "Nothing runs in the background."
+        assert await sitting.said("/tasks") == "No background tasks."
         gone = await sitting.said("/tasks stop bash_1")
-        assert gone == "There is no 'bash_1' in the background: nothing runs there."
+        assert gone == "No background task 'bash_1'. Running: none."
 
     sat(play, FREE)
 
@@ -96,15 +96,15 @@ def test_an_agent_in_the_background_is_shown_and_ended(serve: Serve, monkeypatch
         assert rows == [
             f"{away.agent_id}  running for N s  general-purpose: count files",
             "    Glob: *.py",
-            "'/tasks stop ID' ends one.",
+            "Type /tasks stop ID to stop one.",
         ]
         rows = (await sitting.said("/agents")).split("\n")
-        assert rows[-3] == "At work in the background ('/tasks stop ID' ends one):"
+        assert rows[-3] == "Running in the background (/tasks stop ID stops one):"
         assert rows[-2].startswith(f"{away.agent_id}  running for ")
-        assert await sitting.said(f"/tasks stop {away.agent_id}") == f"'{away.agent_id}' was ended."
+        assert await sitting.said(f"/tasks stop {away.agent_id}") == f"Stopped '{away.agent_id}'."
         assert sitting.talk.world.agents.away == 0
         assert sitting.talk.world.agents.at_work() == ()  # though no run has shown its end yet
-        assert await sitting.said("/tasks") == "Nothing runs in the background."
+        assert await sitting.said("/tasks") == "No background tasks."
 
     sat(play, FREE)
 
@@ -136,13 +136,13 @@ def test_servers_with_their_states_and_one_that_is_tried_again(serve: Serve, mon
         assert rows[2].startswith("late: failed: ")
         status = await sitting.said("/status")
         assert re.search(r"\nMCP +shop \(connected, \d+ tools\), late \(failed\)\n", status)
-        assert (await sitting.said("/mcp reconnect late")).startswith("It did not come to that: the MCP server 'late'")
+        assert (await sitting.said("/mcp reconnect late")).startswith("Cannot reconnect: the MCP server 'late'")
         gate.touch()
-        assert await sitting.said("/mcp reconnect late") == "The MCP server 'late' is connected."
+        assert await sitting.said("/mcp reconnect late") == "Connected to MCP server 'late'."
         assert "late: connected" in await sitting.said("/mcp")
         wrong = await sitting.said("/mcp reconnect nobody")
-        assert wrong == "It did not come to that: no MCP server 'nobody'; configured: shop, late"
-        assert (await sitting.said("/mcp restart")).startswith("'/mcp' shows the servers")
+        assert wrong == "Cannot reconnect: no MCP server 'nobody'; configured: shop, late"
+        assert (await sitting.said("/mcp restart")).startswith("Usage: /mcp lists the servers")
 
     sat(play, "--mcp-config", named(stage.folder.parent / "servers.json", gate))
 
@@ -152,7 +152,7 @@ def test_without_servers_there_is_nothing_to_connect(serve: Serve, monkeypatch: 
     here(stage, monkeypatch)
 
     async def play(sitting: Sitting) -> None:
-        assert (await sitting.said("/mcp")).startswith("This session has no MCP servers.")
-        assert (await sitting.said("/mcp reconnect it")).startswith("This session has no MCP servers.")
+        assert (await sitting.said("/mcp")).startswith("No MCP servers configured.")
+        assert (await sitting.said("/mcp reconnect it")).startswith("No MCP servers configured.")
 
     sat(play)

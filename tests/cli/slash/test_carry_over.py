@@ -152,8 +152,8 @@ def test_cost_tells_what_counts_against_the_limit(serve: Serve, monkeypatch: pyt
         assert f"Limit: ${spent:.4f} of $6.0000 spent, ${left:.4f} left." in await sitting.said("/cost")
         await sitting.said("/clear")
         said = await sitting.said("/cost")
-        assert "Nothing was spent yet." in said
-        assert f"Limit: since the start, with all conversations, ${spent:.4f} of $6.0000 spent" in said
+        assert "Nothing spent yet." in said
+        assert f"Limit: all conversations since the start, ${spent:.4f} of $6.0000 spent" in said
 
     sat(play, "--max-budget-usd", "6")
 
@@ -165,9 +165,9 @@ def test_cost_without_a_limit(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> 
     async def play(sitting: Sitting) -> None:
         await sitting.asked("first")
         spent = sitting.talk.world.session.shared.ledger.account.spent / NANOS_PER_USD
-        assert "with all conversations" not in await sitting.said("/cost")
+        assert "all conversations" not in await sitting.said("/cost")
         await sitting.said("/clear")
-        assert f"Since the start, with all conversations: ${spent:.4f}." in await sitting.said("/cost")
+        assert f"All conversations since the start: ${spent:.4f}." in await sitting.said("/cost")
 
     sat(play)
 

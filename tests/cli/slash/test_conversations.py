@@ -44,12 +44,12 @@ def test_a_name_is_kept_and_finds_the_session(serve: Serve, monkeypatch: pytest.
     here(stage, monkeypatch)
 
     async def play(sitting: Sitting) -> None:
-        assert await sitting.said("/rename") == "'/rename TITLE' calls it otherwise."
-        assert await sitting.said("/rename too early") == "There is no name yet: nothing was said yet."
+        assert await sitting.said("/rename") == "Usage: /rename TITLE"
+        assert await sitting.said("/rename too early") == "Cannot rename: nothing was said yet."
         await sitting.asked("first words")
-        assert await sitting.said("/rename") == "It is called 'first words'. '/rename TITLE' calls it otherwise."
+        assert await sitting.said("/rename") == "Title: 'first words'. Usage: /rename TITLE"
         shown = await sitting.said("/rename  The\x1b[31m  long   walk ")
-        assert shown == "This session is called 'The[31m long walk' now: '/resume The[31m long walk' finds it."
+        assert shown == "Renamed this session to 'The[31m long walk'. Resume it with /resume The[31m long walk."
         await sitting.said("/rename The long walk")
         await sitting.asked("second words")  # its own lines come behind the name
 
@@ -75,20 +75,20 @@ def test_the_way_back_is_a_fork_and_the_old_one_stays(serve: Serve, monkeypatch:
 
     async def play(sitting: Sitting) -> None:
         talk = sitting.talk
-        assert await sitting.said("/rewind") == "There is no way back: nothing was said yet."
+        assert await sitting.said("/rewind") == "Nothing to rewind yet."
         for words in ("one", "two", "three\nand more"):
             await sitting.asked(words)
         shown = (await sitting.said("/rewind")).split("\n")
         assert shown[:3] == ["   3  one", "   2  two", "   1  three and more"]
-        assert shown[3].endswith("Files stay as they are.")
+        assert shown[3].endswith("Files are not changed.")
         for wrong in ("4", "0", "-1", "two", "1 2"):
             answer = await sitting.said(f"/rewind {wrong}")
-            assert answer == f"There is no prompt '{wrong}': '/rewind' lists them, the last one is 1."
+            assert answer == f"No prompt '{wrong}'. Type /rewind to list them; 1 is the last one."
         first, before = id_of(talk), stage.sessions()[0].read_bytes()
         await sitting.said("/model haiku")
         shown = (await sitting.said("/rewind 2")).split("\n")
-        assert shown[0].startswith(f"Back to before that prompt. '/resume {first[:8]}' goes on")
-        assert shown[1:] == ["Files are as they are now: nothing in them was undone.", "You had said: two"]
+        assert shown[0].startswith(f"Rewound to before that prompt. Type /resume {first[:8]} to go back")
+        assert shown[1:] == ["Files are not changed.", "Your prompt was: two"]
         assert talk.draft == "two"
         assert id_of(talk) != first
         await sitting.asked("another two")
@@ -158,7 +158,7 @@ def test_the_way_back_after_a_summary(serve: Serve, monkeypatch: pytest.MonkeyPa
         await sitting.asked("four")
         await sitting.asked("five")
         rows = (await sitting.said("/rewind")).split("\n")
-        assert rows[:-1] == ["What was said before the summary is not listed.", "   2  four", "   1  five"]
+        assert rows[:-1] == ["Prompts before the summary are not listed.", "   2  four", "   1  five"]
         await sitting.said("/rewind 1")
         assert sitting.talk.draft == "five"
         await sitting.asked("another five")
@@ -192,7 +192,7 @@ def test_a_long_conversation_lists_its_last_prompts(serve: Serve, monkeypatch: p
         for number in range(23):
             await sitting.asked(f"prompt {number}")
         shown = (await sitting.said("/rewind")).split("\n")
-        assert shown[:2] == ["3 more before these", "  20  prompt 3"]
+        assert shown[:2] == ["3 earlier prompts not shown", "  20  prompt 3"]
         assert len(shown) == 22
         await sitting.said("/rewind 23")
         assert sitting.talk.draft == "prompt 0"
@@ -209,11 +209,11 @@ def test_an_export_has_prompts_answers_and_a_line_for_each_call(serve: Serve, mo
     here(stage, monkeypatch)
 
     async def play(sitting: Sitting) -> None:
-        assert await sitting.said("/export") == "There is nothing to export: nothing was said yet."
+        assert await sitting.said("/export") == "Nothing to export yet."
         await sitting.asked("look for\n/it/ please")
         shown = await sitting.said("/export")
         path = stage.folder / "look-for-it-please.md"
-        assert shown == f"1 prompt and what came of them: '{path}'."
+        assert shown == f"Exported 1 prompt and the replies to '{path}'."
         rows = path.read_text().split("\n")
         assert rows[0] == "# look for /it/ please"
         assert rows[2].startswith(f"Session {id_of(sitting.talk)} in {stage.folder}, with claude-sonnet-5-5. 2")
@@ -223,13 +223,13 @@ def test_an_export_has_prompts_answers_and_a_line_for_each_call(serve: Serve, mo
         ]
         before = path.read_bytes()
         shown = await sitting.said("/export")
-        assert shown == f"'{path}' is there already, and stays: '/export FILE' takes another name."
+        assert shown == f"'{path}' already exists. Choose another name with /export FILE."
         assert path.read_bytes() == before
         await sitting.asked("bye")
         await sitting.said("/export sub dir/x.md")
-        assert sitting.paper.lines[-1].startswith(f"'{stage.folder}/sub dir/x.md' cannot be written: No such file")
+        assert sitting.paper.lines[-1].startswith(f"Cannot write '{stage.folder}/sub dir/x.md': No such file")
         assert await sitting.said("/export other.md") == (
-            f"2 prompts and what came of them: '{stage.folder}/other.md'."
+            f"Exported 2 prompts and the replies to '{stage.folder}/other.md'."
         )
         (stage.folder / "sub").mkdir()
         await sitting.said("/export sub")
@@ -283,19 +283,19 @@ def test_a_folder_is_added_for_the_tools_and_stays_after_a_clear(serve: Serve, m
 
     async def play(sitting: Sitting) -> None:
         talk = sitting.talk
-        assert (await sitting.said("/add-dir")).startswith("'/add-dir FOLDER' lets")
-        assert await sitting.said("/add-dir ../more") == f"There is no folder '../more': '{more}' was looked for."
+        assert (await sitting.said("/add-dir")).startswith("Usage: /add-dir FOLDER lets")
+        assert await sitting.said("/add-dir ../more") == f"Folder '../more' not found (looked for '{more}')."
         more.mkdir()
         shown = await sitting.said("/add-dir ../more")
-        assert shown.split("\n")[0].startswith(f"From now on the tools can work in '{more}', too.")
+        assert shown.split("\n")[0].startswith(f"Tools can now work in '{more}'.")
         assert talk.world.kit.place.folders == (str(more),)
         await sitting.said("/permissions")
         assert any(line.endswith(f"Folders: {stage.folder}, {more}") for line in sitting.paper.lines)
         again = await sitting.said(f"/add-dir {more}")
-        assert again == f"The tools can work in '{more}' already: it is one of the folders."
+        assert again == f"Tools can already work in '{more}': it is a working folder."
         (stage.folder / "in").mkdir()
         inner = await sitting.said("/add-dir in")
-        assert inner == f"The tools can work in '{stage.folder}/in' already: it is in '{stage.folder}'."
+        assert inner == f"Tools can already work in '{stage.folder}/in': it is in '{stage.folder}'."
         await sitting.said("/clear")
         assert talk.world.kit.place.folders == (str(more),)
 
@@ -333,7 +333,7 @@ def test_the_sandbox_lets_commands_write_there_after_a_clear(serve: Serve, monke
         if not sitting.talk.config.sandboxing.in_force:
             pytest.skip("there is no sandbox here")
         shown = await sitting.said("/add-dir ../more")
-        told = "Commands in the sandbox cannot write there before the next '/clear' or '/resume'."
+        told = "Sandboxed commands cannot write there until the next /clear or /resume."
         assert shown.split("\n")[1] == told
         await sitting.asked("touch")
         assert list(more.iterdir()) == []

@@ -61,7 +61,7 @@ def test_a_file_for_which_there_is_no_room_is_told(serve: Serve, monkeypatch: py
 
     async def play(sitting: Sitting) -> None:
         rows = (await sitting.said("/memory")).split("\n")
-        assert rows[0] == f"user     {stage.home}/AGENTS.md  (5 characters; left out: there is no room for it)"
+        assert rows[0] == f"user     {stage.home}/AGENTS.md  (5 characters; left out: no room)"
         assert rows[-1].startswith(f"project  {stage.folder}/5.md  (20,001 characters, included by")
         assert not rows[-1].endswith("room for it)")
 
@@ -73,11 +73,11 @@ def test_how_to_change_a_memory_file(serve: Serve, monkeypatch: pytest.MonkeyPat
     here(stage, monkeypatch, EDITOR="nano -w")
 
     async def play(sitting: Sitting) -> None:
-        assert (await sitting.said("/memory")).startswith("There is no memory file: '/init' has one written.")
+        assert (await sitting.said("/memory")).startswith("No memory files. Type /init to create one")
         rows = (await sitting.said("/memory edit")).split("\n")
         assert rows[0] == f"!nano -w {stage.folder}/AGENTS.md"
-        assert rows[1].startswith("Such a line opens the file here.")
-        assert (await sitting.said("/memory change")).startswith("'/memory' shows the files")
+        assert rows[1].startswith("Enter one of these lines to edit the file.")
+        assert (await sitting.said("/memory change")).startswith("Usage: /memory lists the memory files")
 
     sat(play)
 
@@ -89,7 +89,7 @@ def test_init_is_a_prompt_about_the_file_that_is_there(serve: Serve, monkeypatch
     async def play(sitting: Sitting) -> None:
         assert await sitting.said("/init") == ""
         assert sitting.meant.startswith(f"Write '{stage.folder}/AGENTS.md', the file that every session")
-        assert "Keep what stands there" not in sitting.meant
+        assert "Keep what is still true" not in sitting.meant
         assert "@" not in sitting.meant  # it would name a file
         assert len(sitting.meant) < 1_500
         await sitting.asked(sitting.meant)
@@ -97,7 +97,7 @@ def test_init_is_a_prompt_about_the_file_that_is_there(serve: Serve, monkeypatch
         put(stage.folder / ".claude" / "CLAUDE.md", "Old.")
         await sitting.said("/init speak of the tests")
         assert sitting.meant.startswith(f"Improve '{stage.folder}/.claude/CLAUDE.md'")
-        assert "Keep what stands there" in sitting.meant
+        assert "Keep what is still true" in sitting.meant
         assert sitting.meant.endswith("\n\nspeak of the tests")
         put(stage.folder / "CLAUDE.md", "Newer.")
         await sitting.said("/init")
@@ -126,17 +126,17 @@ def test_skills_and_commands_with_where_they_lie(serve: Serve, monkeypatch: pyte
     theirs, own = stage.folder / ".claude" / "skills", stage.home / "commands"
 
     async def none(sitting: Sitting) -> None:
-        assert (await sitting.said("/skills")).startswith("There are no skills and no commands.")
+        assert (await sitting.said("/skills")).startswith("No skills or custom commands.")
 
     sat(none)
     furnish(stage)
 
     async def play(sitting: Sitting) -> None:
         assert (await sitting.said("/skills")).split("\n") == [
-            f"/deploy                 Deploys [31mit.  (your skill '{stage.home}/skills/deploy/SKILL.md')",
-            f"/init                   My own.  (your command '{own}/init.md'; hidden: the word is ours)",
-            f"/git:fix                Fix it.  (your command '{own}/git/fix.md')",
-            f"Held back: '{theirs}'. 'mainspring trust' trusts this folder.",
+            f"/deploy                 Deploys [31mit.  (user skill '{stage.home}/skills/deploy/SKILL.md')",
+            f"/init                   My own.  (user command '{own}/init.md'; hidden by a built-in command)",
+            f"/git:fix                Fix it.  (user command '{own}/git/fix.md')",
+            f"Ignored: '{theirs}'. Type /trust to trust this folder.",
         ]
 
     sat(play)
@@ -144,8 +144,8 @@ def test_skills_and_commands_with_where_they_lie(serve: Serve, monkeypatch: pyte
 
     async def trusted(sitting: Sitting) -> None:
         shown = await sitting.said("/skills")
-        assert f"/shout                  Shouts.  (the project's skill '{theirs}/shout/SKILL.md')" in shown
-        assert "Held back" not in shown
+        assert f"/shout                  Shouts.  (project skill '{theirs}/shout/SKILL.md')" in shown
+        assert "Ignored" not in shown
 
     sat(trusted)
 
@@ -171,21 +171,21 @@ def test_kinds_of_agents_with_where_they_come_from(serve: Serve, monkeypatch: py
 
     async def ours(sitting: Sitting) -> None:
         rows = (await sitting.said("/agents")).split("\n")
-        assert rows[::2] == ["general-purpose  (ours, all tools)", "Explore  (ours, tools: Read, Glob, Grep)"]
+        assert rows[::2] == ["general-purpose  (built-in, all tools)", "Explore  (built-in, tools: Read, Glob, Grep)"]
 
     sat(ours)
     furnish(stage)
 
     async def play(sitting: Sitting) -> None:
         rows = (await sitting.said("/agents")).split("\n")
-        mine = f"reviewer  (you: '{stage.home}/agents/reviewer.md', tools: Read, Grep, model haiku)"
+        mine = f"reviewer  (user: '{stage.home}/agents/reviewer.md', tools: Read, Grep, model haiku)"
         assert rows[:2] == [mine, "    reads code"]
-        assert rows[-1] == f"Held back: '{theirs}'. 'mainspring trust' trusts this folder."
+        assert rows[-1] == f"Ignored: '{theirs}'. Type /trust to trust this folder."
 
     sat(play)
     trust.add_trusted_folder(str(stage.home), str(stage.folder), at=0)
 
     async def trusted(sitting: Sitting) -> None:
-        assert f"tester  (the project: '{theirs}/tester.md', all tools)" in await sitting.said("/agents")
+        assert f"tester  (project: '{theirs}/tester.md', all tools)" in await sitting.said("/agents")
 
     sat(trusted)

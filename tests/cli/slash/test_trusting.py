@@ -39,7 +39,7 @@ def bring(folder: Path) -> None:
 
 HELD = [
     "hooks",
-    "rules that allow",
+    "allow rules",
     "settings (effortLevel)",
     "MCP servers (files)",
     "agents (critic)",
@@ -81,7 +81,7 @@ def test_what_waits_for_trust_is_known_by_its_sort_and_name(serve: Serve, monkey
 
     async def more(sitting: Sitting) -> None:
         held = trust.list_untrusted_content(sitting.talk)
-        assert held[-2:] == ["commands (/0, /1, /2, /3, /4 and 4 more)", "memory files that lead out of it"]
+        assert held[-2:] == ["commands (/0, /1, /2, /3, /4 and 4 more)", "memory files outside the folder"]
         assert not any("MCP" in one for one in held)
 
     sat(more)
@@ -99,7 +99,7 @@ def test_a_word_that_is_held_back_says_so(serve: Serve, monkeypatch: pytest.Monk
 
     async def play(sitting: Sitting) -> None:
         for word in ("review", "git:fix", "fix", "deploy"):
-            told = f"'/{word}' is held back: this folder is not trusted. '/trust' trusts it."
+            told = f"/{word} is disabled because this folder is not trusted. Run /trust to enable it."
             assert await sitting.said(f"/{word} it") == told
             assert sitting.meant == ""
         assert (await sitting.said("/nobody")).startswith("There is no command and no skill '/nobody'")
@@ -128,7 +128,7 @@ def test_trust_takes_effect_in_the_same_conversation_and_can_be_taken_back(
         await sitting.said("/model haiku")
         shown = await sitting.said("/trust")
         held = ", ".join([one for one in HELD if "MCP" not in one])
-        assert shown == f"'{stage.folder}' is trusted. From now on these count: {held}."
+        assert shown == f"'{stage.folder}' is trusted. Now enabled: {held}."
         assert trusts(stage)
         assert (id_of(talk), talk.world.session.shared.ledger.account.spent) == (before, spent)
         assert [hook.event for hook in talk.config.settings.hooks] == ["UserPromptSubmit"]
@@ -138,14 +138,14 @@ def test_trust_takes_effect_in_the_same_conversation_and_can_be_taken_back(
         await sitting.asked("two")
         assert sent(stage) == ["one", "two", "from the hook"]
         assert stage.requests[-1].body["model"] == "claude-haiku-5-5"  # what was chosen stays
-        told = f"'{stage.folder}' is trusted already: '/trust remove' takes it back."
+        told = f"'{stage.folder}' is trusted. Type /trust remove to undo it."
         assert await sitting.said("/trust") == told
 
         assert await sitting.said("/trust remove") == f"'{stage.folder}' is no longer trusted."
         assert (trusts(stage), id_of(talk), talk.config.settings.hooks) == (False, before, ())
         await sitting.asked("three")
         assert sent(stage)[-1] == "three"
-        assert await sitting.said("/trust remove") == f"'{stage.folder}' is not trusted: '/trust' trusts it."
+        assert await sitting.said("/trust remove") == f"'{stage.folder}' is not trusted. Type /trust to trust it."
 
     sat(play)
     assert len(stage.sessions()) == 1
@@ -156,10 +156,10 @@ def test_before_anything_was_said_it_is_a_new_conversation(serve: Serve, monkeyp
     here(stage, monkeypatch)
 
     async def play(sitting: Sitting) -> None:
-        assert await sitting.said("/trust now") == "'/trust' trusts this folder, '/trust remove' takes that back."
+        assert await sitting.said("/trust now") == "Usage: /trust trusts this folder, /trust remove stops trusting it."
         assert not trusts(stage)
         shown = await sitting.said("/trust")
-        assert shown == f"'{stage.folder}' is trusted. It brings nothing that waited for it."
+        assert shown == f"'{stage.folder}' is trusted. It has no configuration to enable."
         await sitting.asked("hello")
         assert sent(stage) == ["hello"]
 
@@ -207,7 +207,7 @@ def test_settings_that_cannot_be_used_leave_the_conversation_as_it_is(
         with (stage.home / "settings.toml").open("a") as settings:
             settings.write('[env]\nANTHROPIC_BASE_URL = "nowhere"\n')
         told = await sitting.said("/trust")
-        assert "This conversation goes on as it was: " in told
+        assert "Takes effect in the next conversation: " in told
         assert (trusts(stage), sitting.talk.world is world) == (True, True)
         await sitting.asked("more")
         assert sent(stage) == ["hello", "more"]
@@ -242,7 +242,7 @@ def test_a_list_that_cannot_be_written_changes_nothing(serve: Serve, monkeypatch
     async def play(sitting: Sitting) -> None:
         world = sitting.talk.world
         (stage.home / "trusted.json").write_text("{")
-        assert (await sitting.said("/trust")).startswith("Nothing has changed: ")
+        assert (await sitting.said("/trust")).startswith("Nothing changed: ")
         assert sitting.talk.world is world
 
     sat(play)

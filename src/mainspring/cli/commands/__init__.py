@@ -1,1 +1,1 @@
-"""The subcommands, each loaded when it is called."""
+"""The subcommands, each imported when it runs."""

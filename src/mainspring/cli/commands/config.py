@@ -1,6 +1,7 @@
-"""`mainspring config`, `mainspring trust`, `mainspring permissions explain`: what holds here, and why.
+"""`mainspring config`, `mainspring trust`, `mainspring permissions explain` and `mainspring mcp`.
 
-`mainspring mcp`: the servers that a session here would have, started once to see whether they come up.
+They show the configuration that applies in this folder and where it comes from. `mainspring mcp` also starts the MCP
+servers that a session here would have, to see whether they connect.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from mainspring.settings import trust as trusted
 from mainspring.settings.effective import format_origins
 from mainspring.settings.load import home_folder
 from mainspring.settings.values import ProblemKind, Settings
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 from mainspring.tools.base import Workspace as Site
 from mainspring.tools.builtin import BuiltinTools
 
 
 def config(args: Namespace) -> int:
-    """Each value that holds, and where it came from; what was passed over, and why."""
+    """Print each effective value with its source, and each ignored one with the reason."""
     cwd, refusal = os.getcwd(), None  # noqa: PTH109  # pathlib takes 8 ms to load
     try:
         settings = settings_of(args.session, cwd, os.environ)
@@ -47,38 +48,38 @@ def config(args: Namespace) -> int:
         refusal = error
         settings = settings_of(args.session, cwd, os.environ, shows_refused=True)
     lines = format_origins(settings)
-    lines += [f"{problem.kind}: {problem}. The way out: {way_out}" for problem, way_out in broken_rules(settings)]
+    lines += [f"{problem.kind}: {problem}. To fix it: {way_out}" for problem, way_out in broken_rules(settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(args.session, settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(args.session, settings)]
-    print("\n".join(lines) if lines else "nothing is set: everything has its default. See docs/settings.md")
+    print("\n".join(lines) if lines else "No settings: all values are defaults. See docs/settings.md")
     if refusal is not None:
-        args.session.tell("nothing starts here: see 'refused' above")
+        args.session.tell("mainspring cannot start here: see 'refused' above")
         return 1
     return 0
 
 
 def trust(args: Namespace) -> int:
-    """The working folder, or the one that is named."""
+    """Trusts the working folder or the given one."""
     if args.list and (args.folder or args.remove):
-        raise StartError("'mainspring trust --list' takes nothing else")
+        raise StartError("'mainspring trust --list' takes no other arguments")
     folder = args.folder or os.getcwd()  # noqa: PTH109
     try:
         if args.list:
             print(
                 "\n".join(trusted.list_trusted_folders(cli_trust.list_config_homes(os.environ)[0]))
-                or "no folder is trusted"
+                or "No trusted folders."
             )
         elif args.remove:
             was = cli_trust.take_back(folder, os.environ)
-            print(f"'{trusted.real_folder(folder)}' is {'no longer' if was else 'not'} trusted")
+            print(f"'{trusted.real_folder(folder)}' is {'no longer' if was else 'not'} trusted.")
         else:
             place = cli_trust.trust_folder(folder, os.environ)
-            print(f"'{place}' is trusted: its settings, hooks, servers, agents and skills take effect from now on")
+            print(f"Trusted '{place}'. Its settings, hooks, MCP servers, agents and skills now take effect.")
     except OSError as error:
         if error.filename not in (None, ".") or error.strerror is None:
             raise StartError(str(error)) from None
-        home = cli_trust.list_config_homes(os.environ)[0]  # written from its descriptor, so the error does not name it
-        raise StartError(f"the list of trusted folders in '{home}' cannot be written: {error.strerror}") from None
+        home = cli_trust.list_config_homes(os.environ)[0]  # written through a descriptor, so the error does not name it
+        raise StartError(f"cannot write the list of trusted folders in '{home}': {error.strerror}") from None
     return 0
 
 
@@ -87,7 +88,7 @@ def permissions(args: Namespace) -> int:
 
     words = [word for word in (args.tool, args.input) if word is not None]
     if len(words) != (0 if args.batch else 2):
-        raise StartError("give a TOOL and an INPUT, or '--batch' alone: 'mainspring permissions explain TOOL INPUT'")
+        raise StartError("TOOL and INPUT are required without '--batch': 'mainspring permissions explain TOOL INPUT'")
     cwd, home = os.getcwd(), os.path.expanduser("~")  # noqa: PTH109, PTH111
     settings = settings_of(args.session, cwd, os.environ)
     ours = home_folder(os.environ, compatible=False)
@@ -103,15 +104,15 @@ def permissions(args: Namespace) -> int:
     )
 
 
-FEW = 12  # tools that are named in a line
+FEW = 12  # tools named in a line
 NONE = (
-    "there are no MCP servers: name some in '.mcp.json', in 'mcpServers' of your settings, or with '--mcp-config'. See "
-    "docs/mcp.md"
+    "No MCP servers configured. Add them to '.mcp.json', to \"mcpServers\" in your settings, or with '--mcp-config'. "
+    "See docs/mcp.md"
 )
 
 
 def mcp(args: Namespace) -> int:
-    """0 if all of them are there."""
+    """Returns 0 if every server connects."""
     options = args.session
     cwd = os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     settings = settings_of(options, cwd, os.environ)
@@ -141,7 +142,7 @@ def mcp(args: Namespace) -> int:
 
 
 def redact_values(value: object) -> object:
-    """Every text in it, names of fields included: most of them are a server's own words."""
+    """Redacts every text, field names included: most of them come from a server."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
@@ -170,7 +171,7 @@ async def connect_and_describe(
 
 
 def add_server_notes(states: list[dict[str, Any]], said: list[str]) -> list[dict[str, Any]]:
-    """What was told of one server stands with it."""
+    """Adds the warnings about a server to its state."""
     for state in states:
         notes = [words for words in said if f"the MCP server '{state['name']}'" in words and "error" not in state]
         if notes:
@@ -185,5 +186,5 @@ def format_server_state(state: dict[str, Any]) -> list[str]:
     names = [tool["name"] for tool in state.get("tools", [])]
     if names:
         more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-        found.append(f"  {len(names)} tools: {', '.join(names[:FEW])}{more}")
+        found.append(f"  {plural(len(names), 'tool')}: {', '.join(names[:FEW])}{more}")
     return [*found, *[f"  ! {note}" for note in state.get("notes", [])]]

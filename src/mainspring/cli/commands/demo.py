@@ -1,17 +1,11 @@
-"""`mainspring demo`: a project with a bug, a scripted model, real tools, and the engine that everyone else uses.
+"""`mainspring demo`: a small project with a bug, a scripted model, the real engine and real tools.
 
-Nothing is recorded: the results are what the tools returned, and the tests are run before and after, outside the loop.
-The model's part is in `demo.py`, the tools are the usual ones, the printing is in `demo_screen.py`.
+Only the model's replies are scripted. The tools run in a temporary folder with a small environment; they need no
+approval, because the script is part of mainspring. The tests run before and after, outside the loop. `demo_screen.py`
+prints the run.
 
-The demo's project, with its bug, and the model's part of the conversation. Everything else in the demo is real.
-
-The demo's tools: the usual ones, in its own folder and with a small environment. The script is our own, so nobody
-need be asked.
-
-Ctrl-C that cannot break into cleaning up, however often it is pressed.
-
-`asyncio.run` cancels its task the first time and raises in the middle of whatever runs the second time: a child or a
-temporary folder would then be left behind.
+`CtrlC` protects the cleanup: `asyncio.run` cancels its task on the first Ctrl-C and raises in the middle of whatever
+runs on the second, which would leave a child or a temporary folder behind.
 """
 
 from __future__ import annotations
@@ -77,7 +71,7 @@ class PageCount(unittest.TestCase):
 }
 
 TASK = "A test of this project fails. Find the bug and fix it."
-RUN_TESTS = '"$PYTHON" -m unittest'  # the Bash tool says which Python that is
+RUN_TESTS = '"$PYTHON" -m unittest'  # the environment of the Bash tool sets PYTHON
 CONFIG = Config(model=Model("scripted-model"), fallbacks=(Model("scripted-fallback"),))
 
 OVERLOADED = Failure(Trouble.OVERLOADED, "Overloaded", status=529)
@@ -90,7 +84,7 @@ SCRIPT: tuple[ScriptedReply, ...] = (
         "They run while I am still writing this: a call that changes nothing starts as soon as it is complete, "
         "not when the reply is. So the wait for a tool is shorter, or there is none.",
     ),
-    # So that a recovery can be seen: the provider tries twice more, then the loop turns to the other model.
+    # To show a recovery: the provider retries twice, then the loop switches to the fallback model.
     says(Retry(OVERLOADED, 1, WAIT), Pause(WAIT), Retry(OVERLOADED, 2, WAIT), Pause(WAIT), Break(OVERLOADED)),
     says(
         "21 items need a third, short page, but it is not counted. I'll look at the code, its caller and the tests.",
@@ -119,7 +113,7 @@ SCRIPT: tuple[ScriptedReply, ...] = (
 
 
 def make_demo_script(pace: int) -> list[ScriptedReply]:
-    """With so many milliseconds before each piece."""
+    """The script with `pace` milliseconds before each delta."""
     return [replace(reply, pace=pace) for reply in SCRIPT]
 
 
@@ -146,7 +140,7 @@ def demo_hands(kit: BuiltinTools) -> Toolset:
 
 
 async def command_succeeds(command: str, kit: BuiltinTools) -> bool:
-    """Outside of the loop."""
+    """Runs the command outside the loop."""
     shell = find_program("bash", path=os.environ.get("PATH", "")) or "/bin/sh"
     ended = await kit.children.run(ProcessSpec((shell, "-c", command), kit.place.root, kit.env, ProcessLimits(SECONDS)))
     return ended.code == 0 and not ended.timed_out
@@ -164,7 +158,7 @@ class CtrlC:
         self._ours = False
 
     def __enter__(self) -> CtrlC:
-        self._ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored: let it be
+        self._ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else SIGINT is ignored: keep that
         if self._ours:
             signal.signal(signal.SIGINT, self._hear)
         return self
@@ -173,7 +167,7 @@ class CtrlC:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pressed:
-            raise KeyboardInterrupt  # we go on listening, so that one more does not disturb the program's last words
+            raise KeyboardInterrupt  # keeps its handler, so that another Ctrl-C does not disturb the last output
         if self._ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -183,7 +177,7 @@ class CtrlC:
     async def _watched(self, work: Coroutine[Any, Any, T]) -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)  # also wakes a loop that waits
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)  # also wakes a waiting loop
         try:
             if self._pressed:
                 task.cancel()
@@ -199,8 +193,8 @@ class CtrlC:
             self._cancel()
 
 
-READABLE_PACE = 15  # milliseconds before each piece of a reply: about as fast as a quick model
-QUICK_PACE = 1  # where nobody watches; without any, a reply would be complete before its first call could start
+READABLE_PACE = 15  # milliseconds before each delta: about as fast as a quick model
+QUICK_PACE = 1  # without a terminal; with no pause, a reply would be complete before its first call could start
 
 
 def demo(args: Namespace) -> int:

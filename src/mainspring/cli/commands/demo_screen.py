@@ -1,6 +1,6 @@
-"""What the demo says of a run, update by update: at most eighty columns, plain ASCII.
+"""The output of the demo: one line per update and a timeline per turn, in 80 columns of plain ASCII.
 
-When things happened in a turn, and how much of the tools' time passed while the model was still talking.
+The timeline shows how much of the tools' time passed while the model was still streaming.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
+from mainspring.text import plural
 
 LABEL, BAR = 26, 36  # with the two times they fill a line of eighty
 
@@ -61,7 +62,7 @@ class DemoSpan(NamedTuple):
 
 
 class TurnTimer:
-    """A stopwatch. Updates carry no time, so that it is taken when they are seen."""
+    """Measures the times of a turn. Updates carry no time, so it is taken when they arrive."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
@@ -74,7 +75,7 @@ class TurnTimer:
         return self._clock() - self._began
 
     def note_talk(self) -> None:
-        """The reply is taken to end with the last thing that the model said."""
+        """Extends the reply: it ends with the last delta of the model."""
         now = self.now()
         self._talk = DemoSpan("the reply", self._talk.begin if self._talk else now, now)
 
@@ -110,11 +111,11 @@ def format_timeline(spans: Iterable[DemoSpan]) -> list[str]:
 
 def draw_bar(span: DemoSpan, scale: float) -> str:
     begin = min(int(span.begin * scale), BAR - 1)
-    length = max(1, round(span.end * scale) - begin)  # what was too short to draw is drawn nevertheless
+    length = max(1, round(span.end * scale) - begin)  # even the shortest span is visible
     return (" " * begin + "=" * length).ljust(BAR)
 
 
-SHOWN = 8  # lines of a result: the end of a failing test's traceback, and the verdict
+SHOWN = 8  # lines of a result: the end of a failing test's traceback, and the summary
 ROOM = WIDTH - len("  | ")
 
 
@@ -137,7 +138,7 @@ class DemoScreen:
         self._line("mainspring demo: the model is a script; the tools, files and tests are real.")
         self._line(f"project: {folder}")
         if not keep:
-            self._line("         (removed at the end; 'mainspring demo --keep' keeps it)", TextStyle.DIM)
+            self._line("         (removed at the end; run 'mainspring demo --keep' to keep it)", TextStyle.DIM)
 
     def prompt(self, text: str) -> None:
         self._line()
@@ -146,8 +147,8 @@ class DemoScreen:
     def check(self, *, before: bool, after: bool) -> None:
         was, is_now = "passed" if before else "failed", "pass" if after else "fail"
         style = TextStyle.GREEN if after and not before else TextStyle.RED
-        self._line(f"Checked outside the loop: the tests {was} before, and {is_now} now.", style)
-        self._line("What decided each turn: mainspring/core/step.py", TextStyle.DIM)
+        self._line(f"Checked outside the loop: the tests {was} before and {is_now} now.", style)
+        self._line("The code that decides each turn: mainspring/core/step.py", TextStyle.DIM)
 
     def kept(self, folder: Path) -> None:
         self._line(f"kept: {folder}")
@@ -169,12 +170,12 @@ class DemoScreen:
                 self._call_done(update.result)
             case Retrying():
                 why = f"{update.failure.status} {update.failure.kind}"
-                self._line(f"({why}, attempt {update.attempt}: again in {update.delay} ms)", TextStyle.RED)
+                self._line(f"({why}, attempt {update.attempt}: retrying in {update.delay} ms)", TextStyle.RED)
             case RequestStarted():
                 self._request_started(update)
             case Failed():
                 self._output.end_text()
-                self._line(f"Nothing helped against: {update.failure.kind}", TextStyle.RED)
+                self._line(f"All recoveries failed: {update.failure.kind}", TextStyle.RED)
             case Result():
                 self._end(update)
             case (
@@ -187,9 +188,9 @@ class DemoScreen:
                 | ToolSummary()
                 | (AgentStarted() | AgentUpdate() | AgentDone())
             ):
-                self._line(f"({type(update).__name__})", TextStyle.DIM)  # not with this script
+                self._line(f"({type(update).__name__})", TextStyle.DIM)  # does not occur with this script
             case Appended() | ReplyStarted() | BlockStarted() | PrefixBroken() | CallProgress():
-                pass  # a result that was shown when its call was done; what this screen has no use for
+                pass  # results are shown when their call is done; the rest is not shown here
             case _:
                 assert_never(update)
 
@@ -209,7 +210,7 @@ class DemoScreen:
         lines = [line for line in result.text.splitlines() if line.strip()]
         left_out = len(lines) - SHOWN
         if left_out > 0:
-            lines = [f"... {left_out} lines above", *lines[-SHOWN:]]
+            lines = [f"... {plural(left_out, 'line')} above", *lines[-SHOWN:]]
         bar = self._output.paint("|", TextStyle.RED if result.is_error else TextStyle.GREEN)
         for line in lines:
             self._line(f"  {bar} {self._output.paint(clip_line(line), TextStyle.DIM)}")
@@ -240,7 +241,8 @@ class DemoScreen:
         seconds = result.duration / 1000
         self._line(f"{result.turns} turns, {result.model_calls} model calls, {seconds:.1f} s. {result.detail}".rstrip())
         self._line(
-            f"Tools ran for {self._tool_time} ms, {self._hidden} ms of it hidden behind the stream.", TextStyle.BOLD
+            f"Tools ran for {self._tool_time} ms, {self._hidden} ms of it while the model was still streaming.",
+            TextStyle.BOLD,
         )
 
     def _rule(self, left: str, right: str, style: TextStyle) -> None:

@@ -1,15 +1,12 @@
-"""`mainspring doctor`: whether everything that a run needs is there, and what to do where it is not.
+"""`mainspring doctor`: check the installation and say how to fix each problem.
 
-    mainspring doctor             this machine, the settings, the key, the sandbox; nothing leaves the machine
-    mainspring doctor --online    also asks the servers whether they know their keys; that costs nothing
-    mainspring doctor --json      one object, for programs
+    mainspring doctor             check the machine, settings, API key and sandbox; sends nothing over the network
+    mainspring doctor --online    also check that the servers answer and accept their keys; free of charge
+    mainspring doctor --json      print one object, for programs
 
-Ends with 0 if there is no problem, else with 1. What is looked at is in `doctor_checks.py`, and for model
-servers in `doctor.py`.
-
-What `mainspring doctor` says about model servers: whether each has its key, and with `--online` whether it answers.
-
-Anthropic's is asked to count the tokens of a word, the others for their lists of models. Neither costs anything.
+Exit code 0 without problems, else 1. The local checks are in `doctor_checks.py`; the checks of model servers are here:
+whether each has its key, and with `--online` whether it answers. Anthropic's server is asked to count the tokens of one
+word, the others for their lists of models.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ from mainspring.secrets.redaction import redact
 from mainspring.secrets.sources import find_key, headers_of
 from mainspring.settings.load import home_folder
 from mainspring.settings.values import Settings
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -61,11 +58,11 @@ if TYPE_CHECKING:
     from mainspring.providers.http.client import Transport
 
 
-SECONDS = 20.0  # for the server to answer a small question
+SECONDS = 20.0  # for the server to answer a small request
 
 
 def check_endpoints(here: DoctorContext) -> Findings:
-    """All that are set up beside Anthropic's: the address, and where the key comes from. Nobody is asked."""
+    """Every configured server except Anthropic's: its address and the source of its key. Sends no request."""
     for name in asked_models(here):
         if trouble := explain_unknown_model(name, here):
             words, _, way_out = trouble.partition("; ")
@@ -75,7 +72,7 @@ def check_endpoints(here: DoctorContext) -> Findings:
 
 
 def explain_unknown_model(model: str, here: DoctorContext) -> str:
-    """Why nobody knows where to ask it; else empty."""
+    """Why no server is known for the model; empty if there is one."""
     try:
         endpoint_of(model, here.settings, here.environ)
     except StartError as error:
@@ -98,16 +95,16 @@ def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
     try:
         split_url(endpoint.url)
     except UsageError as error:
-        return Finding("server", CheckState.PROBLEM, f"{name}: {error}", f"mend {address_place(endpoint)}")
+        return Finding("server", CheckState.PROBLEM, f"{name}: {error}", f"correct {address_place(endpoint)}")
     if key_of(endpoint, here.environ):
-        return Finding("server", CheckState.OK, f"{name}: the key is from {endpoint.key}; it is never shown")
+        return Finding("server", CheckState.OK, f"{name}: API key from {endpoint.key}")
     wanted = endpoint.key and (endpoint.entry or endpoint.url.startswith(KEYS_NEEDED))
     if wanted:
-        return Finding("server", CheckState.PROBLEM, f"{name}: there is no key", f"set {key_place(endpoint)}")
-    return Finding("server", CheckState.OK, f"{name}: no key; it may need none")
+        return Finding("server", CheckState.PROBLEM, f"{name}: no API key", f"set {key_place(endpoint)}")
+    return Finding("server", CheckState.OK, f"{name}: no API key (may not need one)")
 
 
-# --- asked, on request --------------------------------------------------------------------------------------------
+# --- online -------------------------------------------------------------------------------------------------------
 
 
 def check_online(here: DoctorContext) -> Iterator[Finding]:
@@ -129,30 +126,30 @@ def check_endpoint_reply(endpoint: Endpoint, offer: OfferedModels, here: DoctorC
         way_out = (ways.refused if keyed else ways.keyless).partition(": ")[2]
         yield Finding("server", CheckState.PROBLEM, f"{name}: {offer.error}", way_out)
     elif offer.error:
-        way_out = f"check {address_place(endpoint)}, unless you know that it has none: a run may still work"
+        way_out = f"check {address_place(endpoint)}; if the server has no model list, runs may still work"
         yield Finding("server", CheckState.NOTE, f"{name}: {offer.error}", way_out)
     else:
-        more = ", and does not refuse the key" if keyed else ""
-        yield Finding("server", CheckState.OK, f"{name} answers{more}: {len(offer.models)} models")
+        more = " and accepts the key" if keyed else ""
+        yield Finding("server", CheckState.OK, f"{name} answers{more}: {plural(len(offer.models), 'model')}")
         yield from find_missing_models(endpoint, offer, here)
 
 
 def find_missing_models(endpoint: Endpoint, offer: OfferedModels, here: DoctorContext) -> Findings:
-    """A model that a run would ask, and that the server does not list. Azure lists models, and not deployments."""
+    """Models that a run would use and the server does not list. Skips Azure, which lists models, not deployments."""
     if endpoint.api_version:
         return
     listed = {name for name, _ in offer.models} | {name.rpartition("/")[2] for name, _ in offer.models}
     for model in list_known_models(here):
         asked_at = endpoint_of(model, here.settings, here.environ)
         wanted = model.removeprefix(f"{endpoint.name}/")
-        there = listed & {wanted, f"{wanted}:latest"}  # as Ollama has it
+        there = listed & {wanted, f"{wanted}:latest"}  # how Ollama names it
         if asked_at is not None and asked_at.url == endpoint.url and not there:
-            words = f"'{endpoint.url}' does not list '{wanted}', which a run would ask"
-            yield Finding("server", CheckState.NOTE, words, "'mainspring models --ask' shows what it has")
+            words = f"'{endpoint.url}' does not list '{wanted}', which a run would use"
+            yield Finding("server", CheckState.NOTE, words, "run 'mainspring models --ask' to see its models")
 
 
 async def check_anthropic(here: DoctorContext) -> Finding:
-    """How many tokens a word has: it needs the address, the way there and the key, and costs nothing."""
+    """Counts the tokens of one word: this tests the address, the connection and the key, and is free."""
     from mainspring.providers.anthropic.provider import HOME
     from mainspring.providers.http.client import Transport
 
@@ -164,7 +161,7 @@ async def check_anthropic(here: DoctorContext) -> Finding:
             keyed = await count_tokens_online(here, transport, address)
     except ProviderError as error:
         refused = error.failure.kind is Trouble.AUTH
-        way_out = "get a new key, or mend what brings it (docs/secrets.md)" if refused else check_it
+        way_out = "get a new key, or fix its source (docs/secrets.md)" if refused else check_it
         return Finding("server", CheckState.PROBLEM, f"'{address}': {error}", way_out)
     except TimeoutError:
         words = f"'{address}' did not answer within {SECONDS:.0f} seconds"
@@ -173,11 +170,11 @@ async def check_anthropic(here: DoctorContext) -> Finding:
         return Finding("server", CheckState.PROBLEM, f"'{address}': {error}", check_it)
     finally:
         await transport.close()
-    return Finding("server", CheckState.OK, f"'{address}' answers{', and takes the key' if keyed else ''}")
+    return Finding("server", CheckState.OK, f"'{address}' answers{' and accepts the key' if keyed else ''}")
 
 
 async def count_tokens_online(here: DoctorContext, transport: Transport, address: str) -> bool:
-    """Whether a key was sent. Raises if the answer is none."""
+    """Returns whether a key was sent. Raises if the server refuses."""
     from mainspring.providers.anthropic.errors import read_refusal
     from mainspring.providers.anthropic.provider import VERSION
 
@@ -213,14 +210,12 @@ def doctor(args: Namespace) -> int:
 
 
 def run_checks(options: SessionOptions, *, is_online: bool = False) -> Iterator[Finding]:
-    """Settings that stop every start are a finding, too: the rest is looked at without them."""
+    """Settings that stop every start are a finding; the other checks then run with default settings."""
     cwd, environ = os.getcwd(), dict(os.environ)  # noqa: PTH109  # as elsewhere: paths are texts
     try:
         settings = settings_of(options, cwd, environ)
     except StartError as error:
-        yield Finding(
-            "settings", CheckState.PROBLEM, str(error), "mend the file that is named: until then nothing starts"
-        )
+        yield Finding("settings", CheckState.PROBLEM, str(error), "fix this file: mainspring cannot start until then")
         settings = Settings()
     environ |= settings.own_env
     here = DoctorContext(options, cwd, environ, home_folder(os.environ), settings, is_online)
@@ -242,7 +237,7 @@ def format_finding(found: Finding) -> str:
 
 
 def wrap_paragraph(text: str, head: str) -> str:
-    """A path is never broken: it may be copied from here."""
+    """Never breaks a path: users copy it."""
     return fill(
         text, WIDTH, initial_indent=head, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
     )
@@ -258,5 +253,5 @@ def findings_to_json(findings: list[Finding]) -> bytes:
 
 def format_doctor_summary(problems: int) -> str:
     if not problems:
-        return "No problem was found."
-    return f"{problems} problem{'s' if problems > 1 else ''}. After each arrow stands the way out."
+        return "No problems found."
+    return f"{plural(problems, 'problem')} found."

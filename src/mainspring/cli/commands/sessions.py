@@ -1,8 +1,8 @@
-"""`mainspring context [SESSION]`: what fills a session's window, what that costs, and what the layers took out of it.
+"""`mainspring sessions` and `mainspring context`.
 
-Everything is reckoned by `context/report.py`; here a session is found and read, and the figures are printed.
-
-`mainspring sessions`: the sessions of this folder; `mainspring sessions show ID`: one of them as text.
+- `mainspring sessions` lists the sessions of this folder, `mainspring sessions show ID` prints one as text.
+- `mainspring context [ID]` shows what fills a session's context window, what it costs, and what each layer removed.
+  `context/report.py` computes the figures; this module loads the session and prints them.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ from mainspring.text import plural, strip_control_characters, truncate
 from mainspring.tools.builtin import FOR_PEOPLE
 from mainspring.tools.catalog import SPECS
 
-HOW = "'mainspring context ID' takes the id of a session; 'mainspring sessions' lists those of this folder"
-PRICES = "cached: the price of a request that reads it from the cache; fresh: of one\nthat sends it anew"
+HOW = "Run 'mainspring sessions' to list the sessions of this folder"
+PRICES = "cached: price per request when read from the cache; fresh: when sent uncached"
 
 
 def context(args: Namespace) -> int:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     if place.home is None:
-        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
     loaded = load_named_session(args.session_name, place) if args.session_name else load_latest_session(place)
     made = compute_context_report(loaded, place, args.session)
     lines = report_to_json(made, loaded) if args.json else format_report(made, loaded)
@@ -71,10 +71,10 @@ def context(args: Namespace) -> int:
 
 
 def lines_of(session_id: str) -> Iterator[str]:
-    """For `/context` in a conversation. Raises `StartError` before the first word of it was said."""
+    """For `/context` in a conversation. Raises `StartError` before its first prompt."""
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     if place.home is None:
-        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
     loaded = load_named_session(session_id, place)
     return format_report(compute_context_report(loaded, place, SessionOptions()), loaded)
 
@@ -84,7 +84,7 @@ def compute_context_report(loaded: LoadedSession, place: SessionLocation, option
     return build_context_report(loaded.state, told_by(loaded), config, fixed_in(place, options, config.nonce))
 
 
-# --- finding and reading it -------------------------------------------------------------------------------
+# --- loading ----------------------------------------------------------------------------------------------
 
 
 def load_named_session(name: str, place: SessionLocation) -> LoadedSession:
@@ -97,7 +97,7 @@ def load_named_session(name: str, place: SessionLocation) -> LoadedSession:
 def load_latest_session(place: SessionLocation) -> LoadedSession:
     file = find_newest_session(place.folder)
     if file is None:
-        raise StartError(f"there is no session in '{place.folder}'. {HOW}")
+        raise StartError(f"no sessions in '{place.folder}'. {HOW}")
     return load_session_file(file)
 
 
@@ -105,13 +105,13 @@ def load_session_file(file: Path) -> LoadedSession:
     try:
         return load_session(file)
     except OSError as error:
-        raise StartError(f"'{file}' cannot be read: {error.strerror}") from None
+        raise StartError(f"cannot read '{file}': {error.strerror}") from None
     except UsageError as error:
         raise StartError(str(error)) from None
 
 
 def told_by(loaded: LoadedSession) -> list[ReportEvent]:
-    """All events. Which kind of compaction one answers, only a replay knows; where the file is not whole, none does."""
+    """All events. Only a replay knows which compaction an event belongs to; a damaged file cannot be replayed."""
     with JournalReader(loaded.file) as reader:
         replay = RecordingReplay(reader, TranscriptDecoder(reader.payload), loaded.config)
         replay.begin(State(History()), CheckpointExtras())
@@ -123,7 +123,7 @@ def told_by(loaded: LoadedSession) -> list[ReportEvent]:
 
 
 class RecordingReplay(JournalReplay):
-    """A replay that keeps the events, and what each was the answer to."""
+    """A replay that records the events and the compaction that each one answers."""
 
     def __init__(self, reader: JournalReader, book: TranscriptDecoder, config: Config | None) -> None:
         super().__init__(reader, book, config)
@@ -145,7 +145,7 @@ def bare_events(reader: JournalReader) -> Iterator[ReportEvent]:
 
 
 def fixed_in(place: SessionLocation, options: SessionOptions, nonce: str) -> FixedBytes:
-    """What a session that begins here now would send first. The journal does not hold what this one did."""
+    """The prefix of a session started here now. The journal does not store the one that this session sent."""
     tools = [name for name in SPECS if name not in FOR_PEOPLE]
     described = sum([len(name) + len(SPECS[name][0]) + len(as_json(SPECS[name][1])) for name in tools])
     git = os.path.exists(f"{place.cwd}/.git")  # noqa: PTH110  # pathlib takes 8 ms to load
@@ -154,7 +154,7 @@ def fixed_in(place: SessionLocation, options: SessionOptions, nonce: str) -> Fix
 
 
 def style_in(place: SessionLocation, options: SessionOptions) -> PromptStyle | None:
-    """The output style of the settings; None: the usual one, also where the one that they name is not there."""
+    """The output style of the settings; None: the default one, also if the configured style does not exist."""
     try:
         wanted = settings_of(options, place.cwd, os.environ).output_style
         if not wanted or wanted == DEFAULT:
@@ -181,12 +181,12 @@ def format_report(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     for part in made.parts:
         yield format_share(part, made.tokens)
     yield (
-        f"{'in all':<35}{made.tokens:>10,}{'':>8}{format_report_dollars(made.cached):>11}"
+        f"{'total':<35}{made.tokens:>10,}{'':>8}{format_report_dollars(made.cached):>11}"
         f"{format_report_dollars(made.fresh):>11}"
     )
     yield PRICES
     if made.largest:
-        yield "\nThe largest blocks:"
+        yield "\nLargest blocks:"
         yield f"{'turn':>6}{'tokens':>9}  what"
         yield from map(format_large_item, made.largest)
     yield from taken_out(made.removed)
@@ -194,12 +194,12 @@ def format_report(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
 
 def format_report_head(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     yield f"Session {loaded.session_id}, {strip_control_characters(made.model)}"
-    how = "as the API counted them" if made.counted else "an estimate, nobody counted"
+    how = "counted by the API" if made.counted else "estimated"
     yield f"{made.tokens:,} of {made.window:,} tokens ({made.tokens / made.window:.1%}): {how}"
     if made.compact_at is None:
-        yield "nothing is summed up by itself: automatic compaction is off"
+        yield "automatic compaction is off"
     else:
-        yield f"summed up at {made.compact_at:,}: {format_tokens_away(made.compact_at - made.tokens)}"
+        yield f"compacted at {made.compact_at:,}: {format_tokens_away(made.compact_at - made.tokens)}"
     yield f"blocked at {made.blocked_at:,}: {format_tokens_away(made.blocked_at - made.tokens)}"
 
 
@@ -224,17 +224,17 @@ def format_large_item(block: LargeItem) -> str:
 
 def taken_out(removed: tuple[LayerTotals, ...]) -> Iterator[str]:
     if not removed:
-        yield "\nNo layer has taken anything out yet."
+        yield "\nNo layer has removed anything yet."
         return
-    yield "\nTaken out, in the whole session:"
-    yield f"{'layer':<16}{'times':>7}{'in vain':>9}{'tokens':>12}{'paid for it':>14}"
+    yield "\nRemoved during the session:"
+    yield f"{'layer':<16}{'times':>7}{'failed':>9}{'tokens':>12}{'cost':>14}"
     for one in removed:
         paid = format_report_dollars(one.cost) if one.cost else "-"
         yield f"{sanitize_line(one.layer)[:16]:<16}{one.times:>7,}{one.failed:>9,}{one.freed:>12,}{paid:>14}"
 
 
 def sanitize_line(text: str) -> str:
-    """On one line, and without anything that a terminal obeys or nobody should see."""
+    """On one line, redacted and without control characters."""
     return " ".join(strip_control_characters(redact(text)).split())
 
 
@@ -246,7 +246,7 @@ def format_report_dollars(nanos: int) -> str:
 
 
 def report_to_json(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
-    """One object. Prices and costs are nano-dollars, so that they can be added."""
+    """One object. Prices and costs are in nano-dollars: integers add up exactly."""
     parts = [{**msgspec.to_builtins(part), "share": part.tokens / max(1, made.tokens)} for part in made.parts]
     largest = [{**msgspec.to_builtins(block), "about": sanitize_line(block.about)} for block in made.largest]
     figures = {
@@ -263,21 +263,21 @@ def report_to_json(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
 
 
 AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
-USUAL = 80  # columns, where the terminal does not know
+USUAL = 80  # columns, if the terminal does not report them
 LEAST_TITLE = 10  # columns, however narrow the terminal is
-HOW_TO_RESUME = "'mainspring --resume ID' takes one up, 'mainspring sessions show ID' prints it"
+HOW_TO_RESUME = "Resume one: mainspring --resume ID. Print one: mainspring sessions show ID"
 
 
 def sessions(args: Namespace) -> int:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
     if place.home is None:
-        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
     if args.action is None:
         return print_session_table(list_sessions_in(place.folder), place.folder)
     file = find_session_by_name(args.session_name, place)
     if file is None:
         raise StartError(format_no_session(args.session_name))
-    from mainspring.sessions.subagents import agent_lines  # a list needs none of this
+    from mainspring.sessions.subagents import agent_lines  # not needed for the list
 
     for line in chain(render_session(file), agent_lines(file)):
         print(line)
@@ -291,7 +291,7 @@ def print_session_table(entries: list[SessionEntry], folder: str) -> int:
     for row in format_session_rows(entries):
         print(row)
     if len(entries) == MOST_LISTED:
-        print(f"(the newest {MOST_LISTED}; older ones are in '{folder}')")
+        print(f"(newest {MOST_LISTED} only; older ones are in '{folder}')")
     print(HOW_TO_RESUME)
     return 0
 
@@ -299,23 +299,23 @@ def print_session_table(entries: list[SessionEntry], folder: str) -> int:
 def format_session_rows(entries: list[SessionEntry]) -> Iterator[str]:
     now, width = time.time(), (os.get_terminal_size().columns or USUAL) if is_terminal() else None
     ids = [entry.session_id for entry in entries]
-    shown = unique_id_length(ids) if width is not None else 36  # programs get what never becomes ambiguous
+    shown = unique_id_length(ids) if width is not None else 36  # programs get full ids
     for entry in entries:
         turns, old = plural(entry.turns, "turn"), format_age(now - entry.changed / 1_000)
-        head = f"{entry.session_id[:shown]}  {old:>10}  {turns:>10}  {format_session_cost(entry):>9}  "
+        head = f"{entry.session_id[:shown]}  {old:>14}  {turns:>10}  {format_session_cost(entry):>9}  "
         title = " ".join(strip_control_characters(entry.title).split())
         yield head + (truncate(title, max(LEAST_TITLE, width - len(head))) if width is not None else title)
 
 
 def unique_id_length(ids: list[str]) -> int:
-    """How much of each id tells it from the others, and 8 at least: the part before the first dash."""
+    """The shortest prefix that tells all ids apart; at least 8, the part before the first dash."""
     return next(length for length in range(8, 37) if len({one[:length] for one in ids}) == len(ids) or length == 36)
 
 
 def format_age(seconds: float) -> str:
     for least, unit, name in AGES:
         if seconds >= least:
-            return f"{round(seconds / unit)} {name}"
+            return f"{round(seconds / unit)} {name} ago"
     return "now"
 
 

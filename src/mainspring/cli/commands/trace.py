@@ -1,7 +1,6 @@
 """`mainspring trace [ID]`: a session on a time axis, in a browser, as one HTML file, as text or as JSON.
 
-For the browser a server is started, for this machine only, which runs until Ctrl-C. No browser is opened unless
-`--open` says so.
+For the browser it starts a server, for this machine only, that runs until Ctrl-C. It opens no browser without `--open`.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from mainspring.sessions.paths import FILE, draft_of
 from mainspring.text import plural, strip_control_characters
 from mainspring.viewer.trace import Trace
 
-HOW = "'mainspring trace ID' takes the id of a session; 'mainspring sessions' lists those of this folder"
-USUAL = 100  # columns, where there is no terminal
+HOW = "Run 'mainspring sessions' to list the sessions of this folder"
+USUAL = 100  # columns without a terminal
 WAYS = ("--html", "--json", "--text")
 
 
 def trace(args: Namespace) -> int:
     ways = [name for name in WAYS if getattr(args, name.removeprefix("--"))]
     if len(ways) > 1:
-        raise StartError(f"'{ways[0]}' and '{ways[1]}' exclude each other: choose one")
+        raise StartError(f"'{ways[0]}' and '{ways[1]}' cannot be combined: choose one")
     for name in ("--port", "--open"):
         if ways and getattr(args, name.removeprefix("--")):
-            raise StartError(f"'{name}' is for the page in the browser: leave it out with '{ways[0]}'")
+            raise StartError(f"'{name}' cannot be combined with '{ways[0]}': it applies to the page in the browser")
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
     file = find_traced_session(args.session_name or "", place)
     try:
@@ -42,7 +41,7 @@ def trace(args: Namespace) -> int:
             return run_viewer(file, port=args.port or 0, show=args.open)
         return OTHERWISE[ways[0]](looked_at(file), args)
     except BrokenPipeError:
-        raise  # whoever reads this has seen enough
+        raise  # the reader has closed the pipe
     except OSError as error:
         raise StartError(explain_serve_error(error, args.port)) from None
 
@@ -51,12 +50,12 @@ def explain_serve_error(error: OSError, port: int | None) -> str:
     if error.filename:
         return f"'{error.filename}': {error.strerror}"
     why = os.strerror(error.errno or 0)
-    return f"the port {port} cannot be had ({why}): leave '--port' out, and any free one is taken"
+    return f"cannot listen on port {port} ({why}): leave out '--port' to use any free port"
 
 
 def find_traced_session(name: str, place: SessionLocation) -> str:
     if place.home is None:
-        raise StartError("there is no home, so there are no sessions: set MAINSPRING_HOME")
+        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
     if name:
         file = find_session_by_name(name, place)
         if file is None:
@@ -64,7 +63,7 @@ def find_traced_session(name: str, place: SessionLocation) -> str:
         return file
     latest = find_newest_session(place.folder)
     if latest is None:
-        raise StartError(f"there is no session in '{place.folder}'. {HOW}")
+        raise StartError(f"no sessions in '{place.folder}'. {HOW}")
     return os.fspath(latest)
 
 
@@ -93,7 +92,7 @@ def print_trace_json(made: Trace, _args: Namespace) -> int:
 
 
 def json_lines(made: Trace) -> Iterator[str]:
-    """What is to be said of the whole, then a span a line: a long session need not be held by whoever reads it."""
+    """The summary, then one span per line: a reader of a long session need not hold all of it."""
     encode = msgspec.json.Encoder().encode
     yield encode(made.head()).decode()
     for span in made.spans:
@@ -106,14 +105,14 @@ def write_trace_html(made: Trace, args: Namespace) -> int:
     file = str(args.html)
     data = export_html(made)
     write_whole(file, data)
-    print(f"'{strip_control_characters(file)}': {plural(len(data) // 1_000 or 1, 'kilobyte')}, everything is in it")
+    print(f"Wrote '{strip_control_characters(file)}' ({plural(len(data) // 1_000 or 1, 'kilobyte')}).")
     return 0
 
 
 def write_whole(file: str, data: bytes) -> None:
-    """Whole or not at all; what a session holds is for its owner."""
+    """Writes all of it or nothing. Readable by the owner only: it contains a session."""
     draft = draft_of(file)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)  # what has that name is not ours
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE)  # never an existing file
     try:
         with open(fd, "wb") as opened:  # noqa: PTH123  # a descriptor
             opened.write(data)
@@ -127,7 +126,7 @@ def write_whole(file: str, data: bytes) -> None:
 OTHERWISE = {"--html": write_trace_html, "--json": print_trace_json, "--text": print_trace}
 
 
-# --- with one -------------------------------------------------------------------------------------------------
+# --- in the browser -------------------------------------------------------------------------------------------
 
 
 def run_viewer(file: str, *, port: int, show: bool) -> int:
@@ -142,7 +141,7 @@ async def serve_viewer(file: str, *, port: int, show: bool) -> int:
         asyncio.get_running_loop().add_signal_handler(sign, over.set)
     async with ViewServer(file, port=port) as server:
         print(server.url, flush=True)
-        print("Ctrl-C ends it. The address holds a token: whoever has it can read this session.", flush=True)
+        print("Press Ctrl-C to stop. Anyone with this address can read the session: it contains a token.", flush=True)
         if show:
             import webbrowser
 

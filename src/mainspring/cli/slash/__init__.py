@@ -1,1 +1,1 @@
-"""What the words with a slash do in a conversation, a file for each family. `cli/slash/table.py` has the table."""
+"""The slash commands of a conversation, one module per family. The table is in `cli/slash/table.py`."""

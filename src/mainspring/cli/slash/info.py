@@ -1,10 +1,6 @@
-"""`/agents` and `/tasks`: who can be sent out, and what goes on in the background.
+"""Slash commands that show the state of a session: help, status, context, cost, agents, tasks, mcp.
 
-`/help`, `/status`, `/context`, `/cost`: what there is, and how things stand.
-
-`/mcp`: the servers of this session, and a new try with one of them.
-
-`/cost` in a conversation: what it came to so far, by model.
+Two of them also act: `/tasks stop ID` stops a background task, `/mcp reconnect NAME` reconnects a server.
 """
 
 from __future__ import annotations
@@ -44,12 +40,12 @@ if TYPE_CHECKING:
     from mainspring.tools.background import BackgroundCommand
 
 
-TAIL = 4_000  # bytes of an output in which the last line is looked for,
-AGENT_TAIL = 64_000  # and of an agent's file
-FEW = 8  # tools that are named
+TAIL = 4_000  # bytes of an output to search for its last line,
+AGENT_TAIL = 64_000  # and of a subagent's file
+FEW = 8  # tools named before "and N more"
 
 
-# --- kinds --------------------------------------------------------------------------------------------------------
+# --- agent types --------------------------------------------------------------------------------------------------
 
 
 async def agents(talk: TerminalSession, _: str) -> None:
@@ -61,7 +57,7 @@ async def agents(talk: TerminalSession, _: str) -> None:
         print_to_terminal(talk, words, TextStyle.YELLOW)
     away = talk.world.agents.at_work()
     if away:
-        print_to_terminal(talk, "At work in the background ('/tasks stop ID' ends one):", TextStyle.DIM)
+        print_to_terminal(talk, "Running in the background (/tasks stop ID stops one):", TextStyle.DIM)
         tell_list(talk, await asyncio.to_thread(rows_of_agents, talk, away))
 
 
@@ -76,12 +72,12 @@ def describe_type_source(kind: AgentType) -> str:
     from mainspring.context.agent_types import OURS
 
     if kind.path:
-        return f"{'the project' if kind.project else 'you'}: '{clean_line(kind.path)}'"
-    return "ours" if OURS.get(kind.name) is kind else "command line"
+        return f"{'project' if kind.project else 'user'}: '{clean_line(kind.path)}'"
+    return "built-in" if OURS.get(kind.name) is kind else "command line"
 
 
 def tools_of(kind: AgentType) -> str:
-    without = f" but {', '.join(map(clean_line, kind.without[:FEW]))}" if kind.without else ""
+    without = f" except {', '.join(map(clean_line, kind.without[:FEW]))}" if kind.without else ""
     if kind.tools is None:
         return f"all tools{without}"
     more = f" and {len(kind.tools) - FEW} more" if len(kind.tools) > FEW else ""
@@ -92,31 +88,31 @@ def model_of(kind: AgentType) -> list[str]:
     return [f"model {clean_line(kind.model)}"] if kind.model else []
 
 
-# --- what goes on -------------------------------------------------------------------------------------------------
+# --- background tasks ---------------------------------------------------------------------------------------------
 
 
 async def tasks(talk: TerminalSession, words: str) -> None:
     verb, name = (*words.split(None, 1), "", "")[:2]
     running, away = talk.world.kit.background.running, talk.world.agents.at_work()
     if words and (verb != "stop" or not name):
-        print_usage(talk, "'/tasks' shows what runs in the background, '/tasks stop ID' ends one of them.")
+        print_usage(talk, "Usage: /tasks lists background tasks, /tasks stop ID stops one.")
     elif words:
         await stop_task(talk, name, [*[one.id for one in running], *[one.agent_id for one in away]])
     elif not running and not away:
-        print_to_terminal(talk, "Nothing runs in the background.", TextStyle.DIM)
+        print_to_terminal(talk, "No background tasks.", TextStyle.DIM)
     else:
         of_agents = await asyncio.to_thread(rows_of_agents, talk, away)
         tell_list(talk, [*[row for one in running for row in format_command(one)], *of_agents], most=100)
-        print_to_terminal(talk, "'/tasks stop ID' ends one.", TextStyle.DIM)
+        print_to_terminal(talk, "Type /tasks stop ID to stop one.", TextStyle.DIM)
 
 
 async def stop_task(talk: TerminalSession, name: str, known: list[str]) -> None:
     if name not in known:
-        there = ", ".join([f"'{one}'" for one in known]) or "nothing"
-        print_to_terminal(talk, f"There is no '{name}' in the background: {there} runs there.", TextStyle.YELLOW)
+        there = ", ".join([f"'{one}'" for one in known]) or "none"
+        print_to_terminal(talk, f"No background task '{name}'. Running: {there}.", TextStyle.YELLOW)
         return
     await talk.world.stop(name)
-    print_to_terminal(talk, f"'{name}' was ended.", TextStyle.DIM)
+    print_to_terminal(talk, f"Stopped '{name}'.", TextStyle.DIM)
 
 
 def format_command(running: BackgroundCommand) -> list[str]:
@@ -139,7 +135,7 @@ def indent_about(words: str) -> list[str]:
 
 
 def last_line(running: BackgroundCommand) -> str:
-    """What the model has taken is no longer in memory, but in the file."""
+    """The last line of output. Output that the model has already read is in the file only."""
     text = running.child.stdout.end(TAIL) or end_of(running.path)
     return next((row for row in reversed(text.splitlines()) if row.strip()), "")
 
@@ -158,7 +154,7 @@ def end_of(path: str) -> str:
 
 
 def last_said(talk: TerminalSession, agent_id: str) -> str:
-    """By the end of its file: between two runs nothing is shown of it. Empty: nothing of it is stored."""
+    """The last block of a subagent, from its journal: no updates arrive between two runs. Empty: it is not stored."""
     from mainspring.messages_api import Unreadable
     from mainspring.sessions.line_parser import reply_blocks, spoke_of
     from mainspring.sessions.paths import agent_file
@@ -186,12 +182,12 @@ def format_block(block: Block) -> str:
 
 
 HELP = """\
-/NAME [words]           A skill or a command of yours, or of a trusted project: they stand below
-@PATH                   A file or a folder that goes along; '@a.py#L10-20' is a part of one
-!COMMAND                Run it yourself, here: the model is not told
-+500k ...               Go on until so many tokens were written
-A backslash at the end of a line says that more is to come.
-A paste is one prompt, however many lines it has."""
+/NAME [arguments]       Run a skill or custom command (listed below)
+@PATH                   Attach a file or folder; '@a.py#L10-20' attaches lines 10 to 20
+!COMMAND                Run a shell command yourself; the model does not see it
++500k ...               Keep working until this many tokens are written
+End a line with a backslash to continue on the next one.
+A paste is one prompt, even if it has several lines."""
 
 COLUMN = 23
 LABEL = 10  # columns
@@ -214,9 +210,9 @@ async def show_context(talk: TerminalSession, _: str) -> None:
 
     session = talk.world.about.session_id
     try:
-        lines = await asyncio.to_thread(lambda: list(lines_of(session)))  # it reads the whole file
+        lines = await asyncio.to_thread(lambda: list(lines_of(session)))  # reads the whole file
     except StartError:
-        print_to_terminal(talk, "There is nothing in the conversation yet.", TextStyle.DIM)
+        print_to_terminal(talk, "The conversation is empty.", TextStyle.DIM)
         return
     tell_all(talk, lines)
 
@@ -226,11 +222,11 @@ async def show_cost(talk: TerminalSession, _: str) -> None:
     tell_all(talk, [*cost_lines(usage), *limit_lines(usage, account)])
 
 
-# --- how things stand ---------------------------------------------------------------------------------------------
+# --- status -------------------------------------------------------------------------------------------------------
 
 
 async def status(talk: TerminalSession, _: str) -> None:
-    """The sandbox may be tried out for it, and the context is counted: not on the loop."""
+    """Runs in a thread: it may probe the sandbox, and counts the context."""
     for label, words in await asyncio.to_thread(lambda: list(iter_status_facts(talk))):
         print_to_terminal(talk, f"{label:<{LABEL}}{clean_line(words)}")
 
@@ -247,14 +243,14 @@ def iter_status_facts(talk: TerminalSession) -> Iterator[tuple[str, str]]:
     yield "Mode", world.session.shared.policy.mode
     yield "Folder", config.cwd
     if world.kit.place.folders:
-        yield "Also", join_or_none(list(world.kit.place.folders))
+        yield "Added", join_or_none(list(world.kit.place.folders))
     yield "Sandbox", world.about.sandbox().removeprefix("sandbox: ")
     yield (
         "MCP",
         join_or_none([one_server(one) for one in world.mcp.status()] if world.mcp is not None else []) or "no servers",
     )
-    yield "Settings", join_or_none(settings_files(talk)) or "no file: everything has its default"
-    yield "Memory", join_or_none([file.path for file in world.around.memory.files]) or "no file: '/init' writes one"
+    yield "Settings", join_or_none(settings_files(talk)) or "no file (all defaults)"
+    yield "Memory", join_or_none([file.path for file in world.around.memory.files]) or "no file (/init creates one)"
     yield "Context", format_context_share(talk)
 
 
@@ -266,18 +262,18 @@ def join_or_none(words: list[str]) -> str:
 def kept_in(talk: TerminalSession) -> str:
     journal = talk.opened.journal
     if journal is None or not journal.stored:
-        return "none: nothing of this session is stored"
-    return journal.file if file_of(talk) else f"{journal.file}, from the first prompt on"
+        return "none (this session is not stored)"
+    return journal.file if file_of(talk) else f"{journal.file} (created with the first prompt)"
 
 
 def server_of(talk: TerminalSession) -> str:
-    """Its address, without what may be a key in it. A name and a password no address may hold."""
+    """The address without its query, which may contain a key. An address cannot contain a user name or password."""
     from mainspring.agent.endpoints import endpoint_of
 
     settings = talk.config.settings
     endpoint = endpoint_of(talk.model.name, settings, talk.config.environment)
     url = endpoint.url if endpoint is not None else settings.api.base_url
-    return f"at {url.partition('?')[0]}" if url else "at Anthropic's own server"
+    return f"at {url.partition('?')[0]}" if url else "at api.anthropic.com"
 
 
 def one_server(state: dict[str, object]) -> str:
@@ -287,7 +283,7 @@ def one_server(state: dict[str, object]) -> str:
 
 
 def settings_files(talk: TerminalSession) -> list[str]:
-    """Those that are there, in the order in which the later one wins."""
+    """The files that exist; later ones override earlier ones."""
     from mainspring.settings.load import SettingsPaths, home_folder
 
     options = talk.config.options
@@ -300,12 +296,10 @@ def format_context_share(talk: TerminalSession) -> str:
     from mainspring.agent.context_usage import context_usage
 
     used = context_usage(talk.world)
-    return f"{used['percentage']} % of {used['maxTokens']:,} tokens; '/context' says more"
+    return f"{used['percentage']}% of {used['maxTokens']:,} tokens used (details: /context)"
 
 
-NONE = (
-    "This session has no MCP servers. docs/mcp.md says where to name them, 'mainspring mcp' tries those of this folder."
-)
+NONE = "No MCP servers configured. See docs/mcp.md, or run 'mainspring mcp' to test the servers of this folder."
 
 
 async def mcp(talk: TerminalSession, words: str) -> None:
@@ -315,7 +309,7 @@ async def mcp(talk: TerminalSession, words: str) -> None:
     elif verb == "reconnect" and name:
         await reconnect_server(talk, name)
     else:
-        print_usage(talk, "'/mcp' shows the servers, '/mcp reconnect NAME' tries one again.")
+        print_usage(talk, "Usage: /mcp lists the servers, /mcp reconnect NAME reconnects one.")
 
 
 def print_servers(talk: TerminalSession) -> None:
@@ -338,7 +332,7 @@ def indent_row(row: str) -> str:
 
 
 async def reconnect_server(talk: TerminalSession, name: str) -> None:
-    """Its tools come with the next prompt."""
+    """The model gets its tools with the next prompt."""
     servers = talk.world.mcp
     if servers is None:
         print_to_terminal(talk, NONE, TextStyle.DIM)
@@ -346,44 +340,43 @@ async def reconnect_server(talk: TerminalSession, name: str) -> None:
     try:
         await talk.session.reconnect_mcp(name)
     except (MainspringError, OSError) as error:
-        print_to_terminal(talk, f"It did not come to that: {clean_line(str(error))}", TextStyle.YELLOW)
+        print_to_terminal(talk, f"Cannot reconnect: {clean_line(str(error))}", TextStyle.YELLOW)
         return
-    print_to_terminal(talk, f"The MCP server '{strip_control_characters(name)}' is connected.", TextStyle.DIM)
+    print_to_terminal(talk, f"Connected to MCP server '{strip_control_characters(name)}'.", TextStyle.DIM)
 
 
 def cost_lines(usage: UsageMeter) -> Iterator[str]:
     rows = usage.by_model()
-    passed = f"{format_duration(usage.api_ms)} of waiting for the model, {format_duration(usage.age)} since it began"
+    passed = f"API time {format_duration(usage.api_ms)}, session time {format_duration(usage.age)}"
     if not rows:
-        yield f"Nothing was spent yet. {passed.capitalize()}."
+        yield f"Nothing spent yet. {passed}."
         return
     known = all(has_price(name) for name in rows)
-    yield f"{format_cost(usage.cost) if known else 'The price is not known'}. {passed.capitalize()}."
+    yield f"{format_cost(usage.cost) if known else 'Cost unknown (no price for this model)'}. {passed}."
     for name, row in rows.items():
         yield f"  {name}: {format_token_row(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
 
 
 def limit_lines(usage: UsageMeter, account: Account) -> Iterator[str]:
-    """Of the process, which may have held other conversations before this one; each of them counts against the
-    limit."""
+    """The limit is per process: earlier conversations of this process count against it too."""
     spent, limit = format_cost(account.spent), account.limit
     others = account.spent != usage.cost
     if limit is not None:
-        whose = "since the start, with all conversations, " if others else ""
+        whose = "all conversations since the start, " if others else ""
         yield f"Limit: {whose}{spent} of {format_cost(limit)} spent, {format_cost(max(0, limit - account.spent))} left."
     elif others:
-        yield f"Since the start, with all conversations: {spent}."
+        yield f"All conversations since the start: {spent}."
 
 
 def format_token_row(row: dict[str, Any]) -> str:
     read, written = row["cacheReadInputTokens"], row["cacheCreationInputTokens"]
     prompt = row["inputTokens"] + read + written
-    cached = f" ({read:,} of them from the cache)" if read else ""
-    return f"{prompt:,}{cached} + {row['outputTokens']:,} tokens"
+    cached = f" ({read:,} cached)" if read else ""
+    return f"{prompt:,} tokens in{cached}, {row['outputTokens']:,} out"
 
 
 def has_price(name: str) -> bool:
-    """As far as our table goes."""
+    """Whether the built-in model table has a price."""
     return any(same_model(name, listed) for listed in MODELS)
 
 

@@ -1,6 +1,6 @@
-"""`/clear`, `/resume`, `/rename`, `/rewind`: this conversation, another one, and the way back.
+"""Slash commands for conversations: `/clear`, `/resume`, `/rename`, `/rewind` and `/export`.
 
-`/export`: the conversation as Markdown, for people: prompts, answers, and a line for each call.
+`/export` writes the conversation as Markdown for people: prompts, answers, and one line per tool call.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from mainspring.sessions.line_parser import JournalLine
     from mainspring.sessions.listing import SessionEntry
 
-    Payload = Callable[[str], bytes | None]  # content that is too large for a line, by its name
+    Payload = Callable[[str], bytes | None]  # loads content that is too large for a line, by its name
 
 
 MOST_SESSIONS = MOST_PROMPTS = 20
 LONGEST_TITLE = 200  # characters, as lists show them
-SHOWN = 400  # columns of a prompt that can be said again
+SHOWN = 400  # columns shown of a prompt that can be edited and sent again
 
 
 async def clear(talk: TerminalSession, _: str) -> None:
@@ -52,11 +52,11 @@ async def clear(talk: TerminalSession, _: str) -> None:
     stored = bool(file_of(talk))
     try:
         await talk.change(talk.session.clear())
-    except StartError as error:  # settings that were broken meanwhile
-        print_to_terminal(talk, f"The conversation goes on: {error}", TextStyle.YELLOW)
+    except StartError as error:  # such as settings that have become invalid
+        print_to_terminal(talk, f"Cannot start a new conversation: {error}", TextStyle.YELLOW)
         return
-    back = f" '/resume {before[:8]}' goes back to the one before." if spoken and stored else ""
-    print_to_terminal(talk, f"A new conversation.{back}", TextStyle.DIM)
+    back = f" Type /resume {before[:8]} to go back to the previous one." if spoken and stored else ""
+    print_to_terminal(talk, f"Started a new conversation.{back}", TextStyle.DIM)
 
 
 async def resume(talk: TerminalSession, name: str) -> None:
@@ -72,10 +72,10 @@ async def resume(talk: TerminalSession, name: str) -> None:
         if file is None:
             raise StartError(format_no_session(name))
         if id_of(file) == talk.world.about.session_id:
-            raise StartError("it is the one that you are in")
+            raise StartError("this session is already open")
         await talk.change(talk.session.resume(id_of(file)))
     except StartError as error:
-        print_to_terminal(talk, f"The conversation stays: {error}", TextStyle.YELLOW)
+        print_to_terminal(talk, f"Cannot resume: {error}", TextStyle.YELLOW)
         return
     from mainspring.cli.plain import tell_of_last
 
@@ -93,55 +93,53 @@ async def list_sessions(talk: TerminalSession, folder: str) -> None:
 
     found = await asyncio.to_thread(others)
     tell_all(talk, format_session_rows(found[:MOST_SESSIONS]))
-    how = "'/resume ID' goes on with one." if found else "There is no other session of this folder."
+    how = "Type /resume ID to resume one." if found else "No other sessions in this folder."
     print_to_terminal(talk, how, TextStyle.DIM)
 
 
-# --- its name -----------------------------------------------------------------------------------------------------
+# --- title --------------------------------------------------------------------------------------------------------
 
 
 async def rename(talk: TerminalSession, title: str) -> None:
-    """One more line in its file, as every client that names a session writes it; the last one counts."""
+    """Appends a title line to the file, as every client that names a session does; the last one wins."""
     name = clean_line(title)[:LONGEST_TITLE]
     if not name:
         known = title_of(talk)
-        print_usage(
-            talk, (f"It is called '{clean_line(known)}'. " if known else "") + "'/rename TITLE' calls it otherwise."
-        )
+        print_usage(talk, (f"Title: '{clean_line(known)}'. " if known else "") + "Usage: /rename TITLE")
     else:
         try:
             await talk.session.rename(name)
         except UsageError as error:
-            print_to_terminal(talk, f"There is no name yet: {error}.", TextStyle.YELLOW)
+            print_to_terminal(talk, f"Cannot rename: {error}.", TextStyle.YELLOW)
             return
-        print_to_terminal(talk, f"This session is called '{name}' now: '/resume {name}' finds it.", TextStyle.DIM)
+        print_to_terminal(talk, f"Renamed this session to '{name}'. Resume it with /resume {name}.", TextStyle.DIM)
 
 
 def why_not(talk: TerminalSession) -> str:
     journal = talk.opened.journal
     stored = journal is not None and journal.stored
-    return "nothing was said yet" if stored else "nothing of this session is stored"
+    return "Nothing to rewind yet." if stored else "Cannot rewind: this session is not stored."
 
 
-# --- the way back -------------------------------------------------------------------------------------------------
+# --- rewind -------------------------------------------------------------------------------------------------------
 
 
 async def rewind(talk: TerminalSession, number: str) -> None:
     prompts = list_user_prompts(talk)
     if not prompts or not file_of(talk):
-        print_to_terminal(talk, f"There is no way back: {why_not(talk)}.", TextStyle.DIM)
+        print_to_terminal(talk, why_not(talk), TextStyle.DIM)
     elif not number:
         list_prompts(talk, prompts)
     elif not number.isdecimal() or not 0 < int(number) <= len(prompts):
         print_to_terminal(
-            talk, f"There is no prompt '{number}': '/rewind' lists them, the last one is 1.", TextStyle.YELLOW
+            talk, f"No prompt '{number}'. Type /rewind to list them; 1 is the last one.", TextStyle.YELLOW
         )
     else:
         await go_back(talk, prompts[-int(number)])
 
 
 def list_user_prompts(talk: TerminalSession) -> list[User]:
-    """By the person, as far back as the model's own view goes."""
+    """The user's prompts in the history."""
     history = talk.world.session.state.history
     return [one for one in history if isinstance(one, User) and one.origin is Origin.PROMPT]
 
@@ -149,14 +147,14 @@ def list_user_prompts(talk: TerminalSession) -> list[User]:
 def list_prompts(talk: TerminalSession, prompts: list[User]) -> None:
     state, shown = talk.world.session.state, prompts[-MOST_PROMPTS:]
     if any(isinstance(one, User) and one.origin is Origin.SUMMARY for one in view(state.history, state.edits)):
-        print_to_terminal(talk, "What was said before the summary is not listed.", TextStyle.DIM)
+        print_to_terminal(talk, "Prompts before the summary are not listed.", TextStyle.DIM)
     if len(prompts) > len(shown):
-        print_to_terminal(talk, f"{len(prompts) - len(shown):,} more before these", TextStyle.DIM)
+        print_to_terminal(talk, f"{len(prompts) - len(shown):,} earlier prompts not shown", TextStyle.DIM)
     for number, prompt in zip(range(len(shown), 0, -1), shown, strict=True):
-        print_to_terminal(talk, f"{number:>4}  {shorten_about(prompt.text) or '(no words)'}")
+        print_to_terminal(talk, f"{number:>4}  {shorten_about(prompt.text) or '(no text)'}")
     print_to_terminal(
         talk,
-        "'/rewind N' goes back to before that prompt, and lets you say it again. Files stay as they are.",
+        "Type /rewind N to go back to before that prompt and edit it. Files are not changed.",
         TextStyle.DIM,
     )
 
@@ -168,20 +166,20 @@ async def go_back(talk: TerminalSession, prompt: User) -> None:
         last = await asyncio.to_thread(line_before, file_of(talk), first)
         await talk.change(talk.session.rewind_to(last) if last else talk.session.clear())
     except StartError as error:
-        print_to_terminal(talk, f"The conversation goes on: {error}", TextStyle.YELLOW)
+        print_to_terminal(talk, f"Cannot rewind: {error}", TextStyle.YELLOW)
         return
     talk.draft = strip_control_characters(prompt.text)
     print_to_terminal(
         talk,
-        f"Back to before that prompt. '/resume {before[:8]}' goes on with the conversation as it was.",
+        f"Rewound to before that prompt. Type /resume {before[:8]} to go back to the full conversation.",
         TextStyle.DIM,
     )
-    print_to_terminal(talk, "Files are as they are now: nothing in them was undone.", TextStyle.DIM)
-    print_to_terminal(talk, f"You had said: {truncate(clean_line(prompt.text), SHOWN)}")
+    print_to_terminal(talk, "Files are not changed.", TextStyle.DIM)
+    print_to_terminal(talk, f"Your prompt was: {truncate(clean_line(prompt.text), SHOWN)}")
 
 
 def first_of(prompt: User, newest_first: Iterator[Message]) -> str:
-    """The id of the first message that came with it: what we put before it goes, too, and comes again."""
+    """The id of the first message sent with the prompt: attachments before it are dropped too, and sent again."""
     found = ""
     for message in newest_first:
         if found and not (isinstance(message, User) and message.origin is Origin.ATTACHMENT):
@@ -192,19 +190,19 @@ def first_of(prompt: User, newest_first: Iterator[Message]) -> str:
 
 
 def line_before(file: str, message_id: str) -> str:
-    """Of the conversation; empty: it was the first. Raises `StartError`."""
+    """The uuid of the line before the message; empty: it was the first. Raises `StartError`."""
     from mainspring.sessions.reader import JournalReader
 
     found: str | None = None
     try:
         with JournalReader(Path(file)) as reader:
             for _, line in reader.lines():
-                if line.uuid == message_id:  # of two with one id the later counts
+                if line.uuid == message_id:  # of two lines with one id, the later wins
                     found = line.parentUuid or line.logicalParentUuid or ""
     except OSError as error:
-        raise StartError(f"'{file}' cannot be read: {error.strerror}") from None
+        raise StartError(f"cannot read '{file}': {error.strerror}") from None
     if found is None:
-        raise StartError("its file does not hold that prompt")
+        raise StartError("the session file does not contain that prompt")
     return found
 
 
@@ -215,30 +213,30 @@ _ODD = re.compile(r"[^\w.-]+")
 class ExportSection(NamedTuple):
     who: str  # user, assistant
     text: str
-    tool: str = ""  # whose call it is
-    reply: str = ""  # whose block it is
+    tool: str = ""  # its name, for a tool call
+    reply: str = ""  # id of the reply, for a block
 
 
 async def export(talk: TerminalSession, named: str) -> None:
     if not talk.world.session.state.history:
-        print_to_terminal(talk, "There is nothing to export: nothing was said yet.", TextStyle.DIM)
+        print_to_terminal(talk, "Nothing to export yet.", TextStyle.DIM)
         return
     try:
         path, prompts = await asyncio.to_thread(export_session, talk, named)
     except FileExistsError as error:
         print_to_terminal(
             talk,
-            f"'{error.filename}' is there already, and stays: '/export FILE' takes another name.",
+            f"'{error.filename}' already exists. Choose another name with /export FILE.",
             TextStyle.YELLOW,
         )
     except OSError as error:
-        print_to_terminal(talk, f"'{error.filename}' cannot be written: {error.strerror}.", TextStyle.YELLOW)
+        print_to_terminal(talk, f"Cannot write '{error.filename}': {error.strerror}.", TextStyle.YELLOW)
     else:
-        print_to_terminal(talk, f"{plural(prompts, 'prompt')} and what came of them: '{path}'.", TextStyle.DIM)
+        print_to_terminal(talk, f"Exported {plural(prompts, 'prompt')} and the replies to '{path}'.", TextStyle.DIM)
 
 
 def export_session(talk: TerminalSession, named: str) -> tuple[str, int]:
-    """Where it is, and how many prompts it has."""
+    """Returns the path and the number of prompts."""
     title = clean_line(title_of(talk)) or talk.world.about.session_id
     path = path_for(talk, named, title)
     pieces = list(pieces_of(talk))
@@ -247,7 +245,7 @@ def export_session(talk: TerminalSession, named: str) -> tuple[str, int]:
 
 
 def write_new(path: str, text: str) -> None:
-    """There as a whole or not at all. Raises `OSError` that names the path."""
+    """Writes all of it or leaves no file. Raises `OSError` with the path."""
     file = open(path, "x", encoding="utf-8", errors="replace")  # noqa: PTH123, SIM115  # what was there is not ours
     try:
         with file:
@@ -259,7 +257,7 @@ def write_new(path: str, text: str) -> None:
 
 
 def path_for(talk: TerminalSession, named: str, title: str) -> str:
-    """What somebody names is theirs to name; a folder takes a file of our name."""
+    """The path that the user gave; in a folder, a file named after the title."""
     from mainspring.settings.load import expand_tilde
 
     place = talk.world.kit.place
@@ -270,11 +268,11 @@ def path_for(talk: TerminalSession, named: str, title: str) -> str:
     return f"{path.rstrip('/')}/{name}.md"
 
 
-# --- what was said ------------------------------------------------------------------------------------------------
+# --- reading the session ------------------------------------------------------------------------------------------
 
 
 def pieces_of(talk: TerminalSession) -> list[ExportSection]:
-    """Of the file, which also has what is out of the model's view by now; else of what is in memory."""
+    """From the file, which also has what left the model's view; without a file, from memory."""
     file = file_of(talk)
     if not file:
         return [piece for message in talk.world.session.state.history for piece in export_message(message)]
@@ -340,7 +338,7 @@ def sections_to_markdown(title: str, head: str, pieces: list[ExportSection]) -> 
     yield head
     before = ExportSection("", "")
     for piece in pieces:
-        if not (piece.tool and before.tool):  # calls stand below each other
+        if not (piece.tool and before.tool):  # consecutive calls form one list
             yield ""
         if piece.who == "user":
             yield from [f"> {row}".rstrip() for row in redact_for_export(piece.text).split("\n")]

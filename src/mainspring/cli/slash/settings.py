@@ -1,10 +1,9 @@
-"""`/memory`, `/init`, `/skills`: what the user and the project want every session to know.
+"""Slash commands for configuration: memory, skills, model, permissions, folders, hooks, settings and trust.
 
-`/model`, `/permissions`, `/add-dir`: what somebody chooses for the conversation, and what was chosen.
-
-`/doctor`, `/config` and `/hooks`: whether everything is there, what is set, and by whom.
-
-`/trust`: what this folder brings takes effect, from now on and in this conversation; or no longer.
+- `/memory`, `/init`, `/skills`: what the user and the project give to every session.
+- `/model`, `/permissions`, `/add-dir`: choices for this conversation.
+- `/doctor`, `/config`, `/hooks`: check the installation, show settings and hooks with their sources.
+- `/trust`: enable the configuration of this folder, now and in later sessions, or disable it again.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
 
 
 COLUMN = 23
-IN_PROJECTS = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md")  # of which '/init' improves the first that is there
+IN_PROJECTS = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md")  # '/init' improves the first one that exists
 
 INIT = """\
 {task} '{path}', the file that every session in this folder begins with.
 
 Look at the project first: what its README and other documents say, how it is built, linted and tested, which parts it \
 has and which files hold them together, and what was left here for other tools (.cursor/rules, .cursorrules, \
-.github/copilot-instructions.md). Then write down what somebody who begins to work here must know and would not see at \
+.github/copilot-instructions.md). Then write down what a newcomer to this project must know and would not see at \
 a glance:
 
 - the commands that build it, lint it and test it, and the one that runs a single test, as they are here;
@@ -53,7 +52,7 @@ a glance:
 
 A page is enough. Leave out what is true of every project, what a look into a folder shows, and whatever you have not \
 found here yourself.{more}"""
-IMPROVED = " Keep what stands there and is still true, mend what is not, and take out what nobody needs."
+IMPROVED = " Keep what is still true, fix what is not, and remove what is not needed."
 
 
 # --- memory files -------------------------------------------------------------------------------------------------
@@ -62,20 +61,18 @@ IMPROVED = " Keep what stands there and is still true, mend what is not, and tak
 async def memory(talk: TerminalSession, words: str) -> None:
     found = talk.world.around.memory
     if words and words != "edit":
-        print_usage(talk, "'/memory' shows the files, '/memory edit' says how to change one.")
+        print_usage(talk, "Usage: /memory lists the memory files, /memory edit shows how to edit them.")
     elif words:
         tell_all(talk, await asyncio.to_thread(how_to_edit, talk))
     else:
         tell_list(talk, await asyncio.to_thread(rows_of, talk))
         tell_list(talk, [clean_line(problem) for problem in found.problems], TextStyle.YELLOW)
         if not found.files and not found.problems:
-            print_to_terminal(
-                talk, "There is no memory file: '/init' has one written. docs/memory.md has the names.", TextStyle.DIM
-            )
+            print_to_terminal(talk, "No memory files. Type /init to create one; see docs/memory.md.", TextStyle.DIM)
 
 
 def rows_of(talk: TerminalSession) -> list[str]:
-    """In the order in which the model gets them: the later ones count for more."""
+    """In the order in which the model gets them; later ones take precedence."""
     found = talk.world.around.memory
     sent = {attachment.name: attachment.text for attachment in found.attachments}
     files = [
@@ -90,11 +87,11 @@ def describe_file_size(file: MemoryFile, sent: str) -> str:
     by = f", included by '{clean_line(file.by)}'" if file.by else ""
     if file.text in sent and file.size is None:
         return f"{whole}{by}"
-    return f"{whole}{by}; left out: there is no room for it" if LEFT_OUT in sent else f"{whole}{by}; cut"
+    return f"{whole}{by}; left out: no room" if LEFT_OUT in sent else f"{whole}{by}; cut"
 
 
 def notes_of(talk: TerminalSession) -> list[str]:
-    """What sessions here have noted for later ones."""
+    """The folder with notes that sessions here have written for later ones."""
     from mainspring.agent.context import get_notes_folder
 
     where = talk.world.around.memory.where
@@ -107,7 +104,7 @@ def notes_of(talk: TerminalSession) -> list[str]:
 
 
 def how_to_edit(talk: TerminalSession) -> list[str]:
-    """The terminal is the editor's as long as a command of the user's own runs in it."""
+    """Lines for the prompt: a `!COMMAND` has the terminal to itself while it runs, so an editor works."""
     environment = talk.config.environment
     editor = environment.get("VISUAL") or environment.get("EDITOR") or "vi"
     found = talk.world.around.memory
@@ -116,7 +113,7 @@ def how_to_edit(talk: TerminalSession) -> list[str]:
     rows = [f"!{editor} {shlex.quote(clean_line(path))}" for path in (*paths, *made)]
     return [
         *rows,
-        "Such a line opens the file here. A change counts from the next prompt on, a new file in new sessions.",
+        "Enter one of these lines to edit the file. Changes apply from the next prompt, new files in new sessions.",
     ]
 
 
@@ -125,14 +122,14 @@ def is_project_file(file: MemoryFile) -> bool:
 
 
 async def init(talk: TerminalSession, words: str) -> str:
-    """A prompt, as a skill is one: it costs a turn."""
+    """Returns a prompt, as a skill does: it costs a turn."""
     path, there = await asyncio.to_thread(file_for, talk.world.around.memory)
     more = (IMPROVED if there else "") + (f"\n\n{words}" if words else "")
     return INIT.format(task="Improve" if there else "Write", path=clean_line(path), more=more)
 
 
 def file_for(found: MemoryFiles) -> tuple[str, bool]:
-    """And whether it is there."""
+    """The path of the project's memory file, and whether it exists."""
     names = [f"{found.where.cwd}/{name}" for name in IN_PROJECTS]
     there = next((name for name in names if os.path.lexists(name)), "")
     return there or names[0], bool(there)
@@ -150,13 +147,11 @@ async def skills(talk: TerminalSession, _: str) -> None:
     tell_list(talk, [*rows, *prompts])
     tell_list(talk, problems, TextStyle.YELLOW)
     if not rows and not prompts and not problems:
-        print_to_terminal(
-            talk, "There are no skills and no commands. docs/memory.md says where they lie.", TextStyle.DIM
-        )
+        print_to_terminal(talk, "No skills or custom commands. See docs/memory.md for how to add them.", TextStyle.DIM)
 
 
 def list_skills_and_commands(found: ContextSources) -> tuple[list[str], list[str]]:
-    """What lies there now, and what of it is left out. Read anew: what the session has read is the loop's."""
+    """Rows, and problems. Reads the folders again: the session's own catalog belongs to the event loop's thread."""
     from mainspring.context.custom_commands import CustomCommands
     from mainspring.context.skills import Skills
 
@@ -175,18 +170,18 @@ def list_skills_and_commands(found: ContextSources) -> tuple[list[str], list[str
 
 
 def format_knowledge_row(sort: str, name: str, what: str, path: str, *, project: bool) -> str:
-    hidden = "; hidden: the word is ours" if name in names_at(TERMINAL) else ""
-    whose = "the project's" if project else "your"
+    hidden = "; hidden by a built-in command" if name in names_at(TERMINAL) else ""
+    whose = "project" if project else "user"
     return f"{f'/{clean_line(name)}':<{COLUMN}} {shorten_about(what)}  ({whose} {sort} '{clean_line(path)}'{hidden})"
 
 
 def held_back(places: ConfigFolders) -> list[str]:
-    """Of a project that nobody trusts."""
+    """The folders of a project that are ignored because it is not trusted."""
     if places.trusted:
         return []
     ours = [folder for folder, project in replace(places, trusted=True).folders() if project]
     found = [folder for folder in ours if os.path.isdir(folder)]  # noqa: PTH112
-    return [f"Held back: '{clean_line(folder)}'. 'mainspring trust' trusts this folder." for folder in found]
+    return [f"Ignored: '{clean_line(folder)}'. Type /trust to trust this folder." for folder in found]
 
 
 SOURCES = {"flag": "command line", "session": "this session", "user": "your settings"}
@@ -195,7 +190,7 @@ SOURCES = {"flag": "command line", "session": "this session", "user": "your sett
 async def model(talk: TerminalSession, name: str) -> None:
     if not name:
         default = talk.world.about.model.name
-        print_to_terminal(talk, f"{talk.model.name}. '/model NAME' asks another one, '/model default' {default} again.")
+        print_to_terminal(talk, f"Model: {talk.model.name}. Type /model NAME to switch, /model default for {default}.")
         return
     from mainspring.agent.config_checks import slip_in_model
 
@@ -204,9 +199,9 @@ async def model(talk: TerminalSession, name: str) -> None:
             raise UsageError(slip)
         await talk.session.set_model(name)
     except (UsageError, StartError) as error:
-        print_to_terminal(talk, f"The model stays: {error}", TextStyle.YELLOW)
+        print_to_terminal(talk, f"Model not changed: {error}", TextStyle.YELLOW)
         return
-    print_to_terminal(talk, f"From now on: {talk.model.name}.", TextStyle.DIM)
+    print_to_terminal(talk, f"Switched to {talk.model.name}.", TextStyle.DIM)
 
 
 # --- permissions ------------------------------------------------------------------------------------------
@@ -223,12 +218,12 @@ async def permissions(talk: TerminalSession, _: str) -> None:
             print_to_terminal(talk, f"{behavior:<6}{rule.text}  ({describe_rule_source(rule)})")
     for broken in rules.broken:
         print_to_terminal(
-            talk, f"{'void':<6}{broken.text}  ({describe_rule_source(broken)}): {broken.reason}", TextStyle.YELLOW
+            talk, f"{'error':<6}{broken.text}  ({describe_rule_source(broken)}): {broken.reason}", TextStyle.YELLOW
         )
     if not (rules.deny or rules.ask or rules.allow or rules.broken):
-        print_to_terminal(talk, "There are no rules: the mode alone decides.")
+        print_to_terminal(talk, "No rules. The mode decides every call.")
     print_to_terminal(
-        talk, "'mainspring permissions explain TOOL INPUT' says what is decided of a call, and why.", TextStyle.DIM
+        talk, "Run 'mainspring permissions explain TOOL INPUT' to see the decision for a call.", TextStyle.DIM
     )
 
 
@@ -236,13 +231,13 @@ def describe_rule_source(rule: PermissionRule | BrokenRule) -> str:
     return SOURCES.get(rule.source, f"{rule.source} settings")
 
 
-# --- one more folder --------------------------------------------------------------------------------------
+# --- additional folders -----------------------------------------------------------------------------------
 
 
 async def add_dir(talk: TerminalSession, named: str) -> None:
-    """Kept among the options, too, so that a conversation that begins here later has it as well."""
+    """Also stored in the options, so that later conversations of this process have it."""
     if not named:
-        print_usage(talk, "'/add-dir FOLDER' lets the tools work in one more folder, until you leave.")
+        print_usage(talk, "Usage: /add-dir FOLDER lets the tools work in one more folder, until you exit.")
         return
     from mainspring.agent.permissions import resolve_folder
     from mainspring.processes.paths import is_within
@@ -250,42 +245,42 @@ async def add_dir(talk: TerminalSession, named: str) -> None:
     place = talk.world.kit.place
     folder = resolve_folder(named, place.root, place.home)
     if not await asyncio.to_thread(os.path.isdir, folder):
-        print_to_terminal(talk, f"There is no folder '{named}': '{folder}' was looked for.", TextStyle.YELLOW)
+        print_to_terminal(talk, f"Folder '{named}' not found (looked for '{folder}').", TextStyle.YELLOW)
         return
     held = next((one for one in (place.root, *place.folders) if is_within(folder, one)), None)
     if held is not None:
         print_to_terminal(
             talk,
-            f"The tools can work in '{folder}' already: it is {describe_folder_place(folder, held)}.",
+            f"Tools can already work in '{folder}': it is {describe_folder_place(folder, held)}.",
             TextStyle.DIM,
         )
         return
     talk.session.add_directory(folder)
     print_to_terminal(
         talk,
-        f"From now on the tools can work in '{folder}', too. Who may do what there, the mode decides.",
+        f"Tools can now work in '{folder}'. The permission mode applies there too.",
         TextStyle.DIM,
     )
     await tell_of_walls(talk)
 
 
 def describe_folder_place(folder: str, held: str) -> str:
-    return "one of the folders" if folder == held else f"in '{strip_control_characters(held)}'"
+    return "a working folder" if folder == held else f"in '{strip_control_characters(held)}'"
 
 
 async def tell_of_walls(talk: TerminalSession) -> None:
-    """They were put up around the folders of the start."""
+    """The sandbox was set up for the folders that were known at the start."""
     if await asyncio.to_thread(lambda: talk.config.sandboxing.in_force):
         print_to_terminal(
-            talk, "Commands in the sandbox cannot write there before the next '/clear' or '/resume'.", TextStyle.DIM
+            talk, "Sandboxed commands cannot write there until the next /clear or /resume.", TextStyle.DIM
         )
 
 
-MOST_VALUES = 200  # of the settings
+MOST_VALUES = 200  # rows of settings
 
 
 async def doctor(talk: TerminalSession, _: str) -> None:
-    """One check after the other, each in a thread: some try the sandbox out, which takes seconds."""
+    """Runs one check after another, each in a thread: some probe the sandbox, which takes seconds."""
     from mainspring.cli.commands.doctor import format_doctor_summary, format_finding, run_checks
     from mainspring.cli.commands.doctor_checks import CheckState, Finding
 
@@ -302,18 +297,18 @@ async def doctor(talk: TerminalSession, _: str) -> None:
 
 async def config(talk: TerminalSession, _: str) -> None:
     lines = await asyncio.to_thread(lambda: list(set_here(talk)))
-    tell_list(talk, lines or ["Nothing is set: everything has its default."], most=MOST_VALUES)
+    tell_list(talk, lines or ["No settings: all values are defaults."], most=MOST_VALUES)
 
 
 def set_here(talk: TerminalSession) -> Iterator[str]:
-    """What `mainspring config` prints, of the settings that this session began with."""
+    """What `mainspring config` prints, for the settings that this session started with."""
     from mainspring.agent.config_checks import broken_rules, slips_in_rules
     from mainspring.settings.effective import format_origins
 
     settings = talk.config.settings
     yield from format_origins(settings)
     for problem, way_out in broken_rules(settings):
-        yield f"{problem.kind}: {problem}. The way out: {way_out}"
+        yield f"{problem.kind}: {problem}. To fix it: {way_out}"
     for slip in slips_in_rules(talk.config.options, settings):
         yield f"{ProblemKind.UNKNOWN}: {redact(slip)}"
 
@@ -329,7 +324,7 @@ async def hooks(talk: TerminalSession, _: str) -> None:
         print_to_terminal(talk, words, TextStyle.YELLOW)
     tell_all(talk, switched_off(settings), TextStyle.DIM)
     if not settings.hooks and not held:
-        print_to_terminal(talk, "There are no hooks: 'hooks' in the settings names them.", TextStyle.DIM)
+        print_to_terminal(talk, 'No hooks. Add them under "hooks" in your settings.', TextStyle.DIM)
 
 
 def format_hook_row(hook: HookSetting) -> str:
@@ -341,28 +336,26 @@ def format_hook_row(hook: HookSetting) -> str:
 
 
 def explain_hook(hook: HookSetting) -> str:
-    """Why it does not do what somebody may expect of it."""
+    """Why the hook never runs or denies calls; empty if it works."""
     from mainspring.hooks.events import GUARDS, HookPoint
 
     point = next((one for one in HookPoint if one == hook.event), None)
     kind = clean_line(str(hook.command.get("type")))
     if point is None:
-        return "; never asked: there is no such point"
+        return "; never runs: unknown event"
     if hook.broken:
-        return f"; it cannot run, so what it guards is refused: {hook.broken}"
+        return f"; cannot run, so the calls that it guards are denied: {hook.broken}"
     if kind == "command":
         return ""
-    guards = ", so what it guards is refused" if point in GUARDS else ""
-    return f"; the type '{kind}' is not there yet{guards}"
+    guards = ", so the calls that it guards are denied" if point in GUARDS else ""
+    return f"; type '{kind}' is not supported yet{guards}"
 
 
 def hooks_held_back(settings: Settings) -> list[str]:
-    """By files of a project that nobody trusts: a problem names the keys that are not used, and why."""
+    """Hooks in files of an untrusted project: a settings problem names the ignored keys and the reason."""
     found = [one for one in settings.problems if one.kind is ProblemKind.UNTRUSTED]
     named = [one for one in found if "hooks" in one.says.partition(":")[0].split(", ")]
-    return [
-        f"Held back: the hooks in '{clean_line(one.place)}'. 'mainspring trust' trusts this folder." for one in named
-    ]
+    return [f"Ignored: hooks in '{clean_line(one.place)}'. Type /trust to trust this folder." for one in named]
 
 
 def switched_off(settings: Settings) -> list[str]:
@@ -374,21 +367,21 @@ def switched_off(settings: Settings) -> list[str]:
 async def trust(talk: TerminalSession, words: str) -> None:
     folder, is_trusted = talk.config.cwd, talk.world.around.memory.where.trusted
     if words not in ("", "remove"):
-        print_usage(talk, "'/trust' trusts this folder, '/trust remove' takes that back.")
+        print_usage(talk, "Usage: /trust trusts this folder, /trust remove stops trusting it.")
     elif is_trusted is not bool(words):
-        already = "trusted already: '/trust remove' takes it back" if is_trusted else "not trusted: '/trust' trusts it"
+        already = "trusted. Type /trust remove to undo it" if is_trusted else "not trusted. Type /trust to trust it"
         print_to_terminal(talk, f"'{folder}' is {already}.", TextStyle.DIM)
     else:
         try:
             await (trust_named_folder(talk, folder) if not words else take_back(talk, folder))
         except (StartError, UsageError, OSError) as error:
-            print_to_terminal(talk, f"Nothing has changed: {error}", TextStyle.YELLOW)
+            print_to_terminal(talk, f"Nothing changed: {error}", TextStyle.YELLOW)
 
 
 async def trust_named_folder(talk: TerminalSession, folder: str) -> None:
     held = await asyncio.to_thread(cli_trust.list_untrusted_content, talk)
     cli_trust.trust_folder(folder, os.environ)
-    what = f"From now on these count: {', '.join(held)}." if held else "It brings nothing that waited for it."
+    what = f"Now enabled: {', '.join(held)}." if held else "It has no configuration to enable."
     print_to_terminal(talk, f"'{folder}' is trusted. {what}", TextStyle.DIM)
     await begin_again(talk)
 
@@ -400,8 +393,8 @@ async def take_back(talk: TerminalSession, folder: str) -> None:
 
 
 async def begin_again(talk: TerminalSession) -> None:
-    """Who is trusted is known from here on at any rate; what cannot take effect now does when one begins anew."""
+    """The trust decision is already stored; if the reload fails, it takes effect in the next conversation."""
     try:
         await talk.change(talk.session.reload())
-    except (StartError, UsageError) as error:  # such as an address in the environment that was changed meanwhile
-        print_to_terminal(talk, f"This conversation goes on as it was: {error}", TextStyle.YELLOW)
+    except (StartError, UsageError) as error:  # such as an address in the environment that has changed
+        print_to_terminal(talk, f"Takes effect in the next conversation: {error}", TextStyle.YELLOW)

@@ -1,13 +1,12 @@
-"""What the words with a slash do in a conversation: which file does which. Which there are, for every door, is in
-`agent/slash_commands.py`.
+"""Dispatch slash commands in a conversation, print their output, and run `!COMMAND`.
 
-How words with a slash tell something: whole lines, nothing that a terminal obeys, and lists that come to an end.
+`agent/slash_commands.py` lists the slash commands of every front end; `DOES` maps each name to the module and function
+that implement it in the terminal.
 
-The file of the session that is spoken to, as far as there is one.
+Output is whole lines without control characters; long lists are cut.
 
-`!COMMAND` at the prompt of a conversation: the user runs it, in the terminal, as in a shell.
-
-No rule and no sandbox is asked: these are for what a model wants. The model is not told of it either.
+The user runs `!COMMAND` in the terminal, as in a shell. Permission rules and the sandbox do not apply: they are for
+the model's calls. The model does not see the command or its output.
 """
 
 from __future__ import annotations
@@ -33,9 +32,10 @@ if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
 
 
-Does = Callable[["TerminalSession", str], Awaitable[str | None]]  # with what stands behind the word; a text is a prompt
+# Takes the text after the command's name; a returned text is a prompt.
+Does = Callable[["TerminalSession", str], Awaitable[str | None]]
 
-# Where each is done, in `cli/slash/`: a file, and a function in it. Loaded when somebody says the word.
+# Name -> module in `cli/slash/` and function in it. Imported when the user runs the command.
 DOES = {
     "help": ("info", "show_help"),
     "status": ("info", "status"),
@@ -63,11 +63,11 @@ DOES = {
 
 
 async def run_slash_command(word: str, words: str, talk: TerminalSession) -> str:
-    """The prompt that `/word words` stands for; empty if it was for us, or nobody knows it: a slip costs nothing."""
+    """Run `/word words`. Returns the prompt it expands to; empty for a built-in or unknown command."""
     own = next((one for one in words_at(TERMINAL) if one.name == word), None)
     if own is not None:
         if words and not own.hint:
-            talk.output.line(f"'/{word}' takes no words.", TextStyle.DIM)
+            talk.output.line(f"/{word} takes no arguments.", TextStyle.DIM)
         elif word in DOES:
             return await load_slash_command(word)(talk, words) or ""
         return ""
@@ -75,7 +75,7 @@ async def run_slash_command(word: str, words: str, talk: TerminalSession) -> str
         return talk.world.skill(word, words)
     except ToolError as error:
         if waits_for_trust(word, talk):
-            told = f"'/{word}' is held back: this folder is not trusted. '/trust' trusts it."
+            told = f"/{word} is disabled because this folder is not trusted. Run /trust to enable it."
             talk.output.line(strip_control_characters(told), TextStyle.YELLOW)
         else:
             talk.output.line(
@@ -90,7 +90,7 @@ def load_slash_command(word: str) -> Does:
 
 
 def waits_for_trust(word: str, talk: TerminalSession) -> bool:
-    from mainspring.cli.trust import is_held_back  # few say a word that nobody knows
+    from mainspring.cli.trust import is_held_back  # rarely needed: only for an unknown command
 
     return is_held_back(word, talk.world.around)
 
@@ -98,11 +98,11 @@ def waits_for_trust(word: str, talk: TerminalSession) -> bool:
 def suggest_slash_command(word: str, talk: TerminalSession) -> str:
     own = names_at(TERMINAL)
     near = closest_name(word, (*own, *[one.name for one in list_other_commands(talk.world.around, own)]))
-    return f". Did you mean '/{strip_control_characters(near)}'?" if near else ": '/help' says what there is."
+    return f". Did you mean /{strip_control_characters(near)}?" if near else ". Type /help for a list of commands."
 
 
 MOST_LISTED = 50  # rows of a list: more than fit on a screen
-LONGEST_ABOUT = 90  # columns of what is said of a thing
+LONGEST_ABOUT = 90  # columns of a description
 
 
 def print_to_terminal(talk: TerminalSession, text: str, style: TextStyle = TextStyle.PLAIN) -> None:
@@ -110,7 +110,7 @@ def print_to_terminal(talk: TerminalSession, text: str, style: TextStyle = TextS
 
 
 def clean_line(text: str) -> str:
-    """Words of others, on one line and without keys."""
+    """Untrusted text on one line, redacted and without control characters."""
     return " ".join(strip_control_characters(redact(text)).split())
 
 
@@ -126,25 +126,25 @@ def tell_all(talk: TerminalSession, rows: Iterable[str], style: TextStyle = Text
 def tell_list(
     talk: TerminalSession, rows: Sequence[str], style: TextStyle = TextStyle.PLAIN, most: int = MOST_LISTED
 ) -> None:
-    """As many as somebody reads, and how many more there are."""
+    """Print at most `most` rows, then how many more there are."""
     tell_all(talk, rows[:most], style)
     if len(rows) > most:
         print_to_terminal(talk, f"and {len(rows) - most:,} more", TextStyle.DIM)
 
 
 def print_usage(talk: TerminalSession, words: str) -> None:
-    """How a word is used, for somebody who used it otherwise."""
+    """Print how a command is used, after wrong or missing arguments."""
     print_to_terminal(talk, words, TextStyle.DIM)
 
 
 def file_of(talk: TerminalSession) -> str:
-    """Empty: nothing of the session is stored, or nothing was said yet."""
+    """The journal file of the session. Empty: the session is not stored, or has no prompt yet."""
     journal = talk.opened.journal
     return journal.file if journal is not None and journal.stored and size_of(journal.file) else ""
 
 
 def title_of(talk: TerminalSession) -> str:
-    """As a list of sessions shows it; empty: it has none yet. Reads two pieces of its file, however long it is."""
+    """The title that a list of sessions shows; empty: none yet. Reads only two pieces of the file."""
     file = file_of(talk)
     if not file:
         return ""
@@ -153,25 +153,25 @@ def title_of(talk: TerminalSession) -> str:
 
 
 async def run_own(command: str, output: LineWriter) -> None:
-    """Ctrl-C is for the command alone, as long as it runs; a handler, unlike an ignored signal, is not handed down."""
+    """While the command runs, Ctrl-C goes to it alone. Not SIG_IGN, which the child would inherit."""
     if not command.strip():
-        output.line("'!' runs what stands behind it, such as '!git status'.", TextStyle.DIM)
+        output.line("Type a command after '!', such as '!git status'.", TextStyle.DIM)
         return
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         child = await asyncio.create_subprocess_exec(os.environ.get("SHELL") or "/bin/sh", "-c", command)
         try:
             code = await child.wait()
-        except asyncio.CancelledError:  # we are to end, and it with us
+        except asyncio.CancelledError:  # the process ends, and the command with it
             child.send_signal(signal.SIGHUP)
             raise
     except OSError as error:
-        output.line(f"The shell cannot be started: {strip_control_characters(str(error))}", TextStyle.RED)
+        output.line(f"Cannot start the shell: {strip_control_characters(str(error))}", TextStyle.RED)
         return
     finally:
         signal.signal(signal.SIGINT, before)
     if code > 0:
         output.line(f"(exit code {code})", TextStyle.YELLOW)
     elif code < 0:
-        output.line()  # behind the `^C` of the terminal
+        output.line()  # after the `^C` of the terminal
         output.line(f"(ended by signal {-code})", TextStyle.YELLOW)
