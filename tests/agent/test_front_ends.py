@@ -143,7 +143,7 @@ def test_a_file_that_is_not_there_is_told_in_print_mode_too(serve: Serve) -> Non
     stage = serve(Say.of("Hi."), Say.of("Hi."))
     done = stage.run("-p", "look at @notes.md")
     assert done.stdout == b"Hi.\n"
-    assert done.stderr == b"mainspring: there is no file 'notes.md' here: '@notes.md' is sent as it stands\n"
+    assert done.stderr == b"mainspring: file 'notes.md' not found: '@notes.md' is sent as text\n"
     done = stage.run(*STREAM, "look at @notes.md")  # frames have no place for it
     assert done.stderr == b""
     assert frames(done.stdout)[-1]["result"] == "Hi."

@@ -173,7 +173,7 @@ def test_in_a_conversation(serve: Serve, sit_at: SitAt) -> None:
     terminal.see("Two.")
     assert "Better late." in said(stage)
     terminal.say("/never")
-    terminal.see("There is no command and no skill '/never': '/help' says what there is.")
+    terminal.see("There is no command and no skill '/never'. Type /help for a list of commands.")
     terminal.say("/exit")
     assert terminal.end() == 0
     assert len(stage.requests) == 2

@@ -149,11 +149,11 @@ def test_an_argument_that_is_no_utf8(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("arguments", "piped", "words"),
     [
-        ([], b"", "there is no prompt"),
-        (["  "], b" \n", "there is no prompt"),
+        ([], b"", "no prompt"),
+        (["  "], b" \n", "no prompt"),
         ([], b"\x89PNG\0\0", "not text (it contains NUL bytes)"),
         ([], b"x" * 10_000_001, "more than 10,000,000 bytes"),
-        (["fix", "it"], b"", "put it in quotes, 'fix it ...'"),
+        (["fix", "it"], b"", "put the prompt in quotes, 'fix it ...'"),
     ],
     ids=["none", "blank", "binary", "long", "two"],
 )
@@ -172,7 +172,7 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(serve: Serve) -> None:
     with stage.start("-p", "hello", set_up=short, stdin=subprocess.PIPE) as process:
         assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
-        assert b"nothing came on standard input within 1 s" in process.stderr.read()
+        assert b"no data on standard input within 1 s" in process.stderr.read()
     assert asked(stage) == "hello"
 
 
@@ -599,13 +599,13 @@ def test_sessions_are_listed_and_shown(serve: Serve) -> None:
     assert path.stem in listed
     assert "2 turns" in listed
     assert "what is in a.py?" in listed
-    assert "the newest" not in listed
+    assert "newest" not in listed
     for number in range(60):
         copy = path.with_name(f"{number:08x}-0000-4000-8000-000000000000.jsonl")
         copy.write_bytes(path.read_bytes())
     many = stage.run("sessions").stdout.decode()
     assert many.count(" turns ") == 50
-    assert f"(the newest 50; older ones are in '{path.parent}')" in many
+    assert f"(newest 50 only; older ones are in '{path.parent}')" in many
     told = stage.run("sessions", "show", path.stem).stdout.decode()
     assert [words in told for words in ("> what is in a.py?", "Look.", "* Read", "Done.")] == [True] * 4
     assert b"No conversation found" in stage.run("sessions", "show", EXAMPLE).stderr

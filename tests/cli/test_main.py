@@ -124,7 +124,7 @@ def test_the_demo_shows_calls_that_start_while_the_model_talks() -> None:
     assert all(f"{label:<26} started at {begin:>4} ms\n" in fallback for label, begin, _ in reads)
     assert all(f"{label:<26} done at    {end:>4} ms\n" in fallback for label, _, end in reads)
     assert all(begin < reply[2] for _, begin, _ in reads)
-    total, hidden = map(int, re.findall(r"Tools ran for (\d+) ms, (\d+) ms of it hidden", shown)[0])
+    total, hidden = map(int, re.findall(r"Tools ran for (\d+) ms, (\d+) ms of it while", shown)[0])
     assert 0 < hidden < total
 
 

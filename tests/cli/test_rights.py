@@ -303,11 +303,11 @@ def test_trust_by_the_real_path(serve: Serve, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(stage.folder)
     real = os.path.realpath(stage.folder)
-    assert stage.run("trust", str(link)).stdout.decode().startswith(f"'{real}' is trusted")
+    assert stage.run("trust", str(link)).stdout.decode().startswith(f"Trusted '{real}'.")
     assert stage.run("trust", "--list").stdout.decode() == f"{real}\n"
     assert stat.S_IMODE((stage.home / "trusted.json").stat().st_mode) == 0o600
-    assert stage.run("trust", "--remove").stdout.decode() == f"'{real}' is no longer trusted\n"
-    assert stage.run("trust", "--list").stdout == b"no folder is trusted\n"
+    assert stage.run("trust", "--remove").stdout.decode() == f"'{real}' is no longer trusted.\n"
+    assert stage.run("trust", "--list").stdout == b"No trusted folders.\n"
 
 
 @pytest.mark.parametrize(

@@ -175,17 +175,17 @@ def test_the_rules_in_force_and_where_they_come_from(serve: Serve, sit_at: SitAt
         stage, "--disallowedTools", "Bash(rm:*)", "--permission-mode", "plan", "--add-dir", str(stage.home)
     )
     terminal.say("/permissions")
-    shown = terminal.see("\n'mainspring permissions explain")
+    shown = terminal.see("\nRun 'mainspring permissions explain")
     assert f"Mode: plan. Folders: {stage.folder}, {stage.home}\n" in shown
     assert "\ndeny  Read(./secret)  (your settings)\ndeny  Bash(rm:*)  (command line)\n" in shown
     assert "\nallow Bash(git log:*)  (your settings)\n" in shown
-    assert "\nvoid  Bash(oops  (your settings): the rule 'Bash(oops' has no closing parenthesis" in shown
+    assert "\nerror Bash(oops  (your settings): the rule 'Bash(oops' has no closing parenthesis" in shown
     terminal.say("go")
     terminal.see("Allow? [")
     terminal.type("a\r")
     terminal.see("Done.")
     terminal.say("/permissions")
-    assert "\nallow Bash(touch made)  (this session)\n" in terminal.see("\n'mainspring permissions explain")
+    assert "\nallow Bash(touch made)  (this session)\n" in terminal.see("\nRun 'mainspring permissions explain")
 
 
 # --- another conversation ---------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_a_new_conversation_and_the_way_back(serve: Serve, sit_at: SitAt) -> Non
     asked(terminal, stage, "first words")
     [first] = stage.sessions()
     terminal.say("/model haiku")
-    terminal.see("From now on")
+    terminal.see("Switched to")
     terminal.say("/clear")
     terminal.see(f"Started a new conversation. Type /resume {first.stem[:8]} to go back to the previous one.\n")
     terminal.say("/cost")

@@ -171,4 +171,4 @@ def test_names_of_skills_and_commands_that_are_completed(serve: Serve, sit_at: S
         person.type("\x15")
         person.see_no(f"❯ {typed}")
     person.see("is left out: its name")
-    assert "Something failed" not in person.text
+    assert "Background work failed" not in person.text

@@ -22,9 +22,9 @@ def test_a_turn_is_a_line_on_a_common_scale(tmp_path: Path) -> None:
     text = list(render_axis(looked(write(tmp_path / f"{ID}.jsonl", world, "Mend it")), 76))
     assert text == [
         "1 run, 3 turns, 11.66s, $0.0118",
-        "model 3.50s, tools 6.00s, 0 % of it while the model wrote, person 2.00s",
-        "20,700 tokens in (87 % from the cache), 440 out",
-        "= model   # tool   - context, hooks   . retry, queue   ? a person was asked",
+        "model 3.50s, tools 6.00s, 0% while the model was streaming, person 2.00s",
+        "20,700 tokens in (87% from the cache), 440 out",
+        "= model   # tool   - context, hooks   . retry, queue   ? waiting for you",
         "",
         "❯ Mend it",
         "   1     0.00s    8.04s =====############### $0.0111   Bash: Look.",

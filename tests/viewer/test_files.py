@@ -115,7 +115,7 @@ def test_a_file_cut_anywhere_is_read_as_far_as_it_goes(told: Path, tmp_path: Pat
         trace = looked(file)
         found.append(len(trace.files[0].tracer.sheet.spans))
         torn = cut > 0 and not data[:cut].endswith(b"\n")
-        assert any("has no end" in note for note in trace.head().notes) == torn
+        assert any("is incomplete" in note for note in trace.head().notes) == torn
     assert found == sorted(found)
     assert found[-1] <= whole
 
@@ -141,8 +141,8 @@ def test_where_the_core_cannot_follow_spans_say_so(told: Path, tmp_path: Path) -
     found = of(trace, SpanKind.MODEL)
     assert [(span.end, span.label) for span in found] == [(span.end, span.label) for span in whole]
     assert found[0].transition == whole[0].transition
-    assert all("the core could not follow" in "; ".join(span.missing) for span in found[1:])
-    assert any("the core cannot follow from here on: event 5" in note for note in trace.head().notes)
+    assert all("cannot replay" in "; ".join(span.missing) for span in found[1:])
+    assert any("cannot replay from here on: event 5" in note for note in trace.head().notes)
     assert of(trace, SpanKind.RUN)[0].stop == "completed, end_turn"  # the checkpoint at its end has it
 
 
@@ -217,7 +217,7 @@ def test_what_a_process_went_on_with_finds_the_way_again(tmp_path: Path) -> None
     spans = of(trace, SpanKind.MODEL)
     assert [span.label for span in spans] == ["First.", "Second.", "Third.", "Fourth."]
     assert [span.transition for span in spans] == ["", "", "", "next_turn"]
-    assert not any("cannot follow" in note for note in trace.head().notes)
+    assert not any("cannot replay" in note for note in trace.head().notes)
 
 
 def test_a_run_that_broke_off_ends_at_the_last_thing_that_is_known(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_fork_tells_its_own_part(tmp_path: Path) -> None:
     virtually(main())
     trace = looked(file)
     assert [(span.label, span.run) for span in of(trace, SpanKind.MODEL)] == [("Another way.", 1)]
-    assert "of another session" in of(trace, SpanKind.NOTE)[0].label
+    assert "of the other session" in of(trace, SpanKind.NOTE)[0].label
     assert trace.head().notes == []
 
 
@@ -278,10 +278,10 @@ def test_a_file_of_another_program_has_the_times_of_its_lines(told: Path, tmp_pa
     file.write_bytes(b"".join([line for line in lines if not line.startswith(b'{"type":"mainspring"')]))
     trace = looked(file)
     first = of(trace, SpanKind.MODEL)[0]
-    assert "when the model was asked" in first.missing
+    assert "when the request was sent" in first.missing
     read = of(trace, SpanKind.TOOL)[0]
     assert (read.begin, read.end) == (3_120, 4_020)  # written at, answered at
-    assert "when it began: it is drawn from the call to its result" in read.missing
+    assert "when it started (drawn from the call to its result)" in read.missing
     assert [span.label[:20] for span in of(trace, SpanKind.RUN)] == ["Why does the parser ", "And now the rest"]
     assert first.listed
     assert first.price is not None

@@ -134,7 +134,7 @@ def test_a_checkpoint_that_says_otherwise_is_marked(told: Path, tmp_path: Path) 
     place = data.index(b'"checkpoint":')
     file.write_bytes(data[:place] + data[place:].replace(b'"turn":5', b'"turn":6', 1))
     wrong = [step for step in replayed(file) if step.mark == "differs"]
-    assert [(step.event, step.why) for step in wrong] == [("Replied", "the checkpoint has another 'turn'")]
+    assert [(step.event, step.why) for step in wrong] == [("Replied", "the checkpoint has a different 'turn'")]
 
 
 def test_a_message_that_was_not_recorded_is_marked(told: Path, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_message_that_was_not_recorded_is_marked(told: Path, tmp_path: Path) -
     file.write_bytes(b"".join([line for line in lines if b'"origin":"hook"' not in line]))
     wrong = [step for step in replayed(file) if step.mark == "differs"]
     assert [(step.event, step.why) for step in wrong] == [
-        ("HooksDone", "something is shown here that the file does not hold")
+        ("HooksDone", "the replay shows something that the file does not contain")
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_message_that_is_not_made_any_more_is_marked(told: Path, tmp_path: Pat
     file.write_bytes(b"".join([*lines[: tools + 1], other, *lines[tools + 1 :]]))
     wrong = [step for step in replayed(file) if step.mark == "differs"]
     assert [(step.event, step.why) for step in wrong] == [
-        ("ToolsDone", "a message of kind 'advice' was added, and is not added here")
+        ("ToolsDone", "the file adds a message of kind 'advice', the replay does not")
     ]
 
 

@@ -176,15 +176,15 @@ def test_an_answer_has_a_limit_whatever_is_asked_for(told: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("spans?begin=-1", "'begin' is a whole number"),
-        ("spans?begin=1e9", "'begin' is a whole number"),
-        ("spans?begin=99999999999999999999999", "'begin' is a whole number"),
-        ("spans?begin=%D9%A3", "'begin' is a whole number"),
-        ("spans?begin=1&begin=2", "'begin' stands twice"),
+        ("spans?begin=-1", "'begin' must be a whole number"),
+        ("spans?begin=1e9", "'begin' must be a whole number"),
+        ("spans?begin=99999999999999999999999", "'begin' must be a whole number"),
+        ("spans?begin=%D9%A3", "'begin' must be a whole number"),
+        ("spans?begin=1&begin=2", "'begin' is given twice"),
         ("spans?begin=5&end=1", "'begin' is after 'end'"),
-        ("spans?start=1", "'start' is not known here"),
-        ("head?x=1", "'x' is not known here"),
-        ("steps?place=7", "there is no file 7"),
+        ("spans?start=1", "unknown parameter 'start'"),
+        ("head?x=1", "unknown parameter 'x'"),
+        ("steps?place=7", "no file 7"),
         ("spans?" + "&".join(f"a{n}=1" for n in range(20)), "the query has too many fields"),
     ],
 )
@@ -200,7 +200,7 @@ def test_details_are_read_when_they_are_asked_for(told: Path) -> None:
     async def test(server: ViewServer) -> None:
         (edit,) = [span for span in of(server.trace, SpanKind.TOOL) if span.name == "Edit"]
         parts = (await ask(server, f"api/span?key={edit.key}")).json["parts"]
-        assert [part["title"] for part in parts] == ["input", "what it came to"]
+        assert [part["title"] for part in parts] == ["input", "result"]
         assert parts[0]["text"] == "file_path: /else/src/parser.py\nask: May I edit?"
         assert parts[1]["text"] == "yes"
         for key in ("", "x", "0", "0.", ".1", "9.0", "0.99999", "-1.-1", "0.1.2", "%00"):
@@ -287,7 +287,7 @@ def test_a_file_that_is_gone_is_told(told: Path, tmp_path: Path) -> None:
         key = of(server.trace, SpanKind.MODEL)[0].key
         file.unlink()
         got = await ask(server, f"api/span?key={key}")
-        assert (got.status, got.body) == (404, b"the file of the session cannot be read: No such file or directory\n")
+        assert (got.status, got.body) == (404, b"cannot read the session file: No such file or directory\n")
         assert (await ask(server, "api/spans")).status == 200  # what was read is still known
 
     served(file, test)

@@ -51,7 +51,7 @@ def test_a_request_lasts_from_asking_to_the_end_of_the_reply(file: Path) -> None
 
 def test_the_first_token_is_not_invented(file: Path) -> None:
     (span,) = of(looked(write(file, Slow([says("One.")]), "go")), SpanKind.MODEL)
-    assert span.missing == ("when the first token came",)
+    assert span.missing == ("when the first token arrived",)
 
 
 def test_a_safe_call_is_early_and_an_unsafe_one_waits_for_the_reply(file: Path) -> None:

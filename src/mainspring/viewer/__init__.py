@@ -1,1 +1,1 @@
-"""The trace viewer: what happened in a session, on a time axis; and its replay, step by step (docs/viewer.md)."""
+"""The trace viewer: a session on a time axis, and its replay step by step (docs/viewer.md)."""

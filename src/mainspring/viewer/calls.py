@@ -1,6 +1,7 @@
-"""The calls of a session: written by the model, decided on, asked about, run, answered.
+"""Spans of tool calls (`CallSpans`), and of what happens beside the loop (`SideSpans`).
 
-What happens beside the loop: waits for the provider, what is typed meanwhile, agents, and remarks of all kinds.
+A call is written by the model, decided, maybe approved by the user, run and answered. Beside the loop: retries, queued
+prompts, subagents and notes.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from mainspring.sessions.records import (
 from mainspring.viewer.journal_walk import WalkedBlock
 from mainspring.viewer.spans import WORDS, Span, SpanIndex, SpanKind, SpanOutcome, label_call, make_label
 
-BEGAN = "when it began: it is drawn from the call to its result"
+BEGAN = "when it started (drawn from the call to its result)"
 
 
 class CallSpans:
     def __init__(self, sheet: SpanIndex) -> None:
         self._sheet = sheet
-        self.by_id: dict[str, Span] = {}  # all of them: an agent's file names the call that sent it
+        self.by_id: dict[str, Span] = {}  # all calls: a subagent's metadata names the call that started it
         self._open: dict[str, Span] = {}
-        self._begun: set[str] = set()  # of those: the ones that were started
-        self._reply: Span | None = None  # the reply that wrote the last of them
+        self._begun: set[str] = set()  # ids of open calls that were started
+        self._reply: Span | None = None  # the reply with the last call
         self._questions: dict[str, Span] = {}
 
     def offered(self, offset: int, call: ToolCall, spoke: WalkedBlock, reply: Span) -> None:
@@ -132,7 +133,7 @@ def how_it_ended(span: Span, result: ToolResult) -> SpanOutcome:
 class SideSpans:
     def __init__(self, sheet: SpanIndex) -> None:
         self._sheet = sheet
-        self._retry: tuple[int, Span] | None = None  # the attempt that is waited for
+        self._retry: tuple[int, Span] | None = None  # the attempt that we wait for, and its span
         self._typed: dict[str, Span] = {}
         self._agents: dict[str, Span] = {}
 
@@ -143,7 +144,7 @@ class SideSpans:
             case AgentRecord():
                 self._agent(record)
             case PrefixRecord():
-                words = f"the cache ends at block {record.block} ({record.what}): {record.why}"
+                words = f"prefix break at block {record.block} ({record.what}): {record.why}"
                 span = self._sheet.moment(SpanKind.PREFIX, record.at, make_label(words))
                 span.tokens, span.price = record.tokens, record.price
             case PolicyRecord():
@@ -152,7 +153,7 @@ class SideSpans:
             case ToolSummaryRecord():
                 self._sheet.moment(SpanKind.NOTE, record.at, make_label(f"summary: {record.text}"))
             case NoteRecord():
-                named = record.text.startswith(f"{record.kind}:")  # some say themselves what they are about
+                named = record.text.startswith(f"{record.kind}:")  # some texts already begin with their kind
                 self._sheet.moment(
                     SpanKind.NOTE, record.at, make_label(record.text if named else f"{record.kind}: {record.text}")
                 )
@@ -160,14 +161,14 @@ class SideSpans:
                 pass
 
     def retrying(self, record: RetryRecord, parent: str) -> None:
-        """The same attempt again is a sign of life during a long wait."""
+        """A repeated record of the same attempt is a heartbeat during a long wait."""
         if self._retry is not None and self._retry[0] == record.attempt:
             self._sheet.seen(record.at)
             return
         self.end_retry(record.at)
         words = make_label(f"attempt {record.attempt}, {record.failure.kind}: {record.failure.detail}", WORDS)
         span = self._sheet.new(SpanKind.RETRY, record.at, label=words, parent=parent)
-        span.end = record.at + record.delay  # as announced; what comes next may cut it short
+        span.end = record.at + record.delay  # as announced; the next record may shorten it
         self._retry = record.attempt, span
 
     def end_retry(self, at: int) -> None:

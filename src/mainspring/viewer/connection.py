@@ -1,7 +1,7 @@
-"""One browser's connection: small requests in, answers out. What to answer is the server's business.
+"""A browser's connection to the viewer: parse small requests, write answers. The server computes the answers.
 
-Patience is limited at every point: a request that does not come to its end, a reader that does not read, a connection
-on which nothing happens. Requests have no body here; one that announces one is refused.
+Everything has a timeout: an incomplete request, a client that does not read, an idle connection. Requests with a body
+are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from mainspring.core.value import Bundle
 
 LARGEST_HEAD = 16 * 1024  # bytes of a request; browsers send a few hundred
-PATIENCE = 30.0  # seconds for a request to arrive, for an answer to be read, between two requests
+PATIENCE = 30.0  # seconds to receive a request, to send an answer, and between two requests
 MOST_WAITING = 10  # requests on one connection; a browser sends one at a time
 CHUNK = 64 * 1024
 
@@ -37,7 +37,7 @@ class HttpRequest(Bundle):
     path: str  # without its query
     query: str
     headers: Mapping[str, str]  # names in lower case
-    twice: bool  # a header stands twice: who is meant is not clear
+    twice: bool  # a header occurs twice, so its value is ambiguous
 
 
 class ServerResponse(Bundle):
@@ -48,7 +48,7 @@ class ServerResponse(Bundle):
 
 Serve = Callable[[HttpRequest], Awaitable[ServerResponse]]
 
-# With every answer: nothing is kept, guessed, framed or sent elsewhere.
+# Sent with every answer: no caching, sniffing, framing, or requests to other sites.
 HEADERS = {
     "cache-control": "no-store",
     "x-content-type-options": "nosniff",
@@ -63,12 +63,12 @@ HEADERS = {
 
 
 class ViewerConnection(asyncio.Protocol):
-    """Requests are answered one after the other. When the browser goes away, what is being served is cancelled."""
+    """Answers requests one after another. Cancels the current one when the browser disconnects."""
 
     transport: asyncio.Transport
 
     def __init__(self, serve: Serve, connected: set[ViewerConnection], patience: float = PATIENCE) -> None:
-        """`connected` holds those that are."""
+        """`connected` is the set of open connections."""
         self._serve = serve
         self._connected = connected
         self._patience = patience
@@ -102,9 +102,9 @@ class ViewerConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
-            self._refuse(400, "only HTTP/1.1 is spoken here")
+            self._refuse(400, "only HTTP/1.1 is supported")
         except HttpParserError:
-            self._refuse(400, "this is no HTTP/1.1 request")
+            self._refuse(400, "not an HTTP/1.1 request")
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -154,7 +154,7 @@ class ViewerConnection(asyncio.Protocol):
 
     async def _answer(self, asked: HttpRequest, *, keep: bool) -> None:
         if not keep and (asked.headers.get("content-length", "0") != "0" or "transfer-encoding" in asked.headers):
-            answer = make_problem_response(413, "requests have no body here")
+            answer = make_problem_response(413, "requests must not have a body")
         else:
             answer = await self._serve(asked)
         self._head(answer, keep=keep)
@@ -167,7 +167,7 @@ class ViewerConnection(asyncio.Protocol):
 
     def _answered(self, work: asyncio.Task[None]) -> None:
         self._work = None
-        if work.cancelled() or work.exception() is not None:  # a reader that does not read; a bug is told by `_serve`
+        if work.cancelled() or work.exception() is not None:  # a client that does not read; `_serve` reports bugs
             self.transport.abort()
             self._connected.discard(self)
         elif self.transport.is_closing():
@@ -191,7 +191,7 @@ class ViewerConnection(asyncio.Protocol):
         self.transport.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
 
     def _refuse(self, status: int, words: str) -> None:
-        if self._work is not None:  # in the middle of another answer there is no place for words
+        if self._work is not None:  # in the middle of another answer, no message can be sent
             self.transport.abort()
             return
         answer = make_problem_response(status, words)
@@ -199,7 +199,7 @@ class ViewerConnection(asyncio.Protocol):
         self.transport.write(answer.body)
         self.transport.close()
 
-    # --- patience ---
+    # --- timeouts ---
 
     def _wait(self) -> None:
         self._stop_waiting()

@@ -1,10 +1,9 @@
-"""A trace as one HTML file that opens from the disk: the same page, with its scripts and its data in it.
+"""Export a trace as one HTML file, read the details of a span, and serve the files of the page.
 
-The file may do nothing but show itself: its policy names its own scripts by their hashes, and allows no connection.
-
-What a span is about, read again from the file when somebody asks: texts under titles, cut, redacted, harmless.
-
-The files of the page, by the names that the server gives them. No name of a request is ever the name of a file.
+- `export_html`: the page with its scripts and data in one file. Its content security policy allows only its own
+  scripts, by hash, and no connections.
+- `get_span_details`: the texts of a span, read again from the journal: cut, redacted and sanitized.
+- `FILES`: the files of the page by request path. A name from a request is never used as a file name.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from mainspring.viewer.replay import StepReplay
 from mainspring.viewer.spans import Span, SpanKind
 from mainspring.viewer.trace import Trace
 
-LONGEST_DETAIL = 20_000  # characters of one text: more than anybody reads in a panel
+LONGEST_DETAIL = 20_000  # characters of one text: enough for a panel
 MOST = 60  # texts of one span
 
 
 class DetailPart(Struct):
     title: str
     text: str
-    more: int = 0  # characters that are left out
+    more: int = 0  # characters left out
 
 
 class SpanDetails(Struct):
@@ -54,7 +53,7 @@ class SpanDetails(Struct):
 
 
 def get_span_details(trace: Trace, key: str, longest: int = LONGEST_DETAIL) -> SpanDetails | None:
-    """None for a span that there is not. Raises OSError if its file is gone."""
+    """None for an unknown span. Raises OSError if its file is gone."""
     found = trace.span(key)
     if found is None:
         return None
@@ -65,7 +64,7 @@ def get_span_details(trace: Trace, key: str, longest: int = LONGEST_DETAIL) -> S
 
 
 def make_detail_part(title: str, text: str, longest: int) -> DetailPart:
-    cut = text[: longest + 200]  # a secret that is cut in two is still seen as one
+    cut = text[: longest + 200]  # a secret at the cut is still recognized
     clean = strip_control_characters(redact(cut))[:longest]
     return DetailPart(title, clean, max(0, len(text) - longest))
 
@@ -74,7 +73,7 @@ def iter_span_texts(reader: JournalReader, span: Span, places: tuple[int, ...]) 
     for offset in places:
         line = reader.line_at(offset)
         if line is None:
-            yield "gone", f"the line at byte {offset:,} cannot be read any more"
+            yield "gone", f"cannot read the line at byte {offset:,} any more"
             continue
         book = TranscriptDecoder(reader.payload)
         try:
@@ -94,9 +93,9 @@ def iter_span_texts(reader: JournalReader, span: Span, places: tuple[int, ...]) 
 def iter_message_texts(message: User | ToolResult, span: Span) -> Iterator[tuple[str, str]]:
     if isinstance(message, ToolResult):
         if message.call_id == span.call:
-            yield "what it came to", join_content_text(message.content)
+            yield "result", join_content_text(message.content)
     else:
-        yield ("the prompt" if message.origin == "prompt" else message.origin), join_content_text(message.content)
+        yield ("prompt" if message.origin == "prompt" else message.origin), join_content_text(message.content)
 
 
 def iter_block_texts(block: Block, span: Span) -> Iterator[tuple[str, str]]:
@@ -111,9 +110,9 @@ def iter_block_texts(block: Block, span: Span) -> Iterator[tuple[str, str]]:
         case Text():
             yield "text", block.text
         case Thinking():
-            yield "thinking", block.text or "(it is not shown)"
+            yield "thinking", block.text or "(not shown)"
         case RedactedThinking():
-            yield "thinking", "(it is encrypted)"
+            yield "thinking", "(encrypted)"
         case ServerBlock():
             yield block.kind, block.json
 
@@ -123,7 +122,7 @@ def join_content_text(content: tuple[Content, ...]) -> str:
 
 
 def format_input(input: dict[str, object]) -> str:
-    """Fields under their names; texts as they are, since most of them have lines."""
+    """One field per line; texts unquoted, since most of them have several lines."""
     rows = [f"{name}: {value if isinstance(value, str) else format_json(value)}" for name, value in input.items()]
     return "\n".join(rows)
 
@@ -136,7 +135,7 @@ def format_json(value: object) -> str:
 
 
 PAGE = Path(__file__).parent / "page"
-SCRIPTS = ("data.js", "rows.js", "timeline.js", "replay.js", "app.js")  # in the order in which they are loaded
+SCRIPTS = ("data.js", "rows.js", "timeline.js", "replay.js", "app.js")  # in load order
 STYLE = "style.css"
 INDEX = "index.html"
 
@@ -152,12 +151,12 @@ def read_page_file(name: str) -> bytes:
     return (PAGE / name).read_bytes()
 
 
-LONGEST = 8_000  # characters of one text: a file is sent around, and holds them all
+LONGEST = 8_000  # characters of one text: people send the file around, and it contains all texts
 ALL = 10**9
 
 
 def export_html(trace: Trace) -> bytes:
-    """Of a trace that was looked at. Raises OSError if its files are gone."""
+    """The HTML of a trace; call `Trace.look` first. Raises OSError if its files are gone."""
     style = read_page_file(STYLE)
     scripts = [read_page_file(name) for name in SCRIPTS]
     made = read_page_file(INDEX).replace(b'<link rel="stylesheet" href="style.css">', b"<style>%b</style>" % style)
@@ -201,8 +200,8 @@ def steps_of(trace: Trace, place: int) -> list[msgspec.Raw]:
 
 
 def harmless_json(data: bytes) -> bytes:
-    """JSON within a script element: nothing in it may end the element, open a comment, or be a line end of JavaScript.
-    These characters stand only within strings there."""
+    """JSON for a script element: it must not end the element, open a comment, or contain a JavaScript line end. JSON
+    has these characters only inside strings."""
     for character, escaped in ESCAPES:
         data = data.replace(character, escaped)
     return data

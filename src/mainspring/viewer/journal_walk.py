@@ -1,9 +1,9 @@
-"""The lines of a session file, in their order, with the core taken along: what each line says, and what `step` makes of
-the events (docs/decisions/0024).
+"""Walk the lines of a session file in order and replay the core: each line's content, and the step of each event
+(docs/decisions/0024).
 
-The content of what is out of the model's view is let go, as the driver does, so memory is that of the window and not of
-the file. Where the core cannot follow (a line is torn, another version wrote it), `lost` says why, and the lines are
-still told; a checkpoint that a process went on with finds the way again.
+Messages outside the model's view are dropped, as the engine does, so memory depends on the context window and not on
+the file. If the replay fails (a damaged line, a file of another version), `lost` says why, and the walk still returns
+the lines; a checkpoint from which a process resumed lets the replay continue.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ UNTOLD = 200  # characters of a reason
 
 
 class WalkedBlock(Bundle):
-    """A block of a reply is finished."""
+    """A complete block of a reply."""
 
     reply: str
     index: int
     block: Block
     at: int
     uuid: str
-    model: str = ""  # this and the rest: of lines of other programs
+    model: str = ""  # this and the following: only in lines of other programs
     usage: Usage = Usage()
     stop: str = ""  # why the reply stopped
 
@@ -51,7 +51,7 @@ class WalkedMessage(Bundle):
 class WalkedEvent(Bundle):
     event: Event
     n: int
-    step: Step | None  # None: the core could not follow
+    step: Step | None  # None: the replay has failed
     before: State | None = None
 
 
@@ -60,14 +60,14 @@ class WalkedNote(Bundle):
 
 
 class WalkedCheckpoint(Bundle):
-    """A checkpoint, as it stands in the file; None: of a version that is not known here."""
+    """A checkpoint of the file; None: of an unknown version."""
 
     checkpoint: Checkpoint | None
     resumed: str
 
 
 class WalkedReset(Bundle):
-    """The conversation begins anew here, with a summary: all that files of other programs tell of it."""
+    """The conversation was compacted here: files of other programs record no more about it."""
 
     at: int
 
@@ -76,22 +76,22 @@ Told = WalkedBlock | WalkedMessage | WalkedEvent | WalkedNote | WalkedCheckpoint
 
 
 class MessagesForgottenError(Exception):
-    """A process went on with messages that were let go here: read the file again, and keep everything."""
+    """A process resumed with messages that the walk has dropped: read the file again and keep everything."""
 
 
 class JournalWalk:
     def __init__(self, reader: JournalReader, *, aside: bool = False, forget: bool = True) -> None:
-        """`aside`: these are the lines of an agent, which are of a side chain in the file of a session."""
-        self.reader = reader  # another one, whenever the file is looked at again
+        """`aside`: the file of a subagent, whose lines would be a side chain in the file of a session."""
+        self.reader = reader  # replaced whenever the file is read again
         self.state = State(History())
-        self.lost = ""  # why the core does not follow
+        self.lost = ""  # why the replay has failed
         self.n: int = 0  # events so far
-        self._ours = False  # lines of our own were seen
+        self._ours = False  # the file has lines written by mainspring
         self._config = Config()
         self._book = TranscriptDecoder(self._payload)
         self._aside = aside
         self._forget = forget
-        self._made: set[str] = set()  # ids of messages that the core has made: they stand in the state already
+        self._made: set[str] = set()  # ids of messages that the core has made: they are already in the state
 
     def take(self, offset: int, line: JournalLine) -> list[Told]:
         try:
@@ -105,7 +105,7 @@ class JournalWalk:
                 return [WalkedReset(parse_timestamp(line.timestamp))]
             return self._conversation(offset, line)
         except Unreadable as error:
-            self.reader.warn(f"the line at byte {offset:,}: {str(error)[:UNTOLD]}, skipped")
+            self.reader.warn(f"skipped the line at byte {offset:,}: {str(error)[:UNTOLD]}")
             return []
 
     # --- conversation lines ---
@@ -123,16 +123,16 @@ class JournalWalk:
         return told
 
     def _block(self, offset: int, line: JournalLine) -> list[Told]:
-        """One of ours: a line has one block, and events will tell the rest."""
+        """A line of mainspring has one block; events have the rest."""
         (reply,) = self._book.take(offset, line)
         index = (line.mainspring or PLAIN).i
         block = self._book.replies.get(reply, {}).get(index)
-        if block is None:  # a client has given it another id
+        if block is None:  # a client changed its id
             return []
         return [WalkedBlock(reply, index, block, parse_timestamp(line.timestamp), line.uuid)]
 
     def _blocks(self, offset: int, line: JournalLine) -> list[Told]:
-        """Others than we may put several blocks into a line, and say all there is to say in it."""
+        """A line of another program may have several blocks, with usage and stop reason."""
         spoke = spoke_of(line)
         shared = spoke.id or line.uuid
         known = set(self._book.replies.get(shared, ()))
@@ -188,7 +188,7 @@ class JournalWalk:
         return WalkedEvent(event, line.n, taken, before)
 
     def _let_go(self, line: JournalLine, event: Event) -> None:
-        """What an event has told of is in the state, and the book need not hold it, too."""
+        """Drops what an event has moved into the state from the decoder."""
         for name in (*line.messages, *line.results):
             self._drop(name)
         match event:
@@ -208,7 +208,7 @@ class JournalWalk:
         try:
             saved = decode_checkpoint(bytes(line.checkpoint))
         except Unreadable as error:
-            self.reader.warn(f"a checkpoint cannot be read: {str(error)[:UNTOLD]}")
+            self.reader.warn(f"cannot read a checkpoint: {str(error)[:UNTOLD]}")
         if standing.resumed and standing.added is not None:
             self._go_on(standing, saved)
         elif self._forget and not self.lost:
@@ -217,7 +217,7 @@ class JournalWalk:
         return WalkedCheckpoint(saved, standing.resumed)
 
     def _go_on(self, standing: CheckpointExtras, saved: Checkpoint | None) -> None:
-        """A process began with this: the history was what it says, and no more."""
+        """A process resumed from this checkpoint: its history is what the checkpoint lists."""
         known = {message.id: message for message in self.state.history}
         try:
             history = History([known.get(name) or self._message(name) for name in standing.added or ()])
@@ -230,7 +230,7 @@ class JournalWalk:
         except MissingReferenceError as missing:
             if self._forget:
                 raise MessagesForgottenError from missing
-            self.lost = self.lost or f"a checkpoint names {missing}, which is not here"
+            self.lost = self.lost or f"a checkpoint refers to {missing}, which is missing"
         self.n = standing.n
         self._config = standing.config or self._config
 

@@ -1,9 +1,8 @@
-"""The core again, step by step: what happened, what changed in the state, what was to be done next, what was shown; and
-whether the file says the same.
+"""Replay the core step by step: the event, the state changes, the effect and the updates of each step, and whether the
+file agrees.
 
-One short record a step is kept, as JSON: step n is at place n - 1, however long the session is.
-
-Values of the core in a few words, for people: an event, an effect, a field of the state before and after.
+Keeps one short JSON record per step: step n is at index n - 1, however long the session is. The first part shortens
+values of the core (events, effects, fields of the state) for people.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from mainspring.viewer.spans import may_hold_secret
 from mainspring.viewer.trace import JournalTail
 
 SHORT = 200  # characters of a value
-PIECE = 60  # of a text within one
-DEEP = 3  # levels of a value that are shown
-WIDE = 5  # of a list, how many
+PIECE = 60  # characters of a text within a value
+DEEP = 3  # levels shown of a nested value
+WIDE = 5  # items shown of a list
 
-NOT_TOLD = frozenset({"history", "now", "waiting_for"})  # a length, the event's own stamp, and the effect
-MONEY = frozenset({"cost", "funds", "reserve", "agents"})  # fields that are nano-dollars
+NOT_TOLD = frozenset({"history", "now", "waiting_for"})  # shown elsewhere: its length, the event's stamp, the effect
+MONEY = frozenset({"cost", "funds", "reserve", "agents"})  # fields in nano-dollars
 
 
 def list_state_changes(before: State, after: State) -> list[tuple[str, str, str]]:
-    """The fields that are not what they were, those of values within the state by name."""
+    """The changed fields, nested ones by dotted name."""
     found: list[tuple[str, str, str]] = []
     old_length, new_length = len(before.history), len(after.history)
     if old_length != new_length:
@@ -54,7 +53,7 @@ def list_state_changes(before: State, after: State) -> list[tuple[str, str, str]
 
 
 STATE_FIELDS = tuple([field.name for field in fields(State) if field.name not in NOT_TOLD])
-WHOLE = (Model, Assistant)  # one is not a changed other
+WHOLE = (Model, Assistant)  # compared as a whole
 
 
 def list_inner_changes(name: str, old: object, new: object) -> list[tuple[str, str, str]]:
@@ -95,7 +94,7 @@ def shorten_number(value: int, _depth: int, name: str) -> str:
 
 def shorten_list(value: tuple[object, ...] | list[object], depth: int, _name: str) -> str:
     items = [shorten_value(item, depth + 1) for item in value[:WIDE]] if depth < DEEP else []
-    more = f" … {len(value):,} in all" if len(value) > len(items) else ""
+    more = f" … {len(value):,} in total" if len(value) > len(items) else ""
     return f"[{', '.join(items)}{more}]"
 
 
@@ -116,7 +115,7 @@ def shorten_call(value: ToolCall, depth: int, _name: str) -> str:
 
 
 def shorten_struct(value: Struct, depth: int, _name: str) -> str:
-    """The fields that are not as usual."""
+    """The fields that differ from their defaults."""
     kind = type(value)
     if depth >= DEEP:
         return kind.__name__
@@ -139,7 +138,7 @@ def usual_values(kind: type[Struct]) -> list[tuple[str, object]]:
 
 Say = Callable[[Any, int, str], str]
 
-# The first that fits.
+# The first match is used.
 WORDS: tuple[tuple[type | tuple[type, ...], Say], ...] = (
     (str, shorten_text),
     (bool, lambda value, _depth, _name: "yes" if value else "no"),
@@ -160,7 +159,7 @@ OF_THE_CORE = frozenset({Origin.RECOVERY, Origin.HOOK, Origin.BUDGET, Origin.ADV
 
 
 class ReplayStep(Struct, omit_defaults=True):
-    """One step. `mark` says what the file has to say about the effect and the updates (docs/decisions/0024)."""
+    """One step. `mark` says whether the file agrees with the effect and the updates (docs/decisions/0024)."""
 
     n: int
     at: int
@@ -176,11 +175,11 @@ class ReplayStep(Struct, omit_defaults=True):
 
 
 class PendingStep(Struct):
-    """A step that the file may still say something about: until the next event."""
+    """A step that later lines may still confirm, until the next event."""
 
     shown: ReplayStep
     effect: Effect
-    awaited: set[str]  # ids of messages and replies that the file should tell of, if it was the same core
+    awaited: set[str]  # ids of messages and replies that the file should contain, if the same core wrote it
     state: State
 
 
@@ -195,7 +194,7 @@ class StepReplay:
         return self._lines.epoch
 
     def look(self) -> None:
-        """Reads what is new. Raises OSError."""
+        """Reads new lines. Raises OSError."""
         self._lines.look(self._take, self._anew)
 
     def _anew(self) -> None:
@@ -205,13 +204,13 @@ class StepReplay:
         return len(self._steps) + (self._pending is not None)
 
     def steps(self, first: int, most: int) -> list[msgspec.Raw]:
-        """From the n-th on, counted from 1."""
+        """At most `most` steps; `first` counts from 1."""
         found = self._steps[max(0, first - 1) : max(0, first - 1) + most]
         if self._pending is not None and len(found) < most and first <= len(self):
             found.append(encode(self._pending.shown))
         return [msgspec.Raw(step) for step in found]
 
-    # --- what the lines tell ---
+    # --- lines ---
 
     def _take(self, _offset: int, told: Told) -> None:
         pending = self._pending
@@ -223,7 +222,7 @@ class StepReplay:
                 self._heard(pending, told.message)
             case WalkedNote(record=WithdrawnRecord() as record) if pending is not None:
                 if record.reply_id not in pending.awaited:
-                    note_difference(pending, f"reply '{record.reply_id}' was withdrawn, and is kept here")
+                    note_difference(pending, f"the file withdraws reply '{record.reply_id}', the replay keeps it")
                 self._confirm(pending, record.reply_id)
             case WalkedCheckpoint(checkpoint=Checkpoint() as saved, resumed="") if pending is not None:
                 compare_checkpoint(pending, saved)
@@ -235,7 +234,7 @@ class StepReplay:
         if message.id in pending.awaited:
             self._confirm(pending, message.id)
         elif by_core and isinstance(message, User):
-            note_difference(pending, f"a message of kind '{message.origin}' was added, and is not added here")
+            note_difference(pending, f"the file adds a message of kind '{message.origin}', the replay does not")
 
     def _confirm(self, pending: PendingStep, name: str) -> None:
         if name in pending.awaited:
@@ -244,14 +243,14 @@ class StepReplay:
                 pending.shown.mark = SAME
 
     def _settle(self, event: Event) -> None:
-        """The next event is here: what the file has not said about the step before it, it will not say."""
+        """The next event has arrived: no more lines about the step before it follow."""
         pending, self._pending = self._pending, None
         if pending is None:
             return
         if pending.awaited:
-            note_difference(pending, "something is shown here that the file does not hold")
+            note_difference(pending, "the replay shows something that the file does not contain")
         if not isinstance(event, (Submitted, *ANSWERS[type(pending.effect)])):
-            note_difference(pending, f"'{type(event).__name__}' came next, which is no answer")
+            note_difference(pending, f"'{type(event).__name__}' followed, which does not answer the effect")
         elif isinstance(event, Replied) and isinstance(pending.effect, CallModel):
             asked = pending.effect.request.model
             if event.reply.model and not same_model(event.reply.model, asked):
@@ -264,7 +263,7 @@ class StepReplay:
         event, step = happened.event, happened.step
         shown = ReplayStep(happened.n, event.stamp.at, type(event).__name__, about=shorten_top_value(event))
         if step is None or happened.before is None:
-            shown.mark, shown.why = UNKNOWN, "the core could not follow"
+            shown.mark, shown.why = UNKNOWN, "cannot replay this event"
             self._steps.append(encode(shown))
             return
         shown.turn = step.state.turn
@@ -279,7 +278,7 @@ def awaited_calls(step: Step) -> set[str]:
 
 
 def told_by(update: Update) -> str:
-    """The id under which the file holds what an update shows."""
+    """The id that the file uses for what an update shows."""
     match update:
         case Appended():
             return update.message.id
@@ -293,18 +292,18 @@ def note_difference(pending: PendingStep, why: str) -> None:
     pending.shown.mark, pending.shown.why = DIFFERS, strip_control_characters(why)
 
 
-# What is compared with a checkpoint: all but the history, which it does not hold, and the edits, whose summaries stand
+# Fields compared with a checkpoint: all but the history, which it does not contain, and the edits, whose summaries are
 # elsewhere in the file.
 COMPARED = tuple([field.name for field in fields(State) if field.name not in ("history", "edits")])
 
 
 def compare_checkpoint(pending: PendingStep, saved: Checkpoint) -> None:
-    """A checkpoint tells the whole state, the effect included."""
+    """A checkpoint has the whole state, including the effect."""
     if saved.state.now != pending.state.now:
         return  # of another step
     other = [name for name in COMPARED if getattr(saved.state, name) != getattr(pending.state, name)]
     if other:
-        note_difference(pending, f"the checkpoint has another '{other[0]}'")
+        note_difference(pending, f"the checkpoint has a different '{other[0]}'")
     elif pending.shown.mark != DIFFERS:
         pending.shown.mark = SAME
 

@@ -1,9 +1,9 @@
-"""The viewer's server: loopback only, for whoever has the address with its token; it reads, and nothing else.
+"""The viewer's HTTP server: loopback only, read-only, and only for clients that know the token in its address.
 
     async with ViewServer(file) as server:
         print(server.url)
 
-Files are read in a thread, one look at a time. Answers are pieces: the page asks for more when it needs more.
+A thread reads the files, one read at a time. Answers are limited in size: the page asks for more when it needs more.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from mainspring.viewer.replay import StepReplay
 from mainspring.viewer.spans import Span
 from mainspring.viewer.trace import Trace
 
-MOST_SPANS = 5_000  # of one answer: about a megabyte
+MOST_SPANS = 5_000  # per answer: about a megabyte
 MOST_STEPS = 500
 MOST_CONNECTIONS = 64
 LONGEST_NUMBER = 16  # digits
 ACCEPTING = 5  # rounds of the event loop from an accepted socket to its connection; asyncio needs three
-GLANCE = 0.25  # seconds between two looks at the size of a file that somebody waits for
-WAIT = 25.0  # seconds until who waits for news hears that there are none
+GLANCE = 0.25  # seconds between two checks of a file's size while a page waits for news
+WAIT = 25.0  # seconds until a request for news is answered without any
 
 T = TypeVar("T")
 encode = msgspec.json.Encoder().encode
 
 
 class BadRequest(Exception):  # noqa: N818  # it reads as what it says
-    """The request cannot be answered, and why."""
+    """The request is invalid; the message says why."""
 
 
 class ViewServer:
     def __init__(self, file: Place, *, port: int = 0, patience: float = PATIENCE, wait: float = WAIT) -> None:
         self.trace = Trace(file)
-        self.replays: dict[int, StepReplay] = {}  # by the place of their file; made when somebody asks
+        self.replays: dict[int, StepReplay] = {}  # by the index of their file; created on the first request
         self.token = secrets.token_urlsafe(32)
-        self.failures: list[BaseException] = []  # of our own; whoever asked was told
+        self.failures: list[BaseException] = []  # our own errors; the client got a 500
         self._port = port
         self._patience, self._wait = patience, wait
-        self._size = -1  # of the files, when they were read last
+        self._size = -1  # total size of the files at the last read
         self._reading = asyncio.Lock()
         self._open: set[ViewerConnection] = set()
         self._server: asyncio.Server | None = None
@@ -87,7 +87,7 @@ class ViewServer:
         assert self._server is not None
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
-        for _ in range(ACCEPTING):  # those that were let in already arrive, or nobody would close them
+        for _ in range(ACCEPTING):  # accepted sockets become connections first, else they would stay open
             await asyncio.sleep(0)
         self._server.close()
         for connection in list(self._open):
@@ -99,9 +99,9 @@ class ViewServer:
         return ViewerConnection(self._too_many if crowded else self._serve, self._open, self._patience)
 
     async def _too_many(self, _asked: HttpRequest) -> ServerResponse:
-        return make_problem_response(503, f"there are {MOST_CONNECTIONS} connections already")
+        return make_problem_response(503, f"too many connections (limit: {MOST_CONNECTIONS})")
 
-    # --- who may ask for what ---
+    # --- access ---
 
     async def _serve(self, asked: HttpRequest) -> ServerResponse:
         refused = self._refusal(asked)
@@ -113,46 +113,46 @@ class ViewServer:
             return ServerResponse(200, await asyncio.to_thread(read_page_file, name), kind)
         route = self._routes.get(rest.removeprefix("api/")) if rest.startswith("api/") else None
         if route is None:
-            return make_problem_response(404, "there is nothing of this name")
+            return make_problem_response(404, "not found")
         try:
             return await route(QueryString(asked.query))
         except BadRequest as wrong:
             return make_problem_response(400, str(wrong))
         except OSError as error:
-            return make_problem_response(404, f"the file of the session cannot be read: {error.strerror}")
+            return make_problem_response(404, f"cannot read the session file: {error.strerror}")
         except Exception as error:  # noqa: BLE001  # a page that hangs tells nobody anything
             self.failures.append(error)
             return make_problem_response(500, f"the viewer failed: {type(error).__name__}")
 
     def _refusal(self, asked: HttpRequest) -> ServerResponse | None:
-        """Another site in the same browser can send requests here, but not under this name, and it does not know the
-        token; a name that was made to point here (DNS rebinding) is not ours."""
+        """Another site in the same browser can send requests here, but not with our host name, and without the token. A
+        name that an attacker points here (DNS rebinding) is not our host name."""
         hosts = (f"127.0.0.1:{self._port}", f"localhost:{self._port}")
         if asked.twice or asked.headers.get("host", "") not in hosts:
-            return make_problem_response(403, "this server answers to its own address only")
+            return make_problem_response(403, "wrong host name: open the address that the terminal shows")
         if "origin" in asked.headers or asked.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            return make_problem_response(403, "other pages have no access")
+            return make_problem_response(403, "requests from other pages are denied")
         token = asked.path.removeprefix("/").partition("/")[0]
         if not hmac.compare_digest(token.encode("latin-1"), self.token.encode()):
-            return make_problem_response(403, "the address is incomplete: copy it with its token from the terminal")
+            return make_problem_response(403, "wrong or missing token: copy the whole address from the terminal")
         if asked.method not in ("GET", "HEAD"):
-            return make_problem_response(405, "nothing can be changed here: use GET")
+            return make_problem_response(405, "read-only server: use GET")
         return None
 
-    # --- what there is ---
+    # --- data ---
 
     async def _look(self) -> None:
         async with self._reading:
             await asyncio.to_thread(self._look_now)
 
     def _look_now(self) -> None:
-        """The sizes are those of before: what is written meanwhile is news. Agents that are found are read at once."""
+        """Stores the sizes from before the read: what is written meanwhile is news. Also reads new subagents."""
         before, known = self._sizes(), len(self.trace.files)
         self.trace.look()
         self._size = before + sum(size_of(traced.lines.file) for traced in self.trace.files[known:])
 
     def _sizes(self) -> int:
-        """While an agent works, only its own file grows."""
+        """Of all files: while a subagent works, only its own file grows."""
         return sum(size_of(traced.lines.file) for traced in self.trace.files)
 
     async def _with_trace(self, work: Callable[[], T]) -> T:
@@ -164,8 +164,8 @@ class ViewServer:
         return ServerResponse(200, await self._with_trace(lambda: encode(self.trace.head())))
 
     async def _spans(self, query: QueryString) -> ServerResponse:
-        """Those that changed after `rev` and touch the time from `begin` to `end`; `after`: how many of them are passed
-        over, since an answer holds a limited number."""
+        """The spans that changed after `rev` and overlap the time from `begin` to `end`. `after`: how many to skip: an
+        answer has a limited number."""
         rev, after, most = query.number("rev"), query.number("after"), query.number("most", MOST_SPANS)
         begin, end = query.number("begin"), query.number("end", 10**LONGEST_NUMBER)
         query.done()
@@ -182,11 +182,7 @@ class ViewServer:
         key = query.text("key")
         query.done()
         found = await self._with_trace(lambda: get_span_details(self.trace, key))
-        return (
-            ServerResponse(200, encode(found))
-            if found is not None
-            else make_problem_response(404, "there is no such span")
-        )
+        return ServerResponse(200, encode(found)) if found is not None else make_problem_response(404, "no such span")
 
     async def _steps(self, query: QueryString) -> ServerResponse:
         place, first = query.number("place"), query.number("first", 1)
@@ -196,7 +192,7 @@ class ViewServer:
 
     def _replayed(self, place: int, first: int, most: int) -> bytes:
         if place >= len(self.trace.files):
-            raise BadRequest(f"there is no file {place}")
+            raise BadRequest(f"no file {place}")
         if place not in self.replays:
             self.replays[place] = StepReplay(self.trace.files[place].lines.file, aside=place > 0)
         replay = self.replays[place]
@@ -204,7 +200,7 @@ class ViewServer:
         return encode({"total": len(replay), "epoch": replay.epoch, "steps": replay.steps(first, most)})
 
     async def _news(self, query: QueryString) -> ServerResponse:
-        """Answers when the file has grown since `rev`, or after a while."""
+        """Answers when the files have grown since `rev`, or after a timeout."""
         rev = query.number("rev")
         query.done()
         loop = asyncio.get_running_loop()
@@ -228,7 +224,7 @@ def span_touches(span: Span, begin: int, end: int) -> bool:
 
 
 class QueryString:
-    """The part of an address behind '?'. Every name is known, and stands once."""
+    """The query of an address. Every name must be known and occur once."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -239,15 +235,15 @@ class QueryString:
     def text(self, name: str, usual: str = "") -> str:
         values = self._given.pop(name, [usual])
         if len(values) > 1:
-            raise BadRequest(f"'{name}' stands twice")
+            raise BadRequest(f"'{name}' is given twice")
         return values[0]
 
     def number(self, name: str, usual: int = 0) -> int:
         text = self.text(name, str(usual))
         if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER + 1):
-            raise BadRequest(f"'{name}' is a whole number")
+            raise BadRequest(f"'{name}' must be a whole number")
         return int(text)
 
     def done(self) -> None:
         for name in self._given:
-            raise BadRequest(f"'{name[:30]}' is not known here")
+            raise BadRequest(f"unknown parameter '{name[:30]}'")

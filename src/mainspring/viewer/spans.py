@@ -1,9 +1,7 @@
-"""What a trace is made of: spans on a time axis. Plain values, as they are sent to the page and printed by `--json`.
+"""The spans of a trace, as sent to the page and printed by `--json`; `SpanIndex` holds the spans of one file.
 
 Times are milliseconds since 1970, money is nano-dollars. A field that does not apply, or that the journal does not
-hold, is absent; what one would expect and the journal does not hold is named in `missing`.
-
-The sheet that the spans of one file stand on: their keys, when they changed, and where their content is.
+record, is absent; `missing` names what a reader would expect and the journal does not record.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from mainspring.secrets.redaction import ROWS, redact
 from mainspring.text import strip_control_characters
 
 LABEL = 100  # characters: a line of the list, a bar at high zoom
-BEHIND = 4 * LABEL  # characters of a text that are looked at for its label: most begin with words
-CALLS = "calls"  # how the label of a reply begins that says nothing and calls something
+BEHIND = 4 * LABEL  # characters of a text that are searched for its label
+CALLS = "calls"  # start of the label of a reply that has calls and no text
 WORDS = 300  # characters of a reason or an answer
 
 
@@ -31,16 +29,16 @@ class SpanKind(StrEnum):
     TOOL = "tool"
     CONTEXT = "context"
     COMPACTION = "compaction"
-    HOOKS = "hooks"  # that judge an answer; those of a call are among its steps
+    HOOKS = "hooks"  # stop hooks; those of a call are among its steps
     AGENT = "agent"
     # waits
-    QUESTION = "question"  # for a person
-    TYPED = "typed"  # something typed waits to be taken up
+    QUESTION = "question"  # for the user
+    TYPED = "typed"  # a queued prompt waits
     RETRY = "retry"  # for the provider
-    QUEUE = "queue"  # for money that others hold
-    # moments: they begin and end at once
+    QUEUE = "queue"  # for budget reserved by other agents
+    # moments: zero length
     INTERRUPT = "interrupt"
-    PREFIX = "prefix"  # the cache was of no use from here on
+    PREFIX = "prefix"  # prefix break: the cache ends here
     NOTE = "note"
 
 
@@ -48,10 +46,10 @@ WAITS = frozenset({SpanKind.QUESTION, SpanKind.TYPED, SpanKind.RETRY, SpanKind.Q
 
 
 class SpanOutcome(StrEnum):
-    """What became of it."""
+    """How a span ended."""
 
     OK = "ok"
-    OPEN = "open"  # under way, as far as the file says
+    OPEN = "open"  # still running, as far as the file shows
     ERROR = "error"
     DENIED = "denied"
     INTERRUPTED = "interrupted"
@@ -70,10 +68,10 @@ class Span(Struct, omit_defaults=True, gc=False):
     label: str = ""
     how: SpanOutcome = SpanOutcome.OPEN
     why: str = ""
-    parent: str = ""  # the key of the span that it belongs to
-    uuid: str = ""  # the last message of it: a fork may begin there
-    n: int = 0  # the event that ended it
-    rev: int = 0  # when it changed last: see `Tracer.rev`
+    parent: str = ""  # key of the span that it belongs to
+    uuid: str = ""  # its last message: a fork can start there
+    n: int = 0  # number of the event that ended it
+    rev: int = 0  # revision of its last change: see `SpanIndex.rev`
     missing: tuple[str, ...] = ()
     # of a request
     model: str = ""
@@ -81,18 +79,18 @@ class Span(Struct, omit_defaults=True, gc=False):
     stop: str = ""
     usage: Usage | None = None
     price: int | None = None
-    listed: bool = False  # the price is that of our list: the session does not say what it was
-    blocks: list[tuple[str, int]] = []  # what was written, and when it was finished
+    listed: bool = False  # the built-in list price: the session does not record one
+    blocks: list[tuple[str, int]] = []  # kind of each block, and when it was complete
     # of a call
     name: str = ""
     call: str = ""  # its id
-    offered: int = 0  # when the model had written it
-    early: bool = False  # it began while the reply still came in
-    decisions: list[tuple[str, str, int]] = []  # what was decided, why, and when
-    steps: list[tuple[str, int]] = []  # what it met on its way, in microseconds
+    offered: int = 0  # when the model had written the call
+    early: bool = False  # it started while the reply was streaming
+    decisions: list[tuple[str, str, int]] = []  # decision, reason, time
+    steps: list[tuple[str, int]] = []  # steps of the tool pipeline, in microseconds
     # of the context
     tokens: int = 0
-    freed: list[tuple[str, int]] = []  # by which layer, in tokens
+    freed: list[tuple[str, int]] = []  # layer, tokens
     before: int = 0
     after: int = 0
 
@@ -102,29 +100,29 @@ class Span(Struct, omit_defaults=True, gc=False):
 
 
 class TraceTotals(Struct, omit_defaults=False, frozen=True):
-    """Sums over a session. `wall` is the time of its runs: between them nobody waited."""
+    """Sums over a session. `wall` is the time of its runs, without the time between them."""
 
     wall: int = 0
     model: int = 0
     tools: int = 0
-    overlap: int = 0  # of the tools' time, while the model still wrote
-    person: int = 0  # waited for answers
+    overlap: int = 0  # of the tools' time, while the model was streaming
+    person: int = 0  # waiting for the user's answers
     retry: int = 0
     usage: Usage = Usage()
     price: int = 0
-    unpriced: int = 0  # replies whose price nobody knows
-    agents: int = 0  # of the price
+    unpriced: int = 0  # replies without a known price
+    agents: int = 0  # their part of the price
     runs: int = 0
     turns: int = 0
     calls: int = 0
     errors: int = 0
 
 
-# --- words ----------------------------------------------------------------------------------------------------
+# --- labels ---------------------------------------------------------------------------------------------------
 
 
 def make_label(text: str, most: int = LABEL) -> str:
-    """The beginning of a text on one line, fit to be shown."""
+    """The beginning of a text on one line, redacted and sanitized."""
     line = " ".join(text[: max(BEHIND, most)].split())
     if may_hold_secret(line):
         line = redact(line)
@@ -137,8 +135,8 @@ SUSPICIOUS = tuple([word for row in ROWS for word in row.words])
 
 
 def may_hold_secret(line: str) -> bool:
-    """Whether `redact` may find something: without one of these words it never does. There are two labels a turn, and
-    it takes 20 us."""
+    """Whether `redact` may find something: without one of these words it never does. It takes 20 us, and there are two
+    labels per turn."""
     small = line.lower()
     for word in SUSPICIOUS:  # `any` takes three times as long
         if word in small:
@@ -146,7 +144,7 @@ def may_hold_secret(line: str) -> bool:
     return bool(held.find_secrets_in(line))
 
 
-# What a call is about, by the usual names of inputs: the first that is there.
+# Input fields that describe a call; the first one present is used.
 ABOUT = ("description", "command", "file_path", "notebook_path", "path", "pattern", "query", "url", "prompt", "skill")
 
 
@@ -159,11 +157,11 @@ def label_call(call: ToolCall) -> str:
 class SpanIndex:
     def __init__(self, place: int) -> None:
         self.spans: list[Span] = []
-        self.places: dict[str, tuple[int, ...]] = {}  # by the key of a span: where the lines with its content begin
-        self.rev = 1  # goes up with each look at the file; a span has that of its last change
+        self.places: dict[str, tuple[int, ...]] = {}  # span key -> offsets of the lines with its content
+        self.rev = 1  # increases with each read of the file; a span has that of its last change
         self.run = 0
         self.turn = 0
-        self.last = 0  # the last time that the file tells of
+        self.last = 0  # the latest time in the file
         self._place = place
 
     def new(self, kind: SpanKind, at: int, **fields: Any) -> Span:
@@ -184,7 +182,7 @@ class SpanIndex:
         self.seen(at)
 
     def touch(self, span: Span, at: int, offset: int) -> None:
-        """Some of its content stands here."""
+        """Records the offset of a line with content of the span."""
         self.places[span.key] = (*self.places.get(span.key, ()), offset)
         span.rev = self.rev
         self.seen(at)
@@ -196,7 +194,7 @@ class SpanIndex:
         self.last = max(self.last, at)
 
     def restart(self) -> int:
-        """Forgets what was taken over from elsewhere. Returns how many spans those were."""
+        """Drops the spans of the session that this one was forked from. Returns their number."""
         gone = len(self.spans)
         self.spans, self.places, self.run, self.turn = [], {}, 0, 0
         return gone

@@ -1,4 +1,4 @@
-"""The turns of a trace as text: a line each, with a bar on a common scale. For terminals, mails and issues."""
+"""The turns of a trace as text: one line each, with a bar on a common scale. For terminals, mails and issues."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mainspring.viewer.spans import CALLS, Span, SpanKind, SpanOutcome, TraceTot
 from mainspring.viewer.trace import Trace
 
 LEAST = 40  # columns
-TIMES = 36  # columns that stand beside the bar, without the words
+TIMES = 36  # columns beside the bar, without the label
 
-# What a column of a bar shows, the later ones over the earlier.
+# What a column of a bar shows; later ones are drawn over earlier ones.
 SIGNS: tuple[tuple[SpanKind, str], ...] = (
     (SpanKind.CONTEXT, "-"),
     (SpanKind.COMPACTION, "-"),
@@ -25,7 +25,7 @@ SIGNS: tuple[tuple[SpanKind, str], ...] = (
     (SpanKind.RETRY, "."),
     (SpanKind.QUESTION, "?"),
 )
-LEGEND = "= model   # tool   - context, hooks   . retry, queue   ? a person was asked"
+LEGEND = "= model   # tool   - context, hooks   . retry, queue   ? waiting for you"
 
 
 class TurnRow(Struct):
@@ -39,7 +39,7 @@ class TurnRow(Struct):
 
 
 def render_axis(trace: Trace, width: int) -> Iterator[str]:
-    """No line is wider than `width`, from 40 columns on."""
+    """No line is wider than `width`, which is at least 40."""
     width = max(width, LEAST)
     head = trace.head()
     sheet = trace.files[0].tracer.sheet
@@ -91,7 +91,7 @@ def render_turn_row(turn: TurnRow, since: int, last: int, longest: int, bar: int
 
 
 def draw_turn(turn: TurnRow, begin: int, last: int, longest: int, bar: int) -> str:
-    """All turns on one scale, each from its own beginning: the one that took long is the one that is long."""
+    """All turns use one scale and start at the left: a longer turn has a longer bar."""
     columns = [" "] * bar
     scale = bar / max(longest, 1)
     for kind, sign in SIGNS:
@@ -120,7 +120,7 @@ def describe_run_ending(run: Span) -> str:
 
 def format_totals(totals: TraceTotals) -> list[str]:
     usage = totals.usage
-    overlap = f", {100 * totals.overlap / totals.tools:.0f} % of it while the model wrote" if totals.tools else ""
+    overlap = f", {100 * totals.overlap / totals.tools:.0f}% while the model was streaming" if totals.tools else ""
     cached = f"{100 * usage.cache_read / usage.prompt:.0f}" if usage.prompt else "0"
     waits = [f", person {format_seconds(totals.person)}"] * bool(totals.person)
     waits += [f", retries {format_seconds(totals.retry)}"] * bool(totals.retry)
@@ -130,7 +130,7 @@ def format_totals(totals: TraceTotals) -> list[str]:
             f"{format_price(totals.price)}"
         ),
         f"model {format_seconds(totals.model)}, tools {format_seconds(totals.tools)}{overlap}{''.join(waits)}",
-        f"{usage.prompt:,} tokens in ({cached} % from the cache), {usage.output:,} out",
+        f"{usage.prompt:,} tokens in ({cached}% from the cache), {usage.output:,} out",
     ]
 
 

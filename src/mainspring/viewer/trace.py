@@ -1,4 +1,4 @@
-"""A session and its agents as one trace: read from the disk, taken up where the last look ended, and summed up."""
+"""A session and its subagents as one trace: read incrementally from the disk, with totals."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mainspring.viewer.spans import WORDS, Span, SpanKind, SpanOutcome, TraceTot
 from mainspring.viewer.tracer import Tracer
 
 BEGIN, END = "agent-", ".jsonl"
-AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # it becomes part of a file's name
-TORN = "the last line has no end: it is being written, or was torn"
-LOST = "the core cannot follow from here on"
-TAIL = 1 << 16  # bytes that are looked at for the last whole line
+AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # becomes part of a file name
+TORN = "the last line is incomplete: it is being written, or was cut off"
+LOST = "cannot replay from here on"
+TAIL = 1 << 16  # bytes read at once to find the last complete line
 
 
 class TracedSubagentMeta(Struct):
-    """What stands beside an agent's file (stream-json 14.4)."""
+    """The metadata file of a subagent (stream-json 14.4)."""
 
     agentType: str = ""  # noqa: N815  # as it is written
     description: str = ""
@@ -39,15 +39,15 @@ class TracedSubagent(Struct, omit_defaults=True):
     id: str
     kind: str = ""
     task: str = ""
-    call: str = ""  # the id of the call that sent it,
+    call: str = ""  # id of the call that started it,
     parent: str = ""  # and the key of its span
 
 
 class TraceHead(Struct):
-    """What a page begins with: everything but the spans."""
+    """What a page loads first: everything but the spans."""
 
     id: str
-    epoch: int  # another one: what was read before is void
+    epoch: int  # if it changes, everything read before is void
     rev: int
     begin: int
     end: int
@@ -59,20 +59,20 @@ class TraceHead(Struct):
 
 
 class JournalTail:
-    """One file that may grow: each look tells of the whole lines that have come since the last."""
+    """A file that may grow: each `look` reads the complete lines added since the last one."""
 
     def __init__(self, file: Place, *, aside: bool = False) -> None:
         self.file = Path(file)
-        self.epoch = 0  # how often it was begun with
+        self.epoch = 0  # how often it was read from the beginning
         self.notes: list[str] = []
         self.walk: JournalWalk | None = None
         self._aside = aside
         self._forget = True
-        self._at = 0  # how far it was read
+        self._at = 0  # offset after the last line read
         self._inode: int = 0
 
     def look(self, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
-        """`anew` is called where it is read from the beginning, the first time or again. Raises OSError."""
+        """Calls `anew` before it reads from the beginning, the first time or again. Raises OSError."""
         with JournalReader(self.file) as reader:
             try:
                 self._look(reader, take, anew)
@@ -82,7 +82,7 @@ class JournalTail:
 
     def _look(self, reader: JournalReader, take: Callable[[int, Told], None], anew: Callable[[], None]) -> None:
         inode = os.fstat(reader.fd).st_ino
-        if self.walk is None or self._at > reader.size or inode != self._inode:  # else it was written anew
+        if self.walk is None or self._at > reader.size or inode != self._inode:  # or the file was replaced
             self.walk = JournalWalk(reader, aside=self._aside, forget=self._forget)
             self._at, self._inode = 0, inode
             self.epoch, self.notes = self.epoch + 1, []
@@ -105,7 +105,7 @@ class JournalTail:
 
 
 def find_last_line_end(reader: JournalReader, start: int) -> int:
-    """Where the last line ends that has an end. A longer one than any is passed over as it is."""
+    """The end of the last complete line. A line over the length limit is skipped even if it is incomplete."""
     end = reader.size
     while end > start:
         begin = max(start, end - TAIL)
@@ -117,7 +117,7 @@ def find_last_line_end(reader: JournalReader, start: int) -> int:
 
 
 class TracedFile:
-    """One file and its spans."""
+    """A file and its spans."""
 
     def __init__(self, file: Place, place: int) -> None:
         self.lines = JournalTail(file, aside=place > 0)
@@ -138,7 +138,7 @@ class TracedFile:
 
 
 class Trace:
-    """Not for several threads at once: whoever has some takes turns."""
+    """Not thread-safe: callers with several threads need a lock."""
 
     def __init__(self, file: Place) -> None:
         self.file = os.fspath(file)
@@ -147,12 +147,12 @@ class Trace:
         self.agents: list[TracedSubagent] = []
 
     def look(self) -> None:
-        """Reads what is new. Raises OSError if the session's file cannot be read."""
+        """Reads new lines. Raises OSError if the session file cannot be read."""
         self.rev += 1
         self.files[0].look(self.rev)
         self._find_agents()
         for traced in self.files[1:]:
-            with suppress(OSError):  # it had not begun to write, or was removed
+            with suppress(OSError):  # not written yet, or removed
                 traced.look(self.rev)
         self._name_agents()
 
@@ -170,7 +170,7 @@ class Trace:
                 return traced, sheet.spans[int(number)], sheet.places.get(key, ())
         return None
 
-    # --- agents ---
+    # --- subagents ---
 
     def _find_agents(self) -> None:
         known = {agent.id for agent in self.agents}
@@ -187,7 +187,7 @@ class Trace:
                 self.files.append(TracedFile(file, place))
 
     def _name_agents(self) -> None:
-        """The journal says when an agent began and ended; what stands beside its file says who it is."""
+        """The journal records when a subagent started and ended; its metadata file has its type and task."""
         calls, by_id = self._root.calls.by_id, {agent.id: agent for agent in self.agents}
         for agent in self.agents:
             sender = calls.get(agent.call)
@@ -206,7 +206,7 @@ class Trace:
     def _root(self) -> Tracer:
         return self.files[0].tracer
 
-    # --- sums ---
+    # --- totals ---
 
     def head(self) -> TraceHead:
         spans = list(self.spans)
@@ -227,7 +227,7 @@ class Trace:
 
 
 def compute_totals(tracer: Tracer) -> TraceTotals:
-    """Of a session itself; what its agents have spent is in its price, since its events tell of it."""
+    """The totals of the session itself; the price includes its subagents, since its events report it."""
     spans = tracer.sheet.spans
     models = {span.key: span for span in spans if span.kind is SpanKind.MODEL}
     asked: dict[str, int] = {}
@@ -259,7 +259,7 @@ PRICED = frozenset({SpanKind.MODEL, SpanKind.COMPACTION, SpanKind.CONTEXT, SpanK
 
 
 def price_of(spans: list[Span]) -> int:
-    """As the core has reckoned it for each run; where it could not follow, the sum of what is known."""
+    """The core's own figure for each run; where the replay failed, the sum of the known prices."""
     known = {span.run: span.price for span in spans if span.kind is SpanKind.RUN and span.price is not None}
     others = [span.price or 0 for span in spans if span.kind in PRICED and span.run not in known]
     return sum(known.values()) + sum(others)

@@ -1,8 +1,7 @@
-"""From what the lines of one file tell to spans. One pass, in the order of the file; content is not kept, only where it
-stands. Calls are in `calls.py`, waits and remarks in `calls.py`.
+"""Turn the lines of one journal file into spans, in one pass. Keeps the offsets of content, not the content itself.
 
-A request, a compaction and the like begin when the core asked for them and end with the event that answers; their place
-in the file tells nothing about time, their stamps do.
+`calls.py` handles tool calls, waits and notes. A request, a compaction and the like start when the core requests them
+and end with the event that answers. Their times are those of the stamps, not of their order in the file.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from mainspring.core.models import MODELS, Model, model_named, same_model
 from mainspring.core.money import Usage, cost
 from mainspring.core.state import State, Step
 from mainspring.sessions.records import ConfigRecord, Record, RetryRecord, WithdrawnRecord
+from mainspring.text import plural
 from mainspring.viewer.calls import CallSpans, SideSpans
 from mainspring.viewer.journal_walk import (
     Told,
@@ -37,27 +37,27 @@ from mainspring.viewer.journal_walk import (
 )
 from mainspring.viewer.spans import CALLS, WORDS, Span, SpanIndex, SpanKind, SpanOutcome, make_label
 
-FIRST_TOKEN = "when the first token came"
-ASKED = "when the model was asked"
+FIRST_TOKEN = "when the first token arrived"
+ASKED = "when the request was sent"
 ENDED = "when it ended"
-LEAST_QUEUE = 10  # milliseconds: less passes before any request, whoever holds the money
-WHY_ASKED = "why the model was asked: the core could not follow the file here"
+LEAST_QUEUE = 10  # milliseconds: a shorter wait precedes every request, even without other agents
+WHY_ASKED = "why the request was sent (cannot replay the file here)"
 
 
 class Tracer:
     def __init__(self, place: int = 0) -> None:
-        """`place`: among the files of a trace; the keys of spans begin with it."""
+        """`place`: index among the files of a trace; the keys of spans begin with it."""
         self.sheet = SpanIndex(place)
         self.calls = CallSpans(self.sheet)
         self.asides = SideSpans(self.sheet)
-        self.config: Model | None = None  # the model of the configuration, if it is known
+        self.config: Model | None = None  # the configured model, if known
         self.run: Span | None = None
-        self.ours = False  # lines of our own were seen
+        self.ours = False  # the file has lines written by mainspring
         self._turn = 0
-        self._since = 0  # when the effect that is under way began
-        self._open: Span | None = None  # what is under way, beside calls
-        self._heard: list[tuple[int, User]] = []  # since the last event
-        self._reply = ""  # the last one,
+        self._since = 0  # start of the current effect
+        self._open: Span | None = None  # the current span, except calls
+        self._heard: list[tuple[int, User]] = []  # messages since the last event
+        self._reply = ""  # id of the last reply,
         self._reply_span: Span | None = None  # and its span
 
     def take(self, offset: int, told: Told) -> None:
@@ -77,7 +77,7 @@ class Tracer:
                 self._saved(told)
             case WalkedReset():
                 if not self.ours:
-                    self.sheet.moment(SpanKind.NOTE, told.at, "the conversation was compacted")
+                    self.sheet.moment(SpanKind.NOTE, told.at, "conversation compacted")
             case _:
                 assert_never(told)
 
@@ -110,7 +110,7 @@ class Tracer:
         return span
 
     def _foreign(self, span: Span, spoke: WalkedBlock) -> None:
-        """No event will tell of this reply: the line itself says all there is."""
+        """No event follows for this reply: the line has all there is."""
         self.sheet.end(span, spoke.at, SpanOutcome.OK)
         span.stop = spoke.stop
         self._price(span, spoke.usage, None)
@@ -158,7 +158,7 @@ class Tracer:
             self._begin(step.effect, step, at)
 
     def _begin(self, effect: Effect, step: Step, at: int) -> None:
-        """What the core wants next is under way from now on."""
+        """Starts the span of the next effect."""
         self._turn = step.state.turn
         match effect:
             case CallModel():
@@ -176,7 +176,7 @@ class Tracer:
                 pass
 
     def _ended(self, kind: SpanKind, happened: WalkedEvent, how: SpanOutcome = SpanOutcome.OK) -> Span:
-        """The span that this event ends; one that nobody saw begin began when the last event came."""
+        """The span that this event ends; if its start was not recorded, it started with the last event."""
         span, self._open = self._open, None
         if span is None or span.kind is not kind:
             missing = (WHY_ASKED, FIRST_TOKEN) if kind is SpanKind.MODEL else ()
@@ -211,13 +211,13 @@ class Tracer:
         self._turn += happened.step is None
 
     def _asked(self, span: Span, at: int) -> None:
-        """Where others hold the money, a call waits for its turn: that is no time of the model."""
+        """A request may wait for budget that other agents have reserved: that is not the model's time."""
         self.asides.end_retry(span.end or at)
         if not span.begin < at <= (span.end or at):
             return
         if at - span.begin >= LEAST_QUEUE:
             wait = self._new(
-                SpanKind.QUEUE, span.begin, label="waits for money that other agents hold", parent=span.key
+                SpanKind.QUEUE, span.begin, label="waits for budget reserved by other agents", parent=span.key
             )
             self.sheet.end(wait, at, SpanOutcome.OK)
         span.begin = at
@@ -282,7 +282,7 @@ class Tracer:
         self.run.why = make_label(finish.detail, WORDS)
 
     def _break_off(self) -> None:
-        """A run that has no end ended with its process, at some time after the last thing that is known of it."""
+        """A run without an end ended with its process, some time after its last record."""
         self.asides.end_retry(self.sheet.last)
         how = SpanOutcome.BROKE_OFF if self.ours else SpanOutcome.OK
         for span in (self._open, self.run, *self.calls.under_way()):
@@ -298,13 +298,13 @@ class Tracer:
             self.calls.forget()
             self.run = self._open = None
             self.sheet.moment(
-                SpanKind.NOTE, self.sheet.last, f"a fork: {taken} spans of another session are left out here"
+                SpanKind.NOTE, self.sheet.last, f"fork: {plural(taken, 'span')} of the other session left out"
             )
         elif saved.resumed:
             self._break_off()
         elif saved.checkpoint is not None and self.run is not None and self.run.how is SpanOutcome.OPEN:
             waits = saved.checkpoint.state.waiting_for
-            if isinstance(waits, Finish):  # the core could not follow, and this says how it ended
+            if isinstance(waits, Finish):  # the replay failed, and the checkpoint says how the run ended
                 self.run.price = saved.checkpoint.state.totals.cost
                 self._end_run(saved.checkpoint.state.now.at, waits)
 
@@ -332,7 +332,7 @@ class Tracer:
         return self.sheet.new(kind, at, **fields)
 
     def _price(self, span: Span, usage: Usage, before: State | None) -> None:
-        """At the price of the model in force; without it, at that of our list, if the model stands there."""
+        """At the price of the current model; if it is unknown, at the built-in list price, if there is one."""
         span.usage = usage
         model = before.model if before is not None else self.config
         if model is None:
@@ -342,7 +342,7 @@ class Tracer:
 
 
 def describe_wordless_reply(reply: Assistant, span: Span) -> str:
-    """What a reply without a word came to."""
+    """The label of a reply without text."""
     names = list(dict.fromkeys([call.name for call in reply.calls]))
     return make_label(
         f"{CALLS} {', '.join(names)}" if names else ", ".join([kind for kind, _ in span.blocks]) or "nothing"

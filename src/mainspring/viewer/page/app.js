@@ -1,13 +1,13 @@
 "use strict";
-// The page: totals, the list of turns, details, keys. The axis is in timeline.js, the replay in replay.js. What comes
-// from the trace is only ever put in as text (`textContent`), never as HTML.
+// The page: totals, the list of turns, details, keys. The axis is in timeline.js, the replay in replay.js. Text from
+// the trace is only inserted as text (`textContent`), never as HTML.
 
 const $ = (id) => document.getElementById(id);
 const spans = new Spans();
 let head = null;
 let chosen = null;
 let turns = []; // rows of the list
-let matches = null; // keys that fit the filter
+let matches = null; // keys that match the filter
 let following = false;
 
 function make(tag, text, cls) {
@@ -62,7 +62,7 @@ function showHead() {
     box.append(make("dt", name), make("dd", value));
     $("totals").append(box);
   }
-  $("totals").querySelector('[data-total="overlap"]').title = "how much of the tools' time passed while the model still wrote";
+  $("totals").querySelector('[data-total="overlap"]').title = "share of the tools' time that passed while the model was streaming";
   $("notes").hidden = !head.notes.length;
   $("notes").textContent = head.notes.join("\n");
   $("follow").hidden = !source.live || !head.under_way;
@@ -92,7 +92,7 @@ function listTurns() {
     }
   }
   turns = matches ? found.filter((row) => row.spans.some((span) => matches.has(span.key))) : found;
-  const fits = matches ? `${many(matches.size)} spans, ${many(turns.length)} lines fit` : `${many(spans.byKey.size)} spans`;
+  const fits = matches ? `${many(matches.size)} spans, ${many(turns.length)} lines match` : `${many(spans.byKey.size)} spans`;
   $("count").textContent = fits;
   $("rows").style.height = `${turns.length * LINE}px`;
   drawList();
@@ -184,12 +184,12 @@ function showDetails(span) {
   for (const [title, list] of tables(span)) box.append(make("h3", title), pairs(list));
   if (span.missing) box.append(make("p", `Not in the journal: ${span.missing.join("; ")}.`, "missing"));
   const near = [spans.byKey.get(span.parent), ...spans.below(span.key)].filter(Boolean);
-  if (near.length) box.append(make("h3", "belongs to it"), links(near));
+  if (near.length) box.append(make("h3", "related spans"), links(near));
   if (span.uuid) box.append(...forkHere(span));
   const parts = make("div");
   box.append(parts);
   source.span(span.key).then((found) => {
-    if (chosen && chosen.key === span.key) showParts(parts, found.parts); // else somebody was faster
+    if (chosen && chosen.key === span.key) showParts(parts, found.parts); // unless another span was selected meanwhile
   }, (error) => parts.append(make("p", error.message, "bad")));
 }
 
@@ -204,17 +204,17 @@ function showParts(box, parts) {
 function facts(span) {
   const end = spans.end(span), usage = span.usage;
   return [
-    ["kind", span.kind + (span.early ? ", began while the model wrote" : "")],
+    ["kind", span.kind + (span.early ? ", started while the model was streaming" : "")],
     ["ended", span.how],
     ["why", span.why],
     ["at", `${took(span.begin - head.begin)} (${clock(span.begin)})`],
     ["took", MOMENTS.has(span.kind) ? null : took(end - span.begin)],
     ["waited", span.offered && span.offered < span.begin ? `${took(span.begin - span.offered)} for its turn` : null],
     ["run, turn", span.run ? `${span.run}, ${span.turn || "none"}` : null],
-    ["asked because", span.kind === "model" ? span.transition || "the prompt" : null],
+    ["reason", span.kind === "model" ? span.transition || "the prompt" : null],
     ["model", span.model],
     ["stopped", span.stop],
-    ["price", span.price != null ? dollars(span.price) + (span.listed ? " (by our list)" : "") : usage ? "not known" : null],
+    ["price", span.price != null ? dollars(span.price) + (span.listed ? " (list price)" : "") : usage ? "unknown" : null],
     ["tokens", usage ? `${many(prompt(usage))} in, ${many(usage.output || 0)} out${usage.estimated ? ", estimated" : ""}` : null],
     ["from cache", usage && prompt(usage) ? `${many(usage.cache_read || 0)}, ${share(usage.cache_read || 0, prompt(usage))}` : null],
     ["to cache", usage && (usage.cache_write || usage.cache_write_1h) ? many((usage.cache_write || 0) + (usage.cache_write_1h || 0)) : null],
@@ -228,9 +228,9 @@ function facts(span) {
 function tables(span) {
   const made = [], since = (at) => took(at - span.begin);
   if (span.decisions) made.push(["decided", span.decisions.map(([what, why, at]) => [what, `${why} (after ${since(at)})`])]);
-  if (span.steps) made.push(["on its way", span.steps.map(([name, us]) => [name, us < 1000 ? `${us} µs` : took(us / 1000)])]);
+  if (span.steps) made.push(["pipeline", span.steps.map(([name, us]) => [name, us < 1000 ? `${us} µs` : took(us / 1000)])]);
   if (span.freed) made.push(["freed", span.freed.map(([layer, tokens]) => [layer, `${many(tokens)} tokens`])]);
-  if (span.blocks) made.push(["written", span.blocks.map(([kind, at]) => [kind, `finished after ${since(at)}`])]);
+  if (span.blocks) made.push(["blocks", span.blocks.map(([kind, at]) => [kind, `finished after ${since(at)}`])]);
   return made;
 }
 
@@ -245,7 +245,7 @@ function links(list) {
 }
 
 function forkHere(span) {
-  if (placeOf(span)) return [make("p", "An agent's session cannot be forked by itself: fork at the call that sent it.", "quiet")];
+  if (placeOf(span)) return [make("p", "A subagent's session cannot be forked by itself: fork at the call that started it.", "quiet")];
   const words = make("pre", `mainspring --resume ${head.id} --resume-session-at ${span.uuid} --fork-session`);
   words.dataset.fork = span.uuid;
   const copy = make("button", "Copy");
@@ -253,7 +253,7 @@ function forkHere(span) {
     try {
       await navigator.clipboard.writeText(words.textContent);
       copy.textContent = "Copied";
-    } catch { // not allowed: then it is marked, to be copied by hand
+    } catch { // not allowed: select it, to be copied by hand
       getSelection().selectAllChildren(words);
     }
   });
@@ -296,7 +296,7 @@ function pressed(event) {
   event.preventDefault();
 }
 
-// --- loading, and going on ---------------------------------------------------------------------------------------
+// --- loading and following ---------------------------------------------------------------------------------------
 
 async function load(rev) {
   head = await source.head();
@@ -319,7 +319,7 @@ async function follow() {
       if (key) chosen = timeline.chosen = spans.byKey.get(key);
       if (following) timeline.show(head.end - (timeline.end - timeline.begin) * 0.9, head.end + (timeline.end - timeline.begin) * 0.1);
     } catch {
-      $("count").textContent = "the viewer has ended: nothing new is shown";
+      $("count").textContent = "the viewer has stopped: no more updates";
       return;
     }
   }
@@ -329,7 +329,7 @@ async function start() {
   try {
     await load(0);
   } catch (error) {
-    $("details").replaceChildren(make("p", `The trace cannot be read: ${error.message}`, "bad"));
+    $("details").replaceChildren(make("p", `Cannot read the trace: ${error.message}`, "bad"));
     return;
   }
   timeline.drawNow();

@@ -1,8 +1,8 @@
 "use strict";
-// Where a trace comes from, and how its figures are said. Two sources with the same four functions: the server that
+// Sources of a trace, and how its figures are formatted. Two sources with the same four functions: the server that
 // sent this page, and the page itself (an export). Nothing here touches the document.
 
-const PIECE = 5000; // spans of one answer, as the server has it
+const PIECE = 5000; // spans per answer, as in the server
 
 async function ask(path) {
   const answer = await fetch("api/" + path, { cache: "no-store" });
@@ -13,7 +13,7 @@ async function ask(path) {
 const fromServer = {
   live: true,
   head: () => ask("head"),
-  // `take` is called with each piece, so that something is seen before everything is there.
+  // Calls `take` with each piece, so that the page shows something before everything is loaded.
   async spans(rev, take) {
     for (let after = 0; ; after += PIECE) {
       const piece = await ask(`spans?rev=${rev}&after=${after}`);
@@ -55,7 +55,7 @@ const textOf = (span) => {
   return (span.text ??= said.join("\n").toLowerCase());
 };
 
-// The spans by key, and what belongs together. `now` stands for the end of what has none yet.
+// The spans by key, and their relations. `now` is used as the end of open spans.
 class Spans {
   constructor() {
     this.byKey = new Map();
@@ -85,7 +85,7 @@ class Spans {
   }
 }
 
-// --- words -----------------------------------------------------------------------------------------------------
+// --- texts -----------------------------------------------------------------------------------------------------
 
 function took(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -1,13 +1,13 @@
 "use strict";
-// The replay: one step of the core at a time. Steps come in pieces and are kept as long as they are near.
+// The replay: one step of the core at a time. Steps are loaded in pieces; the last pieces are kept.
 
-const STEPS = 200; // of one piece
-const MOST_PIECES = 20; // that are kept
+const STEPS = 200; // steps per piece
+const MOST_PIECES = 20; // pieces kept
 
 class ReplayPanel {
   constructor(moved) {
     this.moved = moved;
-    this.place = 0; // of the file: the session's own
+    this.place = 0; // index of the file; 0: the session itself
     this.n = 1;
     this.total = 0;
     this.pieces = new Map();
@@ -18,9 +18,9 @@ class ReplayPanel {
 
   async open(n) {
     const box = document.getElementById("step");
-    if (!this.total) box.textContent = "The core goes through the session …";
+    if (!this.total) box.textContent = "Replaying the session …";
     try {
-      this.pieces.clear(); // the session may have gone on
+      this.pieces.clear(); // the session may have continued
       this.n = n || this.n;
       await this.piece(this.n);
       await this.go(this.n);
@@ -46,10 +46,10 @@ class ReplayPanel {
     slider.max = this.total;
     slider.value = wanted;
     const piece = await this.piece(wanted);
-    if (this.n !== wanted) return; // somebody was faster
+    if (this.n !== wanted) return; // another step was selected meanwhile
     const step = piece[(wanted - 1) % STEPS];
     if (step) this.show(step);
-    else document.getElementById("step").textContent = "There are no events in this file.";
+    else document.getElementById("step").textContent = "This file has no events.";
   }
 
   show(step) {
@@ -78,9 +78,9 @@ class ReplayPanel {
 }
 
 const MARKS = {
-  same: "the file says the same",
-  fits: "what came next is an answer to it; more the file does not say",
-  differs: "the file says otherwise: another version has decided",
-  unknown: "the core could not follow the file here",
-  open: "nothing has answered it yet",
+  same: "the file has the same",
+  fits: "the next event answers it; the file does not record more",
+  differs: "the file differs: another version made the decision",
+  unknown: "cannot replay the file here",
+  open: "no answer yet",
 };

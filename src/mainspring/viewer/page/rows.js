@@ -1,5 +1,5 @@
 "use strict";
-// The rows of the time axis: which span stands where, what is in view, what is next to what. Drawing is in timeline.js.
+// The rows of the time axis: the position of each span, what is in view, and which spans are neighbours. Drawing is in timeline.js.
 
 const SHORTEST = 20, TALLEST = 28; // pixels of a row: as tall as the window allows
 const PADDING = 6, GAP = 8, SCALE = 22; // between two bars, two lanes, and the scale above
@@ -17,7 +17,7 @@ const LANE_OF = Object.fromEntries(LANES.flatMap(([id, , kinds]) => kinds.map((k
 const NESTED = new Set(["model", "tools", "context"]); // the lanes of an agent
 const OVERLAYS = new Set(["retry", "queue"]); // drawn over the row of what waits
 
-// In a list that is sorted by begin, and has no two at once: the first that ends at or after `at`.
+// The first span that ends at or after `at`, in a list sorted by begin and without overlaps.
 function firstAfter(spans, at, end) {
   let low = 0, high = spans.length;
   while (low < high) {
@@ -123,7 +123,7 @@ class Rows {
     this.draw();
   }
 
-  // --- where things are ---
+  // --- positions ---
 
   x(at) { return ((at - this.begin) / (this.end - this.begin)) * this.width; }
   at(x) { return this.begin + (x / this.width) * (this.end - this.begin); }
@@ -165,7 +165,7 @@ class Rows {
   }
   rowOf(span) { return this.rows.find((row) => row.spans.includes(span) || row.over.includes(span)); }
 
-  // The middle of a span in the window: for whoever wants to click on it.
+  // The middle of a span in the window: for tests that click on it.
   where(key) {
     const span = this.spans.byKey.get(key), row = this.rowOf(span), box = this.axis.getBoundingClientRect();
     return { x: box.left + this.x((span.begin + this.spans.end(span)) / 2), y: box.top + row.y + this.bar / 2 };

@@ -1,9 +1,9 @@
 "use strict";
-// The time axis: lanes on a canvas, of which only what is in view is drawn, and the map of the whole above it.
+// The time axis: lanes on a canvas (only what is in view is drawn), and the map of the whole session above it.
 
 const COLOURS = ["ground", "raised", "line", "ink", "quiet", "accent", "model", "tool", "early", "context", "agent", "bad", "wait", "run"];
 
-function light(colour) { // of '#rrggbb', as WCAG reckons it
+function light(colour) { // of '#rrggbb', as defined by WCAG
   const parts = [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16) / 255);
   const [red, green, blue] = parts.map((one) => (one <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
@@ -29,7 +29,7 @@ class Timeline extends Rows {
   readColours() {
     const style = getComputedStyle(document.documentElement);
     this.colour = Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue("--" + name).trim()]));
-    const { ground, ink } = this.colour; // whichever can be read better on a bar
+    const { ground, ink } = this.colour; // the one with the better contrast on a bar
     this.on = Object.fromEntries(COLOURS.map((name) => [name, contrast(this.colour[name], ground) >= contrast(this.colour[name], ink) ? ground : ink]));
     const tile = Object.assign(document.createElement("canvas"), { width: 6, height: 6 });
     const paint = tile.getContext("2d");
@@ -98,7 +98,7 @@ class Timeline extends Rows {
       const span = row.spans[n];
       if ((span.offered || span.begin) > this.end) break;
       const x = this.x(span.begin), right = this.x(end(span));
-      if (right - x < 1 && Math.floor(x) === last) { // nothing that could be told from the one before
+      if (right - x < 1 && Math.floor(x) === last) { // not distinguishable from the previous one
         const skip = firstAfter(row.spans, this.begin + (last + 1) * pixel, end);
         if (skip > n + 1) n = skip - 1;
         continue;
@@ -109,7 +109,7 @@ class Timeline extends Rows {
     }
     for (let n = firstAfter(row.over, this.begin, end); n < row.over.length && row.over[n].begin <= this.end; n++) {
       const span = row.over[n];
-      if (end(span) - span.begin < pixel) continue; // too short to be told from what waits
+      if (end(span) - span.begin < pixel) continue; // too short to be visible
       const left = this.x(span.begin), right = this.x(end(span));
       this.wait(paint, left, row.y, right, span);
       if (right - left > 60) this.write(paint, span, left, row.y, right - left);
@@ -119,7 +119,7 @@ class Timeline extends Rows {
   }
 
   drawSpan(paint, span, y, x, right) {
-    if (right - x < 2 && span !== this.chosen && !MOMENTS.has(span.kind)) { // one of thousands: a stroke is all that is seen
+    if (right - x < 2 && span !== this.chosen && !MOMENTS.has(span.kind)) { // one of thousands: only a stroke is visible
       paint.globalAlpha = this.matches && !this.matches.has(span.key) ? 0.13 : 1;
       paint.fillStyle = this.colour[isBad(span) ? "bad" : WAITS.has(span.kind) ? "wait" : FILL[span.kind] || "context"];
       if (span.kind === "run") paint.fillRect(x, y + 10, 1.5, 4);
@@ -134,7 +134,7 @@ class Timeline extends Rows {
       this.wait(paint, left, y, left + width, span);
       if (width > 60) this.write(paint, span, left, y, width);
     } else {
-      if (span.offered && span.offered < span.begin) { // written, and waits for its turn
+      if (span.offered && span.offered < span.begin) { // written by the model, waiting to run
         paint.fillStyle = this.colour.wait;
         paint.fillRect(this.x(span.offered), y + this.bar / 2 - 0.5, Math.max(x - this.x(span.offered), 0), 1);
       }
@@ -195,7 +195,7 @@ class Timeline extends Rows {
     paint.fill();
   }
 
-  // A label, behind the waits that its bar begins with.
+  // A label, after the waits at the start of its bar.
   write(paint, span, left, y, width) {
     let begin = Math.max(left, 0);
     const right = left + width, plain = span.kind === "run", waits = WAITS.has(span.kind);
