@@ -168,7 +168,7 @@ def test_the_list_of_servers(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout.splitlines() == [
         "good: connected (by hand 1)",
-        "  1 tools: hello",
+        "  1 tool: hello",
         f"bad: failed: it ended with exit code 3; {elsewhere}",
         "off: disabled",
     ]
