@@ -24,7 +24,7 @@ from mainspring.providers.base import Conversation, StreamEnded, ToolSpec
 from mainspring.providers.http.client import Transport
 from mainspring.providers.http_provider import HttpProvider
 from mainspring.providers.openai.provider import OpenAIChat, OpenAIResponses
-from mainspring.providers.router import ToollessProvider, strip_tools
+from mainspring.providers.router import ToollessHistory, ToollessProvider
 from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.server import ModelServer
 from providers.histories import PNG
@@ -110,7 +110,7 @@ BEFORE = (
 
 def test_what_was_called_before_is_told_in_words() -> None:
     edits = (Replace("r1", (Text("cleared"),)),)
-    told = strip_tools(Conversation(History([*BEFORE, user("so?")]), edits, tools=(READ,)))
+    told = ToollessHistory().of(Conversation(History([*BEFORE, user("so?")]), edits, tools=(READ,)))
     assert (told.tools, told.edits) == ((), ())
     assert [(message.id, message.text) for message in told.history][1:4] == [
         ("a1", 'Let me look.[Read was called with {"file_path":"a.py"}]'),
@@ -118,7 +118,7 @@ def test_what_was_called_before_is_told_in_words() -> None:
         ("a2", "[Bash was called with {}]"),
     ]
     assert [message.text for message in told.history][4:] == ["[Bash failed with:]no such command", "so?"]
-    assert strip_tools(GO).history is GO.history
+    assert ToollessHistory().of(GO).history is GO.history
 
 
 @pytest.mark.parametrize("kind", PROVIDERS)

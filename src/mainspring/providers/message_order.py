@@ -247,18 +247,6 @@ def move_media_behind(answers: list[PlacedPart]) -> Iterator[PlacedPart]:
     yield from shown
 
 
-def end_with_user_message(placed: list[PlacedPart], *, paused: bool) -> list[PlacedPart]:
-    """The text to add so that the request ends with a user message. A paused turn is for the model to continue."""
-    last = placed[-1] if placed else None
-    if last is None or (last.role == "assistant" and not (paused and isinstance(last.part, ServerBlock))):
-        return [PlacedPart("user", "", GO_ON)]
-    return []
-
-
-def make_opening(placed: list[PlacedPart]) -> list[PlacedPart]:
-    return [PlacedPart("user", "", EARLIER)] if placed and placed[0].role == "assistant" else []
-
-
 def place_orphan_result(result: ToolResult) -> Iterator[PlacedPart]:
     yield PlacedPart("user", result.id, Text(f"{ORPHAN}\n{result.text}".rstrip()))
     for part in result.content:

@@ -48,10 +48,6 @@ class ToollessProvider:
         return self._provider.stream(request, told.of(conversation))
 
 
-def strip_tools(conversation: Conversation) -> Conversation:
-    return ToollessHistory().of(conversation)
-
-
 class ToollessHistory:
     """A growing conversation without tools: new messages are converted to text, and all of them after an edit."""
 

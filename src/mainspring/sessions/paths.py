@@ -126,10 +126,6 @@ def find_session_file(home: Place, session_id: str, cwd: Place | None = None) ->
     return next((file for file in files if size_of(file)), None)
 
 
-def make_folder_for(file: Place) -> None:
-    make_folder(os.path.dirname(os.path.abspath(file)))
-
-
 def make_folder(folder: str) -> None:
     """With missing parents, all of them private; `makedirs` leaves those to the umask."""
     if not os.path.isdir(folder):

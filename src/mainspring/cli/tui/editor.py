@@ -138,12 +138,6 @@ class Editor:
         """Replace the input."""
         self.buffer.reset(Document(text, len(text)))
 
-    def is_at_first_line(self) -> bool:
-        return self.buffer.document.cursor_position_row == 0
-
-    def is_at_last_line(self) -> bool:
-        return self.buffer.document.on_last_line
-
 
 def cut_to_width(text: str, width: int) -> str:
     if width < 1:
