@@ -1,4 +1,4 @@
-"""Writes docs/settings-keys.md: every settings key of Claude Code, its state here, and the test that shows it.
+"""Write docs/settings-keys.md: every settings key of Claude Code, its state here, and the test that shows it.
 
     .venv/bin/python scripts/settings_keys_page.py
 
@@ -39,8 +39,8 @@ mainspring does with it. `mainspring config` shows which keys of your files are 
 | unsupported | The key has no effect. A warning and `mainspring config` name it. | {unsupported} |
 
 A refused key in your own settings, in your administrator's or on the command line stops the start. In a folder that
-you trust it does so too; remove the key, leave the file out with `--setting-sources user`, or take your trust back
-with `mainspring trust --remove`. In a folder that you do not trust, mainspring starts, names the key and takes away
+you trust it does so too; remove the key, leave the file out with `--setting-sources user`, or revoke your trust
+with `mainspring trust --remove`. In a folder that you do not trust, mainspring starts, names the key and denies
 the tools that it restricts. A key that asks for nothing (`false`, an empty list) needs no support and is accepted.
 
 A restriction that is supported but cannot be read, such as `"deniedModels": 1`, is treated as a refused key. So is one

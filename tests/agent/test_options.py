@@ -66,11 +66,11 @@ WRONG: list[tuple[dict[str, Any], str, str, str]] = [
     ),
     (
         {"settings": "/nope"}, "settings",
-        "'--settings' names '/nope', and there is no such file", "'settings' names '/nope', and there is no such file",
+        "'--settings' names '/nope', which does not exist", "'settings' names '/nope', which does not exist",
     ),
     (
         {"setting_sources": ("mine",)}, "setting_sources",
-        "'--setting-sources' has 'mine'; it takes user, project, local", "'setting_sources' has 'mine'; it takes user",
+        "'--setting-sources' has 'mine'; valid values are user, project, local", "'setting_sources' has 'mine'; valid values are user",
     ),
     (
         {"mcp_servers": ("/nope",)}, "mcp_servers",
@@ -151,7 +151,7 @@ def test_json_that_cannot_be_read_is_told_when_the_session_is_made(name: str) ->
     with pytest.raises(OptionError, match=f"^'{name}' cannot be (read in line 1, column 7|understood): "):
         _ = arguments.session
     if name == "--mcp-config":  # it may be the name of a file, which need not be text
-        with pytest.raises(OptionError, match=r"^'--mcp-config' cannot be read in line 1, column 8: it is no UTF-8"):
+        with pytest.raises(OptionError, match=r"^'--mcp-config' cannot be read in line 1, column 8: it is not valid UTF-8"):
             _ = parse_arguments([name, '{"a": "\udcff"}']).session
 
 

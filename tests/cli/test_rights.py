@@ -313,7 +313,7 @@ def test_trust_by_the_real_path(serve: Serve, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["trust", "nowhere"], "'nowhere' is no folder"),
+        (["trust", "nowhere"], "'nowhere' is not a folder"),
         (["trust", "a", "b"], "'mainspring trust': unknown argument 'b'"),
         (["trust", "--list", "x"], "'mainspring trust --list' takes no other arguments"),
         (["trust", "--model", "x"], "'mainspring trust': unknown argument '--model'"),
@@ -337,7 +337,7 @@ def test_a_home_that_is_no_path_is_told(command: str, serve: Serve) -> None:
     """A relative one would be looked for in whatever repository we are started in."""
     done = serve().run(*command.split(), env={"MAINSPRING_HOME": "relative"})
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr.startswith(b"mainspring: 'MAINSPRING_HOME' is 'relative'; it must be an absolute path")
+    assert done.stderr.startswith(b"mainspring: 'MAINSPRING_HOME' is 'relative', but it must be an absolute path")
 
 
 def explained(stage: Stage, *arguments: str) -> str:

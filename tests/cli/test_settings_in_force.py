@@ -143,7 +143,7 @@ def test_a_model_that_is_not_available_is_refused_at_the_start(serve: Serve, who
     stage = serve(Say.of("Hi."))
     settings(stage, who, availableModels=["haiku", "claude-sonnet-5"])
     said = refusal(stage, *flags)
-    assert "is not available, by 'availableModels' in" in said
+    assert "is not available because of 'availableModels' in" in said
     assert "choose one of haiku, claude-sonnet-5" in said
     fine(stage, "--model", "haiku")
 
@@ -192,7 +192,7 @@ def test_exact_entries_allow_their_own_version_only(serve: Serve) -> None:
 def test_a_denied_model_is_refused(serve: Serve, who: str, name: str) -> None:
     stage = serve()
     settings(stage, who, deniedModels=["opus"])
-    assert "is not available, by 'deniedModels' in" in refusal(stage, "--model", name)
+    assert "is not available because of 'deniedModels' in" in refusal(stage, "--model", name)
 
 
 # --- commands, hooks and rules --------------------------------------------------------------------------------
@@ -550,7 +550,7 @@ def test_without_the_key_or_by_a_project_nothing_is_removed(serve: Serve) -> Non
 def test_an_unsupported_key_is_told_at_the_start_and_in_config(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
     settings(stage, theme="dark")
-    assert b"'theme' has no effect: the terminal of mainspring looks the same for everybody" in fine(stage).stderr
+    assert b"'theme' has no effect: the terminal of mainspring cannot be customized" in fine(stage).stderr
     assert b"unsupported: " in stage.run("config").stdout
 
 
@@ -574,7 +574,7 @@ def test_config_shows_the_settings_beside_every_refused_key(serve: Serve) -> Non
     assert "claude-opus-4-8" in shown
     assert "refused: " in shown
     assert "'agent' restricts the tools of the session to those of one agent" in shown
-    assert "'deniedModels' restricts what may be done, and cannot be read" in shown
+    assert "'deniedModels' is a restriction that cannot be read" in shown
     assert shown.count("Correct or remove it") == 2
     assert "'mainspring config' names 1 more" in refusal(stage)
 

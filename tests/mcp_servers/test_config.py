@@ -123,28 +123,28 @@ def test_variables_are_filled_in(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"command": "x", "args": "one"}, "field 'args': it must be a list of texts"),
-    ({"command": "x", "args": [1]}, "field 'args[0]': it must be a text"),
+    ({"command": "x", "args": "one"}, "field 'args': it must be a list of strings"),
+    ({"command": "x", "args": [1]}, "field 'args[0]': it must be a string"),
     ({"command": ""}, "field 'command': a server of the type 'stdio' needs 'command'"),
     ({"type": "http"}, "field 'url': a server of the type 'http' needs 'url'"),
     ({"url": "http://x"}, "a server with a 'url' needs a 'type'"),
     ({"type": "http", "url": "ftp://x"}, "field 'url': it must begin with 'http://' or 'https://'"),
-    ({"type": "http", "url": "http://x", "command": "y"}, "field 'command': a server of the type 'http' takes none"),
+    ({"type": "http", "url": "http://x", "command": "y"}, "field 'command': a server of the type 'http' does not take it"),
     (
         {"type": "http", "url": "http://x", "headers": {"a": "b\r\nc: d"}},
-        "field 'headers.a': it must be a text in one line",
+        "field 'headers.a': it must be a string without line breaks",
     ),
-    ({"type": "http", "url": "http://x", "headers": {"a b": "c"}}, "field 'headers.a b': it is no name for a header"),
+    ({"type": "http", "url": "http://x", "headers": {"a b": "c"}}, "field 'headers.a b': it is not a valid header name"),
     ({"type": "studio", "command": "x"}, "field 'type': it must be one of stdio, http, sse. Did you mean 'stdio'?"),
-    ({"type": "sdk", "command": "x"}, "field 'command': a server of the type 'sdk' takes none"),
+    ({"type": "sdk", "command": "x"}, "field 'command': a server of the type 'sdk' does not take it"),
     ({"command": "${NONE}"}, "field 'command': the variable 'NONE' is not set: set it, or write '${NONE:-something}'"),
     (
         {"command": "x", "env": {"K": "${ANTHROPIC_API_KEY}"}},
-        "field 'env.K': '${ANTHROPIC_API_KEY}' is this program's own",
+        "field 'env.K': '${ANTHROPIC_API_KEY}' is mainspring's own key",
     ),
     (
         {"command": "x", "env": {"K": "${MAINSPRING_HOME:-x}"}},
-        "field 'env.K': '${MAINSPRING_HOME}' is this program's own",
+        "field 'env.K': '${MAINSPRING_HOME}' is mainspring's own key",
     ),
     ("not a table", "it must be a table"),  # type: ignore[list-item]
 ]
@@ -160,7 +160,7 @@ def test_a_bad_entry_is_told_and_the_others_start(tmp_path: Path, entry: dict[st
 
 
 WITHIN = {"type": "sdk", "name": "calculator"}  # as the client writes it
-NO_DRIVER = "servers of the type 'sdk' live in a program that drives us over the pipe (docs/pipe.md), and nobody does"
+NO_DRIVER = "servers of the type 'sdk' need a host that drives mainspring by stream-json (docs/pipe.md); there is none"
 
 
 def test_the_command_line_names_servers_within_the_driver(tmp_path: Path) -> None:
@@ -185,13 +185,13 @@ def test_nobody_else_names_servers_within_the_driver(tmp_path: Path) -> None:
     settings = stage.load()
     assert settings.mcp.servers == ()
     (problem,) = settings.problems
-    assert f"'mcpServers.mine.type' is not used as it stands: {NO_DRIVER}" in str(problem)
+    assert f"'mcpServers.mine.type' is not used as written: {NO_DRIVER}" in str(problem)
 
 
 def test_an_odd_field_is_told_and_the_server_starts(tmp_path: Path) -> None:
     all_found = found(Stage(tmp_path), "--mcp-config", given({"odd": {**SHOP, "arg": [], "disabled": False}}))
     assert names(all_found) == ["odd"]
-    assert "field 'arg': nobody knows it, and the server starts without it" in all_found.problems[0]
+    assert "field 'arg': unknown field, ignored" in all_found.problems[0]
     assert len(all_found.problems) == 1
 
 
@@ -205,7 +205,7 @@ def test_a_key_that_we_hold_goes_to_no_server(tmp_path: Path) -> None:
     entry = {"type": "http", "url": "http://x", "headers": {"X": "Bearer ${COPY}"}}
     all_found = found(Stage(tmp_path), "--mcp-config", given({"thief": entry}), COPY="sk-held-0123456789abcdef")
     assert all_found.servers == ()
-    assert "it holds a key of this program" in all_found.problems[0]
+    assert "it contains one of mainspring's own keys" in all_found.problems[0]
     assert "sk-held" not in str(all_found)
 
 
@@ -248,7 +248,7 @@ def test_bad_entries_of_settings_are_told_with_their_place(tmp_path: Path) -> No
     settings = stage.load()
     assert [one.name for one in settings.mcp.servers] == ["good"]
     (problem,) = settings.problems
-    assert "'mcpServers.bad.args' is not used as it stands: it must be a list of texts" in str(problem)
+    assert "'mcpServers.bad.args' is not used as written: it must be a list of strings" in str(problem)
     assert problem.line == 1
 
 

@@ -177,7 +177,7 @@ def test_the_key_in_use_goes_to_no_server(
     thief = {"command": sys.executable, "args": ["-c", code], "env": {"X": f"${{{variable}}}"}}
     done = listed(tmp_path, "--mcp-config", config(thief=thief), **{variable: KEY})
     assert seen.exists() is not refused
-    assert ("it holds a key of this program" in done.stdout) is refused
+    assert ("it contains one of mainspring's own keys" in done.stdout) is refused
     assert KEY not in done.stdout + done.stderr
 
 
@@ -187,4 +187,4 @@ def test_the_key_in_our_file_goes_to_no_server(tmp_path: Path) -> None:
     (home / "key").write_text(KEY)
     (home / "key").chmod(0o600)
     done = listed(tmp_path, "--mcp-config", config(thief={"command": "x", "env": {"X": "${COPY}"}}), COPY=KEY)
-    assert "it holds a key of this program" in done.stdout
+    assert "it contains one of mainspring's own keys" in done.stdout

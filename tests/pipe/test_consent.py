@@ -381,7 +381,7 @@ def test_a_folder_that_is_not_trusted_is_told_of(serve: Serve) -> None:
     asked, told = answered(stage, update)
     assert asked == ["touch a"]
     assert settings_of(stage) == {"projectSettings": {"permissions": {"allow": ["Bash(touch a)"]}}}
-    words = "'Bash(touch a)' is kept, but it counts only after 'mainspring trust': this folder is not trusted"
+    words = "'Bash(touch a)' was saved, but it counts only after 'mainspring trust': this folder is not trusted"
     assert words in [line.removeprefix("mainspring: ") for line in told.stderr]
     assert answered(stage)[0] == ["touch a", "touch a"]
 
@@ -405,7 +405,7 @@ def test_what_cannot_be_written_is_told_and_holds_for_the_session(serve: Serve) 
     assert broken.read_text() == '{"permissions": \n{'
     assert not (stage.home / "settings.json").exists()
     said = "\n".join(told.stderr)
-    assert f"not kept in the local settings, it holds for this session: {broken}:2:2: " in said
+    assert f"not saved in the local settings, applies to this session only: {broken}:2:2: " in said
     assert "not saved in the user settings: the rule 'WebFetch(example.com)' needs the form" in said
 
 

@@ -65,7 +65,7 @@ def test_a_bad_flag_ends_it_before_anything_is_said(flags: list[str], named: str
     ("flag", "text"),
     [
         ("--add-dir=/nowhere/at/all", "'--add-dir /nowhere/at/all': there is no such directory"),
-        ("--setting-sources=mine", "'--setting-sources' has 'mine'; it takes user, project, local"),
+        ("--setting-sources=mine", "'--setting-sources' has 'mine'; valid values are user, project, local"),
         ("--settings={", "'--settings' cannot be read in line 1, column 2: "),
         ("--mcp-config={", "'--mcp-config' cannot be read in line 1, column 2: "),
         ("--json-schema={", "'--json-schema' cannot be understood: "),

@@ -33,7 +33,7 @@ def test_a_model_that_is_not_available_cannot_be_chosen_later(serve: Serve) -> N
         pipe.initialize()
         refused = pipe.control("set_model", model="opus")
         assert refused["subtype"] == "error"
-        assert "is not available, by 'availableModels' in" in refused["error"]
+        assert "is not available because of 'availableModels' in" in refused["error"]
         assert pipe.control("set_model", model="claude-sonnet-5")["subtype"] == "success"
         assert pipe.turn("go")["result"] == "One."
         assert pipe.finish() == 0

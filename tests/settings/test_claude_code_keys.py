@@ -124,7 +124,7 @@ def test_a_refused_key_stops_the_start(key: ClaudeCodeKey, who: str, stage: Stag
     with pytest.raises(SettingsError) as error:
         stage.load()
     assert str(error.value).startswith(f"{file}:1:")
-    assert f"'{key.name}' restricts {key.note}, and mainspring does not support it. Nothing was started" in str(
+    assert f"'{key.name}' restricts {key.note}, and mainspring does not support it. mainspring did not start" in str(
         error.value
     )
 
@@ -132,7 +132,7 @@ def test_a_refused_key_stops_the_start(key: ClaudeCodeKey, who: str, stage: Stag
 @named(REFUSED)
 def test_a_refused_key_on_the_command_line_stops_the_start(key: ClaudeCodeKey, stage: Stage) -> None:
 
-    with pytest.raises(SettingsError, match=r"Nothing was started\. Correct or remove it"):
+    with pytest.raises(SettingsError, match=r"mainspring did not start\. Correct or remove it"):
         stage.load(SettingsRequest(settings=said(key)))
 
 
@@ -188,7 +188,7 @@ def test_keys_of_toml_are_the_same_keys(stage: Stage) -> None:
 def test_many_unsupported_keys_of_one_file_take_a_line_for_each_reason(stage: Stage) -> None:
     file = stage.say("user", {"theme": "dark", "verbose": True, "enabledPlugins": {"a@b": True}})
     assert [str(one) for one in stage.load().problems] == [
-        f"{file}: 'theme', 'verbose' have no effect: the terminal of mainspring looks the same for everybody",
+        f"{file}: 'theme', 'verbose' have no effect: the terminal of mainspring cannot be customized",
         f"{file}: 'enabledPlugins' has no effect: mainspring loads no plugins",
     ]
 
@@ -243,5 +243,5 @@ def test_a_restriction_that_cannot_be_read_is_not_passed_over(name: str, value: 
         return
     if who == "trusted":
         stage.trust()
-    with pytest.raises(SettingsError, match=rf"'{name}.*' restricts what may be done, and cannot be read"):
+    with pytest.raises(SettingsError, match=rf"'{name}.*' is a restriction that cannot be read"):
         stage.load()

@@ -35,7 +35,7 @@ def loaded(stage: Stage, hooks: object) -> tuple[Settings, str]:
 def test_a_broken_matcher_stands_for_every_call(stage: Stage, matcher: object, why: str) -> None:
     settings, said = loaded(stage, {"PreToolUse": [{"hooks": [HOOK]}, {"matcher": matcher, "hooks": [HOOK]}]})
     assert kinds(settings) == [WARNING]
-    assert "'hooks.PreToolUse[1].matcher' is not used as it stands: it " in said
+    assert "'hooks.PreToolUse[1].matcher' is not used as written: it " in said
     assert why in said
     assert said.endswith("Its hooks run for every call of PreToolUse")
     assert [(hook.matcher, hook.entry, hook.broken) for hook in settings.hooks] == [
@@ -53,9 +53,9 @@ def test_a_broken_matcher_stops_no_start(stage: Stage) -> None:
 
 
 DETAILS: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
-    ({"timeout": -1}, "timeout", "has the usual time limit", {}),
-    ({"timeout": "5"}, "timeout", "has the usual time limit", {}),
-    ({"onFailure": "deny"}, "onFailure", "failure of its hook is a no", {"onFailure": "block"}),
+    ({"timeout": -1}, "timeout", "has the default time limit", {}),
+    ({"timeout": "5"}, "timeout", "has the default time limit", {}),
+    ({"onFailure": "deny"}, "onFailure", "failure of its hook blocks", {"onFailure": "block"}),
     ({"async": "no"}, "async", "is waited for", {}),
     ({"timout": 5}, "timout", "Did you mean 'timeout'?", {"timout": 5}),
 ]
@@ -109,8 +109,8 @@ def test_a_guard_that_cannot_run_is_kept_to_refuse(stage: Stage, groups: object,
     assert (hook.entry, hook.matcher, bool(hook.broken)) == (entry, matcher, True)
     assert kinds(settings) == [BROKEN]
     assert f"'{entry}'" in said
-    assert said.endswith("Every call that it would guard is refused until you fix it")
-    with pytest.raises(SettingsError, match="Nothing is started"):
+    assert said.endswith("Every call that it would guard is denied until you fix it")
+    with pytest.raises(SettingsError, match="mainspring does not start"):
         stage.load(SettingsRequest(json.loads(stage.place("user").read_text())))
     settings, said = loaded(stage, {"Stop": groups})
     assert (settings.hooks, kinds(settings)) == ((), [BROKEN])
@@ -137,7 +137,7 @@ def test_guards_in_a_file_that_cannot_be_read_refuse(stage: Stage) -> None:
     settings = stage.load()
     [hook] = settings.hooks
     assert (hook.event, hook.matcher, hook.origin.place, bool(hook.broken)) == ("PreToolUse", "", str(file), True)
-    assert "every call is refused until you fix it" in settings.problems[0].says
+    assert "every call is denied until you fix it" in settings.problems[0].says
     stage.say("user", UNREADABLE.replace("PreToolUse", "Stop"))
     assert stage.load().hooks == ()
     stage.place("user").unlink()

@@ -40,7 +40,7 @@ def test_a_folder_that_is_not_trusted(stage: Stage) -> None:
     kept = keeper(stage).keep(SettingsSource.LOCAL, RULE)
     assert kept.files == (str(stage.place("local")),)
     assert kept.words == (
-        "'Bash(ls)' is kept, but it counts only after 'mainspring trust': this folder is not trusted",
+        "'Bash(ls)' was saved, but it counts only after 'mainspring trust': this folder is not trusted",
     )
     for name in ("deny", "ask"):
         assert keeper(stage).keep(SettingsSource.LOCAL, ListChange(name, ("Bash(rm:*)",))).words == ()
@@ -48,7 +48,7 @@ def test_a_folder_that_is_not_trusted(stage: Stage) -> None:
         keeper(stage)
         .keep(SettingsSource.PROJECT, ModeChange("plan"))
         .words[0]
-        .startswith("'plan' is kept, but it counts only")
+        .startswith("'plan' was saved, but it counts only")
     )
     assert keeper(stage).keep(SettingsSource.USER, RULE).words == ()
     stage.trust()
@@ -57,21 +57,21 @@ def test_a_folder_that_is_not_trusted(stage: Stage) -> None:
 
 def test_a_source_that_is_left_out(stage: Stage) -> None:
     [words] = keeper(stage, SettingsRequest(sources=("user",))).keep(SettingsSource.LOCAL, RULE).words
-    assert words == "'Bash(ls)' is kept, but 'setting_sources' leaves the local settings out: then it is not heeded"
+    assert words == "'Bash(ls)' was saved, but 'setting_sources' leaves out the local settings, so it will not apply"
 
 
 def test_something_above(stage: Stage) -> None:
     stage.say("user toml", '[permissions]\ndefault_mode = "default"\nallow = ["Read"]\n')
     [words] = keeper(stage).keep(SettingsSource.USER, ModeChange("plan")).words
-    assert words == "'plan' is kept, but something above it says otherwise: see 'mainspring config'"
+    assert words == "'plan' was saved, but a setting with higher precedence overrides it: see 'mainspring config'"
     [words] = keeper(stage).keep(SettingsSource.USER, ListChange("allow", removed=("Read",))).words
-    assert words == f"'Read' stands in '{stage.place('user toml')}', too: take it out there yourself"
+    assert words == f"'Read' is also in '{stage.place('user toml')}': remove it there yourself"
 
 
 def test_what_cannot_be_kept(stage: Stage) -> None:
     stage.say("user", "{")
     [words] = keeper(stage).keep(SettingsSource.USER, RULE).words
-    assert words.startswith(f"not kept in the user settings, it holds for this session: {stage.place('user')}:1:2: ")
+    assert words.startswith(f"not saved in the user settings, applies to this session only: {stage.place('user')}:1:2: ")
     [words] = keeper(stage).keep(SettingsSource.LOCAL, ModeChange("bypassPermissions")).words
     assert words.endswith("a project may not choose the mode 'bypassPermissions', only the user may")
 
@@ -84,7 +84,7 @@ def test_no_secret_goes_into_a_file(stage: Stage) -> None:
     )
     assert kept.files == ()
     assert kept.words == (
-        "not kept in the project settings, it holds for this session: it holds what looks like a secret",
+        "not saved in the project settings, applies to this session only: it contains what looks like a secret",
     )
     assert not stage.place("project").exists()
 
@@ -92,4 +92,4 @@ def test_no_secret_goes_into_a_file(stage: Stage) -> None:
 def test_no_folder_to_write_in(stage: Stage) -> None:
     stage.project.joinpath(".claude").write_text("a file where the folder should be")
     [words] = keeper(stage).keep(SettingsSource.LOCAL, RULE).words
-    assert words.startswith("not kept in the local settings, it holds for this session: ")
+    assert words.startswith("not saved in the local settings, applies to this session only: ")

@@ -179,15 +179,15 @@ def test_one_key_in_both_spellings_is_a_mistake(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{\n "modle": "x"}', "2:2: nobody knows the key 'modle'. Did you mean 'model'?"),
-        ('{"permissions": {"allowed": []}}', "1:18: nobody knows the key 'permissions.allowed'. Did you mean 'allow'?"),
-        ('{"permission": {}}', "1:2: nobody knows the key 'permission'. Did you mean 'permissions'?"),
+        ('{\n "modle": "x"}', "2:2: unknown key 'modle'. Did you mean 'model'?"),
+        ('{"permissions": {"allowed": []}}', "1:18: unknown key 'permissions.allowed'. Did you mean 'allow'?"),
+        ('{"permission": {}}', "1:2: unknown key 'permission'. Did you mean 'permissions'?"),
         (
             '{"permissions.allow": ["Bash"]}',
-            "1:2: nobody knows the key 'permissions.allow'. Did you mean 'permissions'?",
+            "1:2: unknown key 'permissions.allow'. Did you mean 'permissions'?",
         ),
-        ('{"qqqq": 1}', "1:2: nobody knows the key 'qqqq'"),
-        ('{"Model": "x"}', "1:2: nobody knows the key 'Model'. Did you mean 'model'?"),
+        ('{"qqqq": 1}', "1:2: unknown key 'qqqq'"),
+        ('{"Model": "x"}', "1:2: unknown key 'Model'. Did you mean 'model'?"),
     ],
 )
 def test_an_unknown_key_is_named(stage: Stage, text: str, says: str) -> None:
@@ -249,17 +249,17 @@ def test_a_wrong_value_is_named_and_gives_nothing(stage: Stage, name: str, value
     assert settings.permissions.allow == ()
     assert (settings.hooks, settings.env, settings.models) == ((), {}, ())
     stage.place("user").unlink()
-    with pytest.raises(SettingsError, match="Nothing is started"):
+    with pytest.raises(SettingsError, match="mainspring does not start"):
         stage.load(SettingsRequest(cast("dict[str, Any]", tree)))
     stage.say("administrator", tree)
-    with pytest.raises(SettingsError, match="Nothing is started"):
+    with pytest.raises(SettingsError, match="mainspring does not start"):
         stage.load()
 
 
 def test_toml_numbers_that_are_none(stage: Stage) -> None:
     for word in ("nan", "inf", "-inf", "1e400", "1979-05-27"):
         stage.say("user toml", f"[api]\nmax_cost_usd = {word}\n")
-        with pytest.raises(SettingsError, match=r"config.toml:2:1: .*'api.maxCostUsd' restricts what may be done"):
+        with pytest.raises(SettingsError, match=r"config.toml:2:1: .*'api.maxCostUsd' is a restriction that"):
             stage.load()
 
 
@@ -350,7 +350,7 @@ def test_an_option_names_a_file_or_says_it_itself(stage: Stage) -> None:
         stage.load(SettingsRequest("bad.json"))
     with pytest.raises(SettingsError, match="regular"):
         stage.load(SettingsRequest("."))
-    with pytest.raises(SettingsError, match="settings: 'model' is not used as it stands"):
+    with pytest.raises(SettingsError, match="settings: 'model' is not used as written"):
         stage.load(SettingsRequest({"model": 1}))
     assert kinds(stage.load(SettingsRequest({"unknown": 1}))) == [UNKNOWN]  # no reason to stop
 
@@ -387,8 +387,8 @@ def test_the_environment(stage: Stage) -> None:
     wrong = stage.load(CLAUDE_CODE_MAX_RETRIES="many", MAX_THINKING_TOKENS="-5")
     assert wrong.api.max_retries is None
     assert [str(p) for p in wrong.problems] == [
-        "CLAUDE_CODE_MAX_RETRIES: it must be a whole number from 1 up",
-        "MAX_THINKING_TOKENS: it must be a whole number from 1 up",
+        "CLAUDE_CODE_MAX_RETRIES: it must be an integer of at least 1",
+        "MAX_THINKING_TOKENS: it must be an integer of at least 1",
     ]
     # A variable that the user's own file sets is one of ours, too.
     stage.say("user", {"env": {"ANTHROPIC_BASE_URL": "http://file"}})
@@ -706,7 +706,7 @@ def test_a_file_that_is_none_is_named(stage: Stage) -> None:
     (stage.project / ".claude/settings.json").symlink_to("/dev/zero")
     os.mkfifo(stage.project / ".claude/settings.local.json")
     settings = stage.load()
-    assert [problem.says for problem in settings.problems] == ["it is no regular file. The file is not used"] * 2
+    assert [problem.says for problem in settings.problems] == ["it is not a regular file. The file is not used"] * 2
 
 
 def test_a_file_that_cannot_be_looked_up_is_named(stage: Stage) -> None:
@@ -738,7 +738,7 @@ def test_origins(stage: Stage) -> None:
         f"env.TOKEN               set  (user: {user})",
         f"model                   haiku  (project: {project})",
         f"permissions.deny        Bash(rm:*)  (project: {project})",
-        f"unknown: {user}:1:79: nobody knows the key 'modle'. Did you mean 'model'?",
+        f"unknown: {user}:1:79: unknown key 'modle'. Did you mean 'model'?",
     ]
     assert format_origins(Settings()) == []
 

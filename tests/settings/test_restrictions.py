@@ -67,7 +67,7 @@ def test_exact_entries(name: str, fits: bool) -> None:
 @pytest.mark.parametrize("name", ["claude-opus-4-8", "anthropic/claude-opus-4-8", "us.anthropic.claude-opus-4-8-v1:0"])
 def test_a_denied_model_is_denied_in_every_spelling(name: str) -> None:
     rules = ModelRules(available=("opus",), denied=("claude-opus-4-8",))
-    assert explain_model_refusal(name, rules).startswith(f"the model '{name}' is not available, by 'deniedModels'")
+    assert explain_model_refusal(name, rules).startswith(f"the model '{name}' is not available because of 'deniedModels'")
 
 
 def test_an_empty_list_leaves_the_default() -> None:
@@ -329,14 +329,14 @@ def test_a_restriction_of_the_wrong_type_stops_the_start(stage: Stage, who: str,
 def test_a_broken_file_with_a_restriction_stops_the_start(stage: Stage, said: str, mistake: str) -> None:
     """The file is not used, so what it restricts would be free."""
     stage.say("user", "{" + said + mistake)
-    with pytest.raises(SettingsError, match="in it restricts what may be done"):
+    with pytest.raises(SettingsError, match="in it is a restriction"):
         stage.load()
 
 
 @pytest.mark.parametrize("text", ["denied_models = ['opus']\nx = ", "[sandbox.filesystem]\ndenyRead = ['x']\nx = "])
 def test_a_broken_toml_file_with_a_restriction_stops_the_start(stage: Stage, text: str) -> None:
     stage.say("user toml", text)
-    with pytest.raises(SettingsError, match="in it restricts what may be done"):
+    with pytest.raises(SettingsError, match="in it is a restriction"):
         stage.load()
 
 
@@ -344,7 +344,7 @@ def test_a_broken_file_of_an_untrusted_folder_takes_the_tools_away(stage: Stage)
     stage.say("project", '{"deniedModels": ["opus"], "disableSideloadFlags": true,')
     assert "Bash" in texts(stage.load().permissions.deny)
     stage.trust()
-    with pytest.raises(SettingsError, match="'deniedModels' in it restricts"):
+    with pytest.raises(SettingsError, match="'deniedModels' in it is a restriction"):
         stage.load()
 
 

@@ -90,7 +90,7 @@ def test_a_name_that_would_be_two_patterns(top: Path) -> None:
     (top / "x\n*").mkdir()
     (top / ".claude").symlink_to("x\n*")
     before = (top / ".git/info/exclude").read_bytes()
-    assert keep(top).seen == "'x\\n*/settings.local.json' cannot be a pattern of git's"
+    assert keep(top).seen == "'x\\n*/settings.local.json' cannot be a git ignore pattern"
     assert (top / ".git/info/exclude").read_bytes() == before
 
 

@@ -224,17 +224,17 @@ def test_no_home(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b'{"permissions": {"allow": ["a",]}}', r":1:32: there is a ',' too many"),
+        (b'{"permissions": {"allow": ["a",]}}', r":1:32: there is an extra ','"),
         (b'{\n  "permissions": 1}', r":2:3: 'permissions': it must be a table"),
-        (b'{"permissions": {"allow": "a", \n "allow": []}}', r":2:2: the key 'allow' stands there twice"),
+        (b'{"permissions": {"allow": "a", \n "allow": []}}', r":2:2: the key 'allow' is a duplicate"),
         (b"", r":1:1: a value is missing"),
-        (b'{"a": "\xff"}', r":1:8: it is no UTF-8"),
+        (b'{"a": "\xff"}', r":1:8: it is not valid UTF-8"),
         (b"// mine\n{}", r":1:1: a value is missing"),
     ],
 )
 def test_a_broken_file_is_not_written_over(stage: Stage, content: bytes, says: str) -> None:
     file = stage.say("local", content)
-    with pytest.raises(SettingsWriteError, match=f"settings.local.json{says}.*Nothing is written to it: mend it first"):
+    with pytest.raises(SettingsWriteError, match=f"settings.local.json{says}.*The file was not changed: fix it first"):
         put(stage, SettingsSource.LOCAL)
     assert file.read_bytes() == content
 
@@ -245,7 +245,7 @@ def test_what_could_not_be_read_again_is_not_written(stage: Stage) -> None:
     with pytest.raises(SettingsWriteError, match="more than 262,144 bytes"):
         put(stage, SettingsSource.LOCAL, ListChange("allow", ("y" * 10_000,)))
     for odd in ("a\0b", "x" * 20_000, "\ud800"):
-        with pytest.raises(SettingsWriteError, match="cannot be written down"):
+        with pytest.raises(SettingsWriteError, match="cannot be written"):
             put(stage, SettingsSource.LOCAL, ListChange("allow", (odd,)))
     assert file.read_bytes() == before
 

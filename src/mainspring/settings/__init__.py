@@ -1,9 +1,9 @@
-"""What the user, the project, the administrator and the command line ask for, and whom of them we believe.
+"""Settings of the user, the project, the administrator and the command line, and which of them count.
 
-settings = load(cwd, environ)            # load.py; never touches anything but the files that it reads
+settings = load_settings(cwd, environ)    # load.py; only reads files
 settings.permissions.deny, settings.model, settings.problems
-origins(settings)                        # what holds, and where it came from
-trust.is_trusted(home, folder)           # trust.py
-write(places, source, change)            # edit.py; rules, folders and the mode in one file, the rest of it as it was
-Keeper(cwd, environ).keep(source, change)    # persist.py; the same for the doors: nothing is raised, all is told
+format_origins(settings)                  # effective.py; the effective settings, and where each comes from
+is_trusted(home, folder)                  # trust.py
+write_change(places, source, change)      # edit.py; changes rules, folders or the mode, keeps the rest of the file
+SettingsWriter(cwd, environ).keep(source, change)    # persist.py; the same for front ends, raises nothing
 """

@@ -1,8 +1,8 @@
-"""Every settings key of Claude Code, and what becomes of it here: honoured, refused or unsupported (settled 38).
+"""Every settings key of Claude Code, and its state here: supported, refused or unsupported (settled 38).
 
-The names are those of the schema in Claude Code 2.1.325 (`scripts/settings_schema.py --compare` checks them); the words
-are our own. A key that restricts something and is not honoured stops the start, because ignoring it would give rights
-that somebody took away. `docs/settings-keys.md` is written from this table.
+The names are those of the schema in Claude Code 2.1.325 (`scripts/settings_schema.py --compare` checks them); the
+descriptions are our own. A key that restricts something and is not supported stops the start, because ignoring it
+would grant rights that its author removed. `docs/settings-keys.md` is generated from this table.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import NamedTuple, cast
 
 class Support(StrEnum):
     HONOURED = "honoured"
-    REFUSED = "refused"  # it restricts, and we cannot: the start is refused
-    UNSUPPORTED = "unsupported"  # it has no effect, and the user is told
+    REFUSED = "refused"  # it restricts something, and we cannot enforce it: the start is refused
+    UNSUPPORTED = "unsupported"  # it has no effect, and a warning names it
 
 
 class ClaudeCodeKey(NamedTuple):
     name: str
     support: Support
-    note: str  # honoured: how; refused: what it restricts; unsupported: why it has no effect
-    harmless: tuple[object, ...] = ()  # values that ask for nothing: they need neither word nor refusal
-    off: tuple[str, ...] = ()  # tools that an untrusted folder loses by a key that is refused
-    restricts: Callable[[object], bool] | None = None  # where only some values do; the others are unsupported
+    note: str  # supported: how; refused: what it restricts; unsupported: why it has no effect
+    harmless: tuple[object, ...] = ()  # values that request nothing: accepted without a warning
+    off: tuple[str, ...] = ()  # tools that an untrusted folder loses by a refused key
+    restricts: Callable[[object], bool] | None = None  # if only some values restrict; the others are unsupported
 
 
 COMMANDS = ("Bash",)
@@ -32,7 +32,7 @@ READING = ("Bash", "Read", "Grep", "Glob")
 WRITING = ("Bash", "Edit", "Write", "NotebookEdit")
 EVERYTHING = ("Bash", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch", "Agent", "Skill")
 
-# --- honoured: a row of `keys.py` carries it out ----------------------------------------------------
+# --- supported: a row of `keys.py` implements it ----------------------------------------------------
 
 _HONOURED = """\
 allowManagedHooksOnly: only the administrator's hooks run
@@ -42,7 +42,7 @@ allowedMcpServers: only servers that an entry names, by name, command or URL, ar
 alwaysThinkingEnabled: false switches thinking off
 apiKeyHelper: a command that prints the key
 autoCompactEnabled: false switches compaction off
-autoMemoryEnabled: false takes no notes
+autoMemoryEnabled: false switches memory notes off
 autoMode.classifyAllShell: permission mode auto is refused, because mainspring has no classifier
 autoMode.hard_deny: permission mode auto is refused, because mainspring has no classifier
 autoMode.soft_deny: permission mode auto is refused, because mainspring has no classifier
@@ -57,12 +57,12 @@ disableAutoMode: permission mode auto is refused
 disableSideloadFlags: --plugin-dir, --agents (also those of the SDK) and --mcp-config are refused
 disabledMcpjsonServers: these servers of .mcp.json are not started
 effortLevel: effort of each request
-enableAllProjectMcpServers: all servers of .mcp.json may start in a trusted folder
+enableAllProjectMcpServers: start all servers of .mcp.json in a trusted folder
 enabledMcpjsonServers: only these servers of .mcp.json are started
 enforceAvailableModels: the default model must be available, too
 env: variables for commands, and from the user's side for mainspring itself
-fallbackModel: models that stand in for an overloaded one
-hooks: commands at events
+fallbackModel: models to use if the main one is overloaded
+hooks: commands that run at events
 managedMcpServers: servers of the administrator; http and sse
 maxEffortLevel: highest effort; the lowest one that is set counts
 model: the model
@@ -72,7 +72,7 @@ permissions.allow: rules
 permissions.ask: rules
 permissions.defaultMode: permission mode
 permissions.deny: rules
-permissions.denyInsteadOfPrompting: nobody is asked; what would be asked is denied
+permissions.denyInsteadOfPrompting: calls that would need approval are denied
 permissions.disableAutoMode: permission mode auto is refused
 permissions.disableBypassPermissionsMode: permission mode bypassPermissions is refused
 preferredNotifChannel: terminal_bell and iterm2_with_bell ring
@@ -80,20 +80,20 @@ promptSuggestionEnabled: false switches suggestions off
 sandbox.allowUnsandboxedCommands: false: no command may leave the sandbox
 sandbox.autoAllowBashIfSandboxed: commands in the sandbox need no approval
 sandbox.enabled: false switches the sandbox off; it is on by default
-sandbox.excludedCommands: commands that run outside
-sandbox.failIfUnavailable: no start without a sandbox
+sandbox.excludedCommands: commands that run outside the sandbox
+sandbox.failIfUnavailable: do not start without a sandbox
 sandbox.filesystem.allowWrite: more folders that commands may write to
 sandbox.filesystem.denyRead: paths that neither commands nor tools may read
 sandbox.filesystem.denyWrite: paths that neither commands nor tools may write to
 sandbox.network.allowManagedDomainsOnly: only the administrator's domains can be reached
 sandbox.network.allowedDomains: domains that commands can reach
 sandbox.network.deniedDomains: domains that neither commands nor WebFetch can reach
-skillOverrides: a skill is hidden from the model (user-invocable-only), from you too (off), or named alone (name-only)
+skillOverrides: hide a skill from the model (user-invocable-only), from you too (off), or list only its name (name-only)
 statusLine.command: a command that prints the status line
 statusLine.type: command
 """
 
-# --- honoured by nature: what they restrict does not exist here --------------------------------------
+# --- supported by nature: what they restrict does not exist here -------------------------------------
 
 _NOTHING_TO_RESTRICT = """\
 $schema: for editors
@@ -118,7 +118,7 @@ fastModePerSessionOptIn: mainspring has no fast mode
 httpHookAllowedEnvVars: mainspring runs no HTTP hooks
 isolatePeerMachines: sessions do not send each other messages
 modelProposedGoals: mainspring has no goals
-sandbox.filesystem.allowManagedReadPathsOnly: allowRead has no effect, whoever sets it
+sandbox.filesystem.allowManagedReadPathsOnly: allowRead has no effect in any file
 sandbox.network.strictAllowlist: hosts that are not allowed are always refused
 strictKnownMarketplaces: mainspring loads no plugins
 """
@@ -191,7 +191,7 @@ _UNSUPPORTED = {
         ultracode useAutoModeDuringPlan voice.autoSubmit voice.enabled voice.mode voiceEnabled
         workflowKeywordTriggerEnabled workflowSizeGuideline worktree.baseRef worktree.bgIsolation
         worktree.location worktree.sparsePaths worktree.symlinkDirectories isolation.persistHome""",
-    "the terminal of mainspring looks the same for everybody": """
+    "the terminal of mainspring cannot be customized": """
         autoScrollEnabled axScreenReader clawdFileProgressEnabled defaultView editorMode
         emojiCompletionEnabled footerLinksRegexes keybindingFlavor maxProseWidth modelPicker.options
         modelPicker.replaceBuiltInOptions prUrlTemplate prefersReducedMotion showClearContextOnPlanAccept
@@ -202,20 +202,20 @@ _UNSUPPORTED = {
         subagentStatusLine.command subagentStatusLine.type syntaxHighlightingDisabled
         terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui
         verbose viewMode vimInsertModeRemaps wheelScrollAccelerationEnabled""",
-    "mainspring finds providers, keys and prices in its own settings (docs/settings.md)": """
+    "mainspring has its own settings for providers, keys and prices (docs/settings.md)": """
         awsAuthRefresh awsCredentialExport gatewayInternalNetworks gcpAuthRefresh modelOverrides
         modelPricing.multiplier modelPricing.overrides otelHeadersHelper promptCacheTtl proxyAuthHelper
         subagentPromptCacheTtl xaaIdp.callbackPort xaaIdp.clientId xaaIdp.issuer""",
     "mainspring adds nothing to commits": """
         attribution.commit attribution.pr attribution.sessionUrl includeCoAuthoredBy includeGitInstructions""",
     "mainspring is updated by its package manager": "autoUpdates autoUpdatesChannel minimumVersion",
-    "mainspring combines the administrator's files in one way (docs/settings.md)": """
+    "mainspring always combines the administrator's files in the same way (docs/settings.md)": """
         managedSourcesBehavior parentSettingsBehavior wslInheritsWindowsSettings""",
-    "mainspring has fixed sizes and folders for it": """
+    "mainspring uses fixed sizes and folders": """
         autoCompactWindow autoMemoryDirectory bashOutputMaxChars plansDirectory skillListingBudgetFraction
         skillListingMaxDescChars taskOutputMaxChars fileCheckpointingEnabled respectGitignore""",
     "put it into a memory file, such as CLAUDE.md": "claudeMd language",
-    "the sandbox of mainspring is stricter and stays so": """
+    "the sandbox of mainspring is always stricter": """
         permissions.blockReadsExemptPaths sandbox.allowAppleEvents sandbox.allowNestedUserNamespaces
         sandbox.bwrapPath sandbox.credentials.allowPlaintextInject sandbox.enableWeakerNestedSandbox
         sandbox.enableWeakerNetworkIsolation sandbox.filesystem.allowRead sandbox.filesystem.disabled
@@ -223,13 +223,13 @@ _UNSUPPORTED = {
         sandbox.network.allowMachLookup sandbox.network.allowUnixSockets
         sandbox.network.tlsTerminate.caCertPath sandbox.network.tlsTerminate.caKeyPath sandbox.ripgrep.args
         sandbox.ripgrep.command sandbox.socatPath""",
-    "every question is asked": """
+    "mainspring skips no confirmation": """
         permissions.skipDangerousModePermissionPrompt skipAutoPermissionPrompt
         skipDangerousModePermissionPrompt""",
-    "mainspring asks nobody before it fetches a page": "skipWebFetchPreflight",
+    "mainspring has no preflight check for web pages": "skipWebFetchPreflight",
 }  # fmt: skip
 
-# Values that ask for what we do anyway. Whoever switches off what does not exist need not be told.
+# Values that ask for what we do anyway, or switch off what does not exist: no warning is needed.
 _HARMLESS: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("askUserQuestionTimeout", "dialogExpiry"), ("never",)),
     **dict.fromkeys(("attribution.commit", "attribution.pr"), ("",)),
@@ -244,7 +244,7 @@ _HARMLESS: dict[str, tuple[object, ...]] = {
 }
 _NEEDS_WORDS_WHEN_FALSE = frozenset({"fileCheckpointingEnabled", "respectGitignore", "skipWebFetchPreflight"})
 
-# Keys of earlier versions, which the schema of this one does not have.
+# Keys of earlier versions, which the current schema does not have.
 EARLIER = frozenset({"autoUpdates", "permissions.skipDangerousModePermissionPrompt"})
 
 
@@ -272,5 +272,5 @@ BY_NAME = {key.name: key for key in CLAUDE_CODE_KEYS}
 
 
 def is_harmless(key: ClaudeCodeKey, value: object) -> bool:
-    """Compared with their types: in Python `0 == False`."""
+    """Compares types, too: in Python `0 == False`."""
     return any(type(value) is type(one) and value == one for one in key.harmless)

@@ -1,7 +1,7 @@
-"""From layers to settings: whose word counts, and how several of them combine (security T1, T2, T4).
+"""Combines layers into settings: which layers count for a key, and how several values combine (security T1, T2, T4).
 
 The order is that of `SettingsSource`: user, project, local, environment, command line, administrator; the later one
-wins. How a key combines and who may set it stands in the table of `keys.py`; this file only carries it out.
+wins. The table of `keys.py` says how each key combines and who may set it; this module applies it.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
     from mainspring.settings.hook_entries import RawHook
     from mainspring.settings.load import SettingsRequest
 
-RINGING = ("terminal_bell", "iterm2_with_bell")  # ways to be told of something that the terminal has itself
-WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # approve what nobody was asked about
+RINGING = ("terminal_bell", "iterm2_with_bell")  # notification channels that the terminal has itself
+WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # they approve calls without asking
 
 
-# What an explicit source of a program that drives us loads without trust (settled 37). It grants no right by itself.
+# Keys that an explicit source of the host loads without trust (settled 37). They grant no right by themselves.
 BY_CONSENT = frozenset({"hooks", "outputStyle"})
 
 
 def combine_settings(places: SettingsPaths, environ: Mapping[str, str], asked: SettingsRequest) -> Settings:
-    """What all of them come to."""
+    """The settings that all layers combine to."""
     said, sources = asked.settings, asked.sources
     files = [*file_layers(places, sources)]
     layers = _in_order([*files, *([] if said is None else [option_layer(said, places.cwd, asked.spell("settings"))])])
@@ -73,7 +73,7 @@ def combine_settings(places: SettingsPaths, environ: Mapping[str, str], asked: S
 
 
 def _is_trusted(places: SettingsPaths) -> bool:
-    from mainspring.settings import trust  # only a project that brings something needs it
+    from mainspring.settings import trust  # only needed for a project with settings
 
     return trust.is_trusted(places.home, places.cwd)
 
@@ -83,14 +83,15 @@ def _in_order(layers: list[SettingsLayer]) -> list[SettingsLayer]:
     return sorted(layers, key=lambda layer: order.index(layer.origin.source))
 
 
-# --- whose word counts ------------------------------------------------------------------------------
+# --- which layers count -----------------------------------------------------------------------------
 
 
 def _believed(
     layers: list[SettingsLayer], is_trusted: Callable[[], bool], free: frozenset[str], asked: SettingsRequest
 ) -> tuple[list[SettingsLayer], list[SettingsProblem]]:
-    """Each layer without what it may not say. Trust is looked up once, and only if something depends on it. `free` are
-    keys of a project that need none."""
+    """Each layer without the keys that it may not set. Looks trust up once, and only if something depends on it. `free`
+    are keys of a project that need no trust.
+    """
     trusted: bool | None = None
     kept: list[SettingsLayer] = []
     problems: list[SettingsProblem] = []
@@ -118,17 +119,17 @@ def _believed(
 
 
 def _stopping(layer: SettingsLayer, asked: SettingsRequest) -> list[SettingsProblem]:
-    """Restrictions that we cannot honour stop the start (settled 38). Where nothing starts: each with its way out."""
+    """Restrictions that we cannot enforce stop the start (settled 38). With `shows_refused`: problems with advice."""
     way_out = _way_out(layer.origin.source, asked)
     if not asked.shows_refused:
         more = len(layer.refused) - 1
         others = f" ('mainspring config' names {more} more)" if more else ""
-        raise SettingsError(f"{layer.refused[0].problem}{others}. Nothing was started. {way_out}")
+        raise SettingsError(f"{layer.refused[0].problem}{others}. mainspring did not start. {way_out}")
     return [replace(one.problem, says=f"{one.problem.says}. {way_out}") for one in layer.refused]
 
 
 def _without_refused(layer: SettingsLayer, values: Values) -> tuple[Values, list[SettingsProblem]]:
-    """A folder that nobody trusts cannot stop the start: what it restricts is switched off instead (settled 38)."""
+    """An untrusted folder cannot stop the start: the tools that it restricts are denied instead (settled 38)."""
     problems: list[SettingsProblem] = []
     for problem, off in layer.refused:
         without = f", so this session has no {', '.join(off)}" if off else ""
@@ -143,8 +144,8 @@ def _without_refused(layer: SettingsLayer, values: Values) -> tuple[Values, list
 def _way_out(source: SettingsSource, asked: SettingsRequest) -> str:
     if source.is_project:
         return (
-            f"Correct or remove it, leave the file out with '{asked.spell('setting_sources', 'user')}', or take your "
-            "trust back with 'mainspring trust --remove'"
+            f"Correct or remove it, leave the file out with '{asked.spell('setting_sources', 'user')}', or revoke "
+            "trust with 'mainspring trust --remove'"
         )
     if source is SettingsSource.ADMINISTRATOR:
         return "Ask your administrator to correct or remove it"
@@ -152,12 +153,12 @@ def _way_out(source: SettingsSource, asked: SettingsRequest) -> str:
 
 
 def _untrusted(layer: SettingsLayer, names: list[str]) -> SettingsProblem:
-    says = f"{', '.join(names)}: not used, because this folder is not trusted. 'mainspring trust' trusts it"
+    says = f"{', '.join(names)}: not used, because this folder is not trusted. Run 'mainspring trust' to trust it"
     return SettingsProblem(ProblemKind.UNTRUSTED, layer.origin.place, says)
 
 
 def _own_values(layer: SettingsLayer) -> tuple[Values, list[SettingsProblem]]:
-    """What a layer may say by what it is, trusted or not (security T2)."""
+    """The values that a layer may set by its source, trusted or not (security T2)."""
     source, place = layer.origin.source, layer.origin.place
     kept: Values = {}
     problems: list[SettingsProblem] = []
@@ -202,7 +203,7 @@ class _Said(NamedTuple):
 
 
 class _Held:
-    """What each key comes to: its last word, or all of them, with their origins."""
+    """The value of each key: the last one, or all of them, with their origins."""
 
     def __init__(self, layers: list[SettingsLayer]) -> None:
         self.layers = layers
@@ -213,7 +214,7 @@ class _Held:
                     self.last[name] = _Said(value, layer.origin)
 
     def _counts(self, key: SettingKey, value: object, source: SettingsSource) -> bool:
-        """A limit: a project only lowers it, and the administrator's is the highest there is."""
+        """A limit: a project can only lower it, and the administrator's is the maximum."""
         before = self.last.get(key.name)
         only_lower = source.is_project or source is SettingsSource.ADMINISTRATOR
         if key.merge is not MergeRule.LEAST or before is None or not only_lower:
@@ -236,7 +237,7 @@ class _Held:
         return [_Said(layer.values[name], layer.origin) for layer in self.layers if name in layer.values]
 
     def entries(self, name: str) -> tuple[SettingEntry, ...]:
-        """Each text once, with the first who said it."""
+        """Each text once, with its first origin."""
         found: dict[str, SettingEntry] = {}
         for said in self.all(name):
             for text in cast("tuple[str, ...]", said.value):
@@ -252,7 +253,7 @@ class _Held:
 
 
 def _be_careful_beside_broken_files(held: _Held, files: list[SettingsLayer]) -> list[SettingsProblem]:
-    """A file that cannot be read may have asked for a stricter mode: until it is mended, no other file widens it."""
+    """An invalid file may have asked for a stricter mode: until it is fixed, no other file widens the mode."""
     broken = [layer.origin.place for layer in files if layer.broken]
     said = held.last.get("permissions.defaultMode")
     if not broken or said is None or said.value not in WIDE_MODES:
@@ -260,7 +261,7 @@ def _be_careful_beside_broken_files(held: _Held, files: list[SettingsLayer]) -> 
     if said.origin.source in (SettingsSource.COMMAND_LINE, SettingsSource.ADMINISTRATOR):
         return []
     held.last["permissions.defaultMode"] = _Said("default", said.origin)
-    says = f"the mode '{said.value}' is not used while '{broken[0]}' cannot be read"
+    says = f"the mode '{said.value}' is not used while '{broken[0]}' is invalid: fix that file"
     return [SettingsProblem(ProblemKind.BROKEN, said.origin.place, says)]
 
 
@@ -272,8 +273,9 @@ def _env(layers: Iterable[SettingsLayer]) -> dict[str, str]:
 
 
 def _written(layers: Iterable[SettingsLayer]) -> Iterator[tuple[str, str]]:
-    """Variables and headers of all layers, also of those that another one overrides or nobody trusts: their secrets are
-    known to us, and covered."""
+    """Variables and headers of all layers, also of overridden and untrusted ones: we know their secrets, and redact
+    them.
+    """
     for layer in layers:
         yield from cast("dict[str, str]", layer.values.get("env", {})).items()
         servers = cast("dict[str, dict[str, object]]", layer.values.get("mcpServers", {}))
@@ -285,7 +287,7 @@ def _written(layers: Iterable[SettingsLayer]) -> Iterator[tuple[str, str]]:
 
 
 def _hooks(held: _Held) -> tuple[HookSetting, ...]:
-    """The administrator's own hooks can only be switched off by the administrator."""
+    """Only the administrator can switch off the administrator's hooks."""
     off = held.last.get("disableAllHooks")
     only_managed = held.is_set("allowManagedHooksOnly") or (off is not None and off.value is True)
     if off is not None and off.value is True and off.origin.source is SettingsSource.ADMINISTRATOR:
@@ -321,12 +323,12 @@ def _mcp_servers(held: _Held) -> tuple[McpEntry, ...]:
 
 
 def _overridden_servers(held: _Held) -> Iterator[SettingsProblem]:
-    """MCP servers of a file that another one has under the same name, and means something else by it."""
+    """MCP servers of a file that another file defines differently under the same name."""
     for entry in _mcp_servers(held):
         for said in (*held.all("mcpServers"), *held.all("managedMcpServers")):
             other = cast("dict[str, dict[str, object]]", said.value).get(entry.name, entry.entry)
             if said.origin != entry.origin and other != entry.entry:
-                says = f"the MCP server '{entry.name}' is left out: '{entry.origin.place}' has one, too"
+                says = f"the MCP server '{entry.name}' is not used: '{entry.origin.place}' defines it, too"
                 yield SettingsProblem(ProblemKind.WARNING, said.origin.place, says)
 
 
@@ -335,7 +337,9 @@ def _server_lists(said: Iterable[_Said]) -> tuple[McpServerList, ...]:
 
 
 def _mcp(held: _Held) -> McpSettings:
-    """Lists of the user's side add up, as in Claude Code. One of a project only narrows: it may come from anywhere."""
+    """Lists of the user's side are combined, as in Claude Code. A project's list only narrows: it may come from
+    anywhere.
+    """
     lists = held.all("allowedMcpServers")
     own = [said for said in lists if not said.origin.source.is_project]
     if held.is_set("allowManagedMcpServersOnly"):
@@ -352,7 +356,7 @@ def _mcp(held: _Held) -> McpSettings:
 
 
 def _model_rules(held: _Held) -> ModelRules:
-    """The administrator's list alone, where there is one; else what the user's side has. A project only narrows."""
+    """The administrator's list alone, if there is one; else those of the user's side. A project only narrows."""
     lists = held.all("availableModels")
     own = [said for said in lists if not said.origin.source.is_project]
     managed = [said for said in own if said.origin.source is SettingsSource.ADMINISTRATOR]
@@ -369,13 +373,13 @@ def _model_rules(held: _Held) -> ModelRules:
 
 
 def _max_effort(held: _Held) -> str | None:
-    """The lowest of all, whoever set it."""
+    """The lowest one of all layers."""
     said = [cast("str", one.value) for one in held.all("maxEffortLevel")]
     return min(said, key=EFFORTS.index, default=None)
 
 
 def _skill_states(held: _Held) -> dict[str, str]:
-    """The user's side as it wants them; a project can only take more away."""
+    """As the user's side sets them; a project can only hide more."""
     found: dict[str, str] = {}
     for said in sorted(held.all("skillOverrides"), key=lambda said: said.origin.source.is_project):
         for name, state in cast("dict[str, str]", said.value).items():
@@ -391,11 +395,11 @@ def _domains(held: _Held) -> tuple[str, ...]:
     return tuple([entry.text for entry in entries])
 
 
-DEFAULT_RULES = ("$defaults",)  # of the classifier: as if nothing were said
+DEFAULT_RULES = ("$defaults",)  # of the classifier: the same as no setting
 
 
 def _auto_disabled(held: _Held) -> str:
-    """The key by which permission mode auto is refused. We have no classifier, so its deny rules cannot be honoured."""
+    """The key that refuses permission mode auto. We have no classifier, so we cannot enforce its deny rules."""
     for name in ("disableAutoMode", "permissions.disableAutoMode"):
         if name in held.last:
             return name

@@ -1,13 +1,12 @@
-"""Changes to a settings file: rules, folders, the mode. What else is in it stays as it is.
+"""Changes rules, folders or the mode in a settings file, and keeps the rest of the file.
 
-Whole or not at all (`processes/atomic_write.py`), under a lock on the file's folder, which leaves nothing behind and
-goes with its holder. Who writes without the lock, an editor say, is noticed by the content, and we begin again with
-that. A file that cannot be read is not written over. A link is followed where it leads, but not out of a folder that is
-not trusted: a repository can bring links. Only JSON is written; TOML has comments, and nothing here could keep them.
+A write is atomic (`processes/atomic_write.py`) and holds a lock on the file's folder, which leaves nothing behind and
+ends with its holder. If a program without the lock, such as an editor, changes the file, we notice the new content and
+start again with it. A file that cannot be parsed is not overwritten. A link is followed, but not out of a folder that
+is not trusted: a repository can contain links. Only JSON is written; TOML has comments, which nothing here could keep.
 
-A change to a JSON text that leaves the rest of it as it stands: keys, order, white space, what nobody knows. Pure.
-
-What is new takes the look of what is beside it; an empty or new file looks as `json.dumps(indent=2)` writes it.
+The edit of a JSON text is pure, and keeps keys, order, white space and unknown parts. New parts take the format of
+their neighbours; an empty or new file looks as `json.dumps(indent=2)` writes it.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ _INDENT = re.compile(r"[ \t]*")
 
 
 class JsonLayout(NamedTuple):
-    """Of what is in brackets: where its lines begin."""
+    """The layout of a bracketed value: where its lines begin."""
 
     newline: str
-    indent: str  # of the line that the bracket stands in
+    indent: str  # of the line with the bracket
     unit: str
 
     @property
@@ -55,12 +54,12 @@ class JsonLayout(NamedTuple):
 
 
 def set_value(text: str, keys: Keys, value: object) -> str:
-    """One key in objects within objects; those that are missing are made."""
+    """Sets one key in nested objects; creates those that are missing."""
     found = read_located(text)
     for depth in range(len(keys)):
         outer = keys[:depth]
         if not isinstance(_value(found.tree, outer), dict):
-            raise _broken(text, found, outer, "it must be a table: names with values")
+            raise _broken(text, found, outer, "it must be a table of names and values")
         if keys[: depth + 1] not in found.spans:
             return _with_member(text, found, keys[: depth + 1], _nested(keys[depth + 1 :], value))
     start, end = found.spans[keys]
@@ -68,17 +67,17 @@ def set_value(text: str, keys: Keys, value: object) -> str:
 
 
 def edit_list(text: str, keys: Keys, keep: Callable[[object], bool], added: tuple[str, ...]) -> str:
-    """A list without those that are not kept, and with these behind them. What is there already is not added."""
+    """Removes the elements that are not kept, and appends `added` without those that are already in the list."""
     found = read_located(text)
     old = _value(found.tree, keys)
-    if isinstance(old, str):  # a rule that stands alone, without its list, is meant all the same (`keys.narrowing`)
+    if isinstance(old, str):  # a single rule without a list is accepted, too (`keys.narrowing`)
         kept = [old] if keep(old) else []
         new = [*kept, *[one for one in added if one not in kept]]
         return text if new == [old] else set_value(text, keys, new)
     if old is None and keys not in found.spans:
         return set_value(text, keys, [*added]) if added else text
     if not isinstance(old, list):
-        raise _broken(text, found, keys, "it must be a list of texts")
+        raise _broken(text, found, keys, "it must be a list of strings")
     return _with_elements(text, found, keys, _Elements(cast("list[object]", old), keep, added))
 
 
@@ -98,7 +97,7 @@ class _Elements(NamedTuple):
 
 
 def _with_elements(text: str, found: LocatedJson, keys: Keys, elements: _Elements) -> str:
-    """Elements that stay are taken as they were written: a number may be more than Python can say."""
+    """Copies elements that stay as they were written: a number may be larger than Python can represent."""
     start, end = found.spans[keys]
     kept, new = elements.kept, elements.new
     spans = [found.spans[*keys, number] for number in range(len(elements.old))]
@@ -109,7 +108,7 @@ def _with_elements(text: str, found: LocatedJson, keys: Keys, elements: _Element
         layout = None if one_line else _layout(text, found, keys[:-1])
         items = [*[text[slice(*spans[number])] for number in kept], *new]
         return text[:start] + _bracketed("[", items, "]", layout) + text[end:]
-    before = text[start + 1 : spans[0][0]]  # what stands before the first one stands before each
+    before = text[start + 1 : spans[0][0]]  # the text before the first element is also put before each new one
     gap = f",{before}" if "\n" in before else ", "
     last = spans[-1][1]
     return text[:last] + "".join([gap + one for one in new]) + text[last:]
@@ -136,11 +135,11 @@ def _value(tree: object, keys: Keys) -> object:
     return _value(cast("dict[str, object]", tree).get(keys[0]), keys[1:])
 
 
-# --- how it looks -----------------------------------------------------------------------------------
+# --- layout -----------------------------------------------------------------------------------------
 
 
 def _layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
-    """Of the members of an object; None: it stands in one line."""
+    """Of the members of an object; None: it is in one line."""
     start, end = found.spans[keys]
     if "\n" not in text[start:end]:
         return None
@@ -149,7 +148,7 @@ def _layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
 
 
 def _outer_layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
-    """Of an object that is empty: what it would be, from what is around it."""
+    """Of an empty object: derived from its surroundings."""
     if not keys:
         return JsonLayout(_newline(text), "", _unit(text, found))
     return _layout(text, found, keys[:-1])
@@ -161,7 +160,7 @@ def _unit(text: str, found: LocatedJson) -> str:
 
 
 def _indent(text: str, offset: int) -> str:
-    """What the line begins with."""
+    """The white space that the line begins with."""
     found = _INDENT.match(text, text.rfind("\n", 0, offset) + 1)
     return found[0] if found else ""
 
@@ -197,18 +196,18 @@ def _broken(text: str, found: LocatedJson, keys: Keys, says: str) -> UnreadableS
 
 TABLE, MODE = "permissions", "defaultMode"
 BOM = b"\xef\xbb\xbf"
-TRIES = 10  # somebody else may write between our look and our rename; ten in a row are no accident
+TRIES = 10  # another process may write between our read and our rename; ten times in a row is no accident
 PATIENCE = 5.0  # seconds for the lock, which is held for some milliseconds
 PAUSE = 0.005
 OWN_FILE, OWN_FOLDER = 0o600, 0o700  # the user's, if they are new
 
 
 class SettingsWriteError(UsageError):
-    """The file is what it was. The message says why."""
+    """The file is unchanged. The message says why."""
 
 
 class ListChange(Value):
-    """A list of texts. `alone`: what else was in it goes."""
+    """A change to a list of texts. `alone`: other entries are removed."""
 
     name: Literal["allow", "deny", "ask", "additionalDirectories"]
     added: tuple[str, ...] = ()
@@ -216,7 +215,7 @@ class ListChange(Value):
     alone: bool = False
 
     def keeps(self, one: object) -> bool:
-        """What is no text is not ours to remove."""
+        """Elements that are no strings are kept."""
         if not isinstance(one, str) or one in self.added:
             return True
         return not self.alone and one not in self.removed
@@ -230,7 +229,7 @@ Change = ListChange | ModeChange
 
 
 class WriteReport(Value):
-    files: tuple[str, ...]  # that are others now
+    files: tuple[str, ...]  # that were changed
     seen: str = ""  # why git sees the local file; empty: it does not, or there is no git
 
 
@@ -239,8 +238,8 @@ def write_change(places: SettingsPaths, source: SettingsSource, change: Change) 
     _check(change, source)
     files = [path for whose, path in places.files((source,)) if whose is source and path.endswith(".json")]
     if not files:
-        raise SettingsWriteError("there is no home to keep it in: set MAINSPRING_HOME")
-    # The last one that is there wins over the others, so that is where something is added; else Claude Code's.
+        raise SettingsWriteError("there is no home directory for settings: set MAINSPRING_HOME")
+    # The last existing file wins over the others, so additions go there; else to Claude Code's.
     target = next((path for path in reversed(files) if os.path.lexists(path)), files[0])
     seen = _hidden(places, target) if source is SettingsSource.LOCAL else ""
     changed = [path for path in files if _in_file(path, _part(change, path == target), source, places)]
@@ -263,11 +262,11 @@ def _check(change: Change, source: SettingsSource) -> None:
             checked(one)
             one.encode()
         except (InvalidSetting, UnicodeEncodeError) as error:
-            raise SettingsWriteError(f"'{one[:40]!r}' cannot be written down: {error}") from None
+            raise SettingsWriteError(f"'{one[:40]!r}' cannot be written: {error}") from None
 
 
 def _part(change: Change, is_target: bool) -> Change | None:
-    """What of it concerns a file: nothing is added to one that is not the target."""
+    """The part of a change that concerns a file: additions go only to the target."""
     if is_target:
         return change
     if isinstance(change, ListChange) and (change.removed or change.alone):
@@ -276,7 +275,7 @@ def _part(change: Change, is_target: bool) -> Change | None:
 
 
 def _in_file(path: str, change: Change | None, source: SettingsSource, places: SettingsPaths) -> bool:
-    """Whether it is another now."""
+    """Returns whether it changed the file."""
     if change is None or not (os.path.lexists(path) or _adds(change)):
         return False
     mode = OWN_FILE if source is SettingsSource.USER else None
@@ -292,8 +291,8 @@ def _in_file(path: str, change: Change | None, source: SettingsSource, places: S
         except OSError:
             if os.path.isdir(folder):  # noqa: PTH112
                 raise
-            # Else it has gone: while a command runs, a sandbox holds an empty one in the place of a missing one.
-    raise SettingsWriteError(f"'{path}' is changed by somebody else all the time: try again later")
+            # Else it is gone: while a command runs, the sandbox has an empty placeholder for a missing file.
+    raise SettingsWriteError(f"'{path}' keeps changing (another program writes to it): try again later")
 
 
 def _adds(change: Change) -> bool:
@@ -301,20 +300,20 @@ def _adds(change: Change) -> bool:
 
 
 def _allowed(path: str, source: SettingsSource, places: SettingsPaths) -> Resolved:
-    """Where it leads, if it may lead there."""
+    """The resolved path, if it may lead there."""
     file = resolve_path(path, "/")
     if not source.is_project:
         return file
     root = trust.real_folder(places.cwd)
     if places.home is not None and _is_the_users(file.real, trust.real_folder(places.home), root):
-        raise SettingsWriteError(f"'{path}' lies in the user's own folder: choose the user's settings for it")
+        raise SettingsWriteError(f"'{path}' is in the user's own folder: choose the user settings instead")
     if not is_within(file.real, root) and not trust.is_trusted(places.home, places.cwd):
         raise SettingsWriteError(f"'{path}' leads out of this folder, to '{file.real}': 'mainspring trust' allows that")
     return file
 
 
 def _is_the_users(real: str, home: str, root: str) -> bool:
-    """In the user's home itself even the other one's folder is the user's: `.claude` beside `.mainspring`."""
+    """In the user's home itself Claude Code's folder is the user's, too: `.claude` beside `.mainspring`."""
     return is_within(real, home) or root == home.rpartition("/")[0]
 
 
@@ -325,7 +324,7 @@ def _once(file: Resolved, change: Change, mode: int | None) -> bool:
     except UnreadableSettings as broken:
         line, column = broken.position
         at = f":{line}:{column}" if line else ""
-        raise SettingsWriteError(f"{file.real}{at}: {broken.says}. Nothing is written to it: mend it first") from None
+        raise SettingsWriteError(f"{file.real}{at}: {broken.says}. The file was not changed: fix it first") from None
     if new == data:
         return False
     before = digest(data) if data is not None else None
@@ -334,7 +333,7 @@ def _once(file: Resolved, change: Change, mode: int | None) -> bool:
 
 
 def apply_change(data: bytes, change: Change) -> bytes:
-    """The file with the change. Raises `UnreadableSettings`: what we could not read again is not written, either."""
+    """The file with the change. Raises `UnreadableSettings`: text that we could not parse again is not written."""
     parsed(data)
     mark = BOM if data.startswith(BOM) else b""
     text = data[len(mark) :].decode()
@@ -351,13 +350,13 @@ def apply_change(data: bytes, change: Change) -> bytes:
 
 
 def _keys(text: str, name: str) -> tuple[str, str]:
-    """As the file spells it: a key in two spellings stands there twice, and neither would count."""
+    """As the file spells it: a key in two spellings would be a duplicate, and neither would count."""
     inner = read_located(text).tree.get(TABLE)
     return TABLE, to_snake_case(name) if isinstance(inner, dict) and to_snake_case(name) in inner else name
 
 
 def _hidden(places: SettingsPaths, path: str) -> str:
-    """By the name that git knows: it follows no link. One that leads out is not the repository's."""
+    """By the name that git knows: git follows no link. A link that leads out does not belong to the repository."""
     try:
         root, file = trust.real_folder(places.cwd), resolve_path(path, "/").real
         if is_within(file, root):
@@ -379,7 +378,7 @@ def _locked(folder: str) -> Generator[None]:
 
 
 def _wait(fd: int, folder: str) -> None:
-    """Not for ever: whoever holds it may hang."""
+    """With a time limit: the holder of the lock may hang."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What holds and where it came from, for people: `mainspring config`."""
+"""The effective settings and where each comes from, as text: `mainspring config`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def format_origins(settings: Settings) -> list[str]:
-    """Lines: each value that holds, and who said so. Then what was passed over."""
+    """Lines: each effective value and its origin. Then the problems."""
     width = max([len(value.name) for value in settings.effective], default=0)
     lines = [
         f"{value.name:<{width}}  {value.shown}  ({value.origin.source}: {value.origin.place})"
@@ -36,7 +36,7 @@ def format_origins(settings: Settings) -> list[str]:
 def fill_effective(
     settings: Settings, last: Mapping[str, tuple[object, SettingOrigin]], layers: Sequence[SettingsLayer]
 ) -> Settings:
-    """The same settings, with `fill_effective` filled in."""
+    """The same settings, with `effective` filled in."""
     found = [
         EffectiveSetting(name, _shown(name, value), origin)
         for name, (value, origin) in last.items()
@@ -61,7 +61,7 @@ def fill_effective(
 
 
 def _named(layers: Sequence[SettingsLayer]) -> list[EffectiveSetting]:
-    """Variables by their name only: their values are often secrets. And lists that have no entries of their own."""
+    """Variables by name only, since their values are often secrets; and lists that have no entries of their own."""
     said: dict[str, EffectiveSetting] = {}
     for layer in layers:
         for key, value in layer.values.items():

@@ -1,6 +1,6 @@
-"""Every key there is: one table. What it must be, how layers combine, and who may set it (security T1, T2).
+"""The table of all settings keys: the type of each, how layers combine, and who may set it (security T1, T2).
 
-JSON users write `defaultMode`, TOML users `default_mode`; both are one key.
+`defaultMode` (as JSON users write it) and `default_mode` (as TOML users do) are the same key.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ LONGEST_TEXT = 16_384
 
 
 class InvalidSetting(Exception):  # noqa: N818  # it reads as what it says
-    """A value that is not what its key takes. `path` leads to it from the key. `in_force`: nothing is lost by it, since
-    its strict reading is used. `is_detail`: the rest of the value holds, and that is enough."""
+    """A value that its key does not accept. `path` leads to it from the key. `in_force`: nothing is lost, since its
+    strict reading is used. `is_detail`: the rest of the value is used, and that is enough.
+    """
 
     def __init__(self, says: str, *path: str | int, in_force: bool = False, is_detail: bool = False) -> None:
         super().__init__(says)
@@ -35,20 +36,20 @@ class MergeRule(Enum):
     OVERRIDE = auto()  # the later layer wins
     ADD = auto()  # all of them, in order
     BY_NAME = auto()  # the later layer wins for each name
-    LEAST = auto()  # a limit: files of a project can only lower it, and nobody is above the administrator's
+    LEAST = auto()  # a limit: files of a project can only lower it, and no layer exceeds the administrator's
 
 
 class SettingAuthority(Enum):
-    """Who may set a key, at the least."""
+    """The weakest source that may set a key."""
 
-    UNTRUSTED = auto()  # any project: it only takes rights away
+    UNTRUSTED = auto()  # any project: it only restricts
     PROJECT = auto()  # a project that the user trusts
     USER = auto()  # the user, the command line, the administrator (security T2)
     ADMINISTRATOR = auto()
 
 
 class CheckedValue(NamedTuple):
-    """What is left of a value: the good part, and what was wrong with the rest."""
+    """The valid part of a value, and the problems of the rest."""
 
     value: object
     wrong: tuple[InvalidSetting, ...] = ()
@@ -63,25 +64,25 @@ class SettingKey(NamedTuple):
     by: SettingAuthority = SettingAuthority.PROJECT
     merge: MergeRule = MergeRule.OVERRIDE
     users_own: tuple[object, ...] = ()  # values that only the user's side may choose, though a project may set the key
-    must_hold: bool = False  # it restricts: a value that cannot be read stops the start, and so does a broken file
-    if_wrong: object = None  # what counts instead of a wrong value, where ignoring it could give more rights
+    must_hold: bool = False  # it restricts: an invalid value stops the start, and so does a broken file
+    if_wrong: object = None  # replaces a wrong value if ignoring it could grant more rights
 
 
 def may_set(key: SettingKey, source: SettingsSource) -> bool:
-    """Whether this side has a say in a key, trusted or not."""
+    """Whether this source may set a key, trusted or not."""
     if key.by is SettingAuthority.ADMINISTRATOR:
         return source is SettingsSource.ADMINISTRATOR
     return key.by is not SettingAuthority.USER or not source.is_project
 
 
-# --- what a value must be ---------------------------------------------------------------------------
+# --- checks of values -------------------------------------------------------------------------------
 
 
 def check_text(value: object) -> CheckedValue:
     if not isinstance(value, str):
-        raise InvalidSetting("it must be a text")
+        raise InvalidSetting("it must be a string")
     if len(value) > LONGEST_TEXT or "\0" in value:
-        raise InvalidSetting(f"it must have at most {LONGEST_TEXT:,} characters, and no NUL")
+        raise InvalidSetting(f"it must have at most {LONGEST_TEXT:,} characters and no NUL character")
     return CheckedValue(value)
 
 
@@ -93,7 +94,7 @@ def yes_or_no(value: object) -> CheckedValue:
 
 def check_count(value: object) -> CheckedValue:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**53:
-        raise InvalidSetting("it must be a whole number from 1 up")
+        raise InvalidSetting("it must be an integer of at least 1")
     return CheckedValue(value)
 
 
@@ -103,12 +104,12 @@ def count_or_none(value: object) -> CheckedValue:
 
 def check_amount(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
-        raise InvalidSetting("it must be a number above 0")
+        raise InvalidSetting("it must be a number greater than 0")
     return float(value)
 
 
 def amount_or_none(value: object) -> float:
-    """A model on one's own machine costs nothing."""
+    """May be 0: a model on your own machine costs nothing."""
     return 0.0 if value == 0 and not isinstance(value, bool) else check_amount(value)
 
 
@@ -131,9 +132,9 @@ def check_mode(value: object) -> CheckedValue:
 
 
 def check_texts(value: object) -> CheckedValue:
-    """A list. What is no text in it is left out, the rest holds."""
+    """A list. Elements that are not strings are left out, the rest is used."""
     if not isinstance(value, list):
-        raise InvalidSetting("it must be a list of texts")
+        raise InvalidSetting("it must be a list of strings")
     good: list[object] = []
     wrong: list[InvalidSetting] = []
     for number, item in enumerate(cast("list[object]", value)):
@@ -145,16 +146,16 @@ def check_texts(value: object) -> CheckedValue:
 
 
 def check_narrowing_rules(value: object) -> CheckedValue:
-    """Rules that take rights away. One that stands alone, without its list, is meant all the same."""
+    """Rules that restrict. A single rule without a list is accepted."""
     if isinstance(value, str):
         return CheckedValue(
-            check_texts([value]).value, (InvalidSetting("it must be a list of texts; the one text that it is holds"),)
+            check_texts([value]).value, (InvalidSetting("it must be a list of strings; it is used as its only entry"),)
         )
     return check_texts(value)
 
 
 def check_rules(value: object) -> CheckedValue:
-    """Each entry by itself: what is no rule is named, and the others hold."""
+    """Checks each entry by itself: invalid rules are reported, and the others are used."""
     found = check_narrowing_rules(value)
     return CheckedValue(
         found.value, tuple([InvalidSetting(wrong.says, *wrong.path, is_detail=True) for wrong in found.wrong])
@@ -181,7 +182,7 @@ domain_names = check_each_text(
     "it must be a domain, such as 'example.com' or '*.example.com', without scheme, port and path",
 )
 model_names = check_each_text(
-    re.compile(r"[\w.:/@\[\]-]+"), "it must be a model's name, the beginning of one, or a family such as 'opus'"
+    re.compile(r"[\w.:/@\[\]-]+"), "it must be a model name, the beginning of one, or a family such as 'opus'"
 )
 
 
@@ -191,7 +192,7 @@ def text_or_texts(value: object) -> CheckedValue:
 
 def check_table(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise InvalidSetting("it must be a table: names with values")
+        raise InvalidSetting("it must be a table of names and values")
     return cast("dict[str, object]", value)
 
 
@@ -199,13 +200,13 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def check_environment(value: object) -> CheckedValue:
-    """Numbers and true/false are taken as people mean them."""
+    """Converts numbers and true/false to text."""
     good: dict[str, str] = {}
     wrong: list[InvalidSetting] = []
     for name, item in check_table(value).items():
         try:
             if not _VARIABLE.fullmatch(name):
-                raise InvalidSetting("it is no name for a variable")
+                raise InvalidSetting("it is not a valid variable name")
             spelled = str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int) else item
             good[name] = cast("str", check_text(spelled).value)
         except InvalidSetting as error:
@@ -214,7 +215,7 @@ def check_environment(value: object) -> CheckedValue:
 
 
 def check_hooks(value: object) -> CheckedValue:
-    from mainspring.settings.hook_entries import check_hooks  # who has none does not pay for it
+    from mainspring.settings.hook_entries import check_hooks  # loaded only for files with hooks
 
     return check_hooks(value)
 
@@ -223,7 +224,7 @@ def status_line(value: object) -> CheckedValue:
     line = check_table(value)
     command = line.get("command")
     if line.get("type") != "command" or not isinstance(command, str) or not command:
-        raise InvalidSetting("it must have the type 'command' and a text 'command'")
+        raise InvalidSetting("it must have the type 'command' and a string 'command'")
     return CheckedValue(command)
 
 
@@ -262,7 +263,7 @@ def _model(name: str, entry: dict[str, object]) -> ModelEntry:
 
 
 def mcp_servers(value: object) -> CheckedValue:
-    from mainspring.settings.mcp_servers import check_mcp_entries  # who has none does not pay for it
+    from mainspring.settings.mcp_servers import check_mcp_entries  # loaded only for files with servers
 
     return check_mcp_entries(value)
 
@@ -291,17 +292,17 @@ def _server_match(value: object, at: int) -> McpServerMatch:
         if "serverCommand" in entry:
             words = check_texts(entry["serverCommand"])
             if words.wrong or not words.value:
-                raise InvalidSetting("it must be a list of texts: the command, then its arguments", "serverCommand")
+                raise InvalidSetting("it must be a list of strings: the command, then its arguments", "serverCommand")
             return McpServerMatch(command=cast("tuple[str, ...]", words.value))
         name, said = next(iter(entry.items()))
         if not isinstance(said, str) or not said.strip():
-            raise InvalidSetting("it must be a text", name)
+            raise InvalidSetting("it must be a string", name)
         return McpServerMatch(name=said) if name == "serverName" else McpServerMatch(url=said)
     except InvalidSetting as error:
         raise InvalidSetting(error.says, at, *error.path) from None
 
 
-SKILL_STATES = ("on", "name-only", "user-invocable-only", "off")  # the later one takes more away
+SKILL_STATES = ("on", "name-only", "user-invocable-only", "off")  # the later one hides more
 
 
 def skill_states(value: object) -> CheckedValue:
@@ -332,7 +333,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("hooks", check_hooks, SettingAuthority.PROJECT, MergeRule.ADD),
     SettingKey(
         "disableAllHooks", yes_or_no, SettingAuthority.USER, must_hold=True
-    ),  # the user's hooks may be what holds a project back
+    ),  # the user's hooks may be what restricts a project
     SettingKey("allowManagedHooksOnly", yes_or_no, SettingAuthority.ADMINISTRATOR, must_hold=True),
     SettingKey("env", check_environment, SettingAuthority.PROJECT, MergeRule.BY_NAME),
     SettingKey("statusLine", status_line),
@@ -350,7 +351,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("deniedModels", model_names, SettingAuthority.UNTRUSTED, MergeRule.ADD, must_hold=True),
     SettingKey(
         "models", check_models, SettingAuthority.USER, MergeRule.BY_NAME
-    ),  # prices: a low one would undo a money limit
+    ),  # prices: a low one would defeat a cost limit
     SettingKey("effortLevel", one_of(*EFFORTS)),
     SettingKey(
         "maxEffortLevel", one_of(*EFFORTS), SettingAuthority.UNTRUSTED, must_hold=True
@@ -398,7 +399,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("features.siblings", one_of("isolate", "cascade")),
     SettingKey(
         "mcpServers", mcp_servers, SettingAuthority.USER, MergeRule.BY_NAME
-    ),  # a project has '.mcp.json' for its own
+    ),  # a project uses '.mcp.json' instead
     SettingKey("enableAllProjectMcpServers", yes_or_no, SettingAuthority.USER),
     SettingKey("enabledMcpjsonServers", check_texts, SettingAuthority.USER, MergeRule.ADD, must_hold=True),
     SettingKey("disabledMcpjsonServers", check_texts, SettingAuthority.PROJECT, MergeRule.ADD, must_hold=True),
@@ -409,13 +410,13 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("disableSideloadFlags", yes_or_no, SettingAuthority.USER, must_hold=True),
 )
 
-# What Claude Code has and we do not: see `claude_code_keys.py`. Theirs that need nothing done are accepted as they are.
+# Keys of Claude Code that we do not have: see `claude_code_keys.py`. Those that need no support are accepted.
 NOT_OURS = frozenset(
     key.name for key in CLAUDE_CODE_KEYS if key.support is not Support.HONOURED or key.name in NOTHING_TO_RESTRICT
 )
 
-# Variables by which we and our like find the provider, its keys or the way there (security T2): a project cannot set
-# them.
+# Variables by which we and similar programs find the provider, its keys or the way there (security T2): a project
+# cannot set them.
 OUR_VARIABLES = re.compile(
     r"(?i)(ANTHROPIC|OPENAI|MAINSPRING|CLAUDE|VERTEX)_.*|CLAUDECODE|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)"
     r"|SSLKEYLOGFILE|NODE_EXTRA_CA_CERTS|AWS_BEARER_TOKEN_BEDROCK|IS_SANDBOX|MAX_THINKING_TOKENS"

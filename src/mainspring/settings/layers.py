@@ -1,6 +1,6 @@
-"""What each file says: one layer for each (security T4).
+"""Reads settings files into layers, one for each file (security T4).
 
-A layer holds what its file may be believed to say, checked entry by entry. Whose word counts is not decided here.
+A layer has the values of its file that are valid, checked entry by entry. `combine.py` decides which of them count.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ Values = dict[str, object]
 
 
 class RefusedKey(NamedTuple):
-    """A restriction that we cannot honour (settled 38)."""
+    """A restriction that we cannot enforce (settled 38)."""
 
     problem: SettingsProblem
-    off: tuple[str, ...]  # tools that go if nobody trusts the file
+    off: tuple[str, ...]  # tools that are denied if the file is not trusted
 
 
 class SettingsLayer(NamedTuple):
     origin: SettingOrigin
     values: Values
     problems: tuple[SettingsProblem, ...] = ()
-    broken: bool = False  # as a whole: only its deny and ask rules were saved
-    refused: tuple[RefusedKey, ...] = ()  # what it restricts and we cannot
+    broken: bool = False  # as a whole: only its deny and ask rules were salvaged
+    refused: tuple[RefusedKey, ...] = ()  # restrictions of the file that we cannot enforce
 
 
 def file_layers(places: SettingsPaths, sources: tuple[str, ...] | None) -> Iterator[SettingsLayer]:
-    """One for each file that is there. A broken one of the administrator's stops the start."""
+    """One for each existing file. An invalid one of the administrator stops the start."""
     for source, path in places.files(sources):
         layer = _file(SettingOrigin(source, path))
         if layer is None or (source.is_project and _is_in_home(path, places.home)):
@@ -73,14 +73,14 @@ def file_layers(places: SettingsPaths, sources: tuple[str, ...] | None) -> Itera
 
 
 def option_layer(said: str | Mapping[str, Any], cwd: str, name: str) -> SettingsLayer:
-    """What the option `name` says itself, or a file, which must be there."""
+    """The settings in the option `name`, or in the file that it names, which must exist."""
     if not isinstance(said, str):
         origin = SettingOrigin(SettingsSource.COMMAND_LINE, name)
         return _unbroken(_checked(origin, lambda: ParsedFile(dict(said), _nowhere)))
     path = os.path.join(cwd, said)  # noqa: PTH118  # pathlib takes 8 ms to load
     layer = _file(SettingOrigin(SettingsSource.COMMAND_LINE, path))
     if layer is None:
-        raise WrongOptionError("settings", f" names '{said}', and there is no such file")
+        raise WrongOptionError("settings", f" names '{said}', which does not exist")
     return _unbroken(layer)
 
 
@@ -104,7 +104,7 @@ def _from_variable(origin: SettingOrigin, key: SettingKey, said: object) -> Sett
 
 
 def _is_in_home(file: str, home: str | None) -> bool:
-    """When the working folder is the user's own home, its files are the user's, and were read already."""
+    """If the working folder is the user's own home, its files are the user's, and were already read."""
     folder = os.path.dirname(file)  # noqa: PTH120  # as above
     return home is not None and os.path.realpath(folder) == os.path.realpath(home)
 
@@ -112,7 +112,7 @@ def _is_in_home(file: str, home: str | None) -> bool:
 def _unbroken(layer: SettingsLayer) -> SettingsLayer:
     for problem in layer.problems:
         if problem.kind is ProblemKind.BROKEN:
-            raise SettingsError(f"{problem}. Nothing is started with settings that cannot be read")
+            raise SettingsError(f"{problem}. mainspring does not start with invalid settings: fix them")
     return layer
 
 
@@ -143,12 +143,12 @@ def _checked(origin: SettingOrigin, load: Callable[[], ParsedFile]) -> SettingsL
 _RESTRICTING = (
     *[key.name for key in KEYS if key.must_hold and key.name not in ("permissions.deny", "permissions.ask")],
     *[key.name for key in CLAUDE_CODE.values() if key.support is Support.REFUSED],
-)  # besides the rules and guards, which are saved
+)  # besides the rules and guards, which are salvaged
 _AS_KEY = r"""(?<![\w.-])["']?(?:[\w-]+\.)*({})["']?\s*[:=]"""
 
 
 def _lost_restrictions(origin: SettingOrigin, broken: UnreadableSettings) -> Iterator[RefusedKey]:
-    """Keys of a broken file that take rights away. What they say is lost with it, so they count as refused."""
+    """Keys of an invalid file that restrict. Their values are lost, so they count as refused."""
     last = {spelled.rpartition(".")[2]: name for name in _RESTRICTING for spelled in (name, to_snake_case(name))}
     line, column = broken.position
     found = re.findall(_AS_KEY.format("|".join(map(re.escape, last))), broken.text)
@@ -156,7 +156,7 @@ def _lost_restrictions(origin: SettingOrigin, broken: UnreadableSettings) -> Ite
         key = BY_NAME.get(name)
         if key is not None and not may_set(key, origin.source):
             continue
-        says = f"{broken.says}. '{name}' in it restricts what may be done, and cannot be read"
+        says = f"{broken.says}. '{name}' in it is a restriction that cannot be read"
         off = EVERYTHING if key is None or key.by is SettingAuthority.UNTRUSTED else ()
         yield RefusedKey(SettingsProblem(ProblemKind.REFUSED, origin.place, says, line, column), off)
 
@@ -164,13 +164,13 @@ def _lost_restrictions(origin: SettingOrigin, broken: UnreadableSettings) -> Ite
 def _broken_layer(origin: SettingOrigin, broken: UnreadableSettings) -> SettingsLayer:
     saved = salvage_rules(broken.text, toml=origin.place.endswith(".toml"))
     values: Values = {f"permissions.{name}": tuple(rules) for name, rules in saved.items() if rules}
-    kept = f"; {sum(map(len, saved.values()))} deny and ask rules in it hold" if values else ""
+    kept = f"; {sum(map(len, saved.values()))} deny and ask rules in it apply" if values else ""
     if '"hooks"' in broken.text or "hooks." in broken.text:
         from mainspring.settings.hook_entries import unreadable_guards
 
         if guards := unreadable_guards(broken.text):
             values["hooks"] = guards
-            kept += ". It has hooks that guard calls: where they would count, every call is refused until you fix it"
+            kept += ". It has hooks that guard calls: where they would count, every call is denied until you fix it"
     line, column = broken.position
     says = f"{broken.says}. The file is not used{kept}"
     problem = SettingsProblem(ProblemKind.BROKEN, origin.place, says, line, column)
@@ -178,7 +178,7 @@ def _broken_layer(origin: SettingOrigin, broken: UnreadableSettings) -> Settings
 
 
 class _Checking:
-    """One tree against the table of keys."""
+    """Checks one tree against the table of keys."""
 
     def __init__(self, origin: SettingOrigin, position: Callable[[Path], Position]) -> None:
         self.origin, self.position = origin, position
@@ -204,10 +204,10 @@ class _Checking:
         if isinstance(value, dict):
             self.table(cast("dict[str, object]", value), path, f"{name}.")
         else:
-            self.say(ProblemKind.BROKEN, f"'{name}' is not used: it must be a table: names with values", path)
+            self.say(ProblemKind.BROKEN, f"'{name}' is not used: it must be a table of names and values", path)
 
     def not_ours(self, name: str, value: object, path: Path) -> None:
-        """A key of Claude Code that no row of `KEYS` carries out."""
+        """A key of Claude Code that no row of `KEYS` implements."""
         key = CLAUDE_CODE[name]
         if name in NOTHING_TO_RESTRICT or is_harmless(key, value):
             return
@@ -231,7 +231,7 @@ class _Checking:
 
     def key(self, key: SettingKey, value: object, path: Path) -> None:
         if key.name in self.values:
-            self.say(ProblemKind.BROKEN, f"'{path[-1]}' is not used: '{key.name}' stands there twice", path)
+            self.say(ProblemKind.BROKEN, f"'{path[-1]}' is not used: '{key.name}' is a duplicate key", path)
             return
         try:
             checked = key.check(value)
@@ -251,17 +251,17 @@ class _Checking:
         where = "".join([f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.path])
         if key.must_hold and not wrong.is_detail and may_set(key, self.origin.source):
             line, column = self.position((*path, *wrong.path))
-            says = f"'{key.name}{where}' restricts what may be done, and cannot be read: {wrong.says}"
+            says = f"'{key.name}{where}' is a restriction that cannot be read: {wrong.says}"
             problem = SettingsProblem(ProblemKind.REFUSED, self.origin.place, says, line, column)
             self.refused.append(RefusedKey(problem, EVERYTHING if key.by is SettingAuthority.UNTRUSTED else ()))
             return
         kind = ProblemKind.WARNING if wrong.in_force else ProblemKind.BROKEN
-        self.say(kind, f"'{key.name}{where}' is not used as it stands: {wrong.says}", (*path, *wrong.path))
+        self.say(kind, f"'{key.name}{where}' is not used as written: {wrong.says}", (*path, *wrong.path))
 
     def unknown(self, word: str, prefix: str, path: Path) -> None:
         siblings = [key.name.removeprefix(prefix).split(".")[0] for key in KEYS if key.name.startswith(prefix)]
         known = tuple(dict.fromkeys(siblings))
-        self.say(ProblemKind.UNKNOWN, f"nobody knows the key '{prefix}{word}'{suggest_near_name(word, known)}", path)
+        self.say(ProblemKind.UNKNOWN, f"unknown key '{prefix}{word}'{suggest_near_name(word, known)}", path)
 
     def say(self, kind: ProblemKind, says: str, path: Path) -> None:
         line, column = self.position(path)

@@ -1,8 +1,7 @@
-"""The way in. Where nobody said anything, which is most often, nothing but this is loaded.
+"""Finds and loads settings. Without any settings, which is the usual case, no other module of settings is loaded.
 
-Our folder in the user's home (settled 31).
-
-Where settings are looked for. No file is opened here, and little is loaded: most starts find none of them.
+It holds our folder in the user's home (settled 31), the paths of settings files, and `load_settings`. Finding the
+files opens none of them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mainspring.settings.values import (
     WrongOptionError,
 )
 
-TRUSTED = "trusted.json"  # in it: see `trust.py`
+TRUSTED = "trusted.json"  # in our folder: see `trust.py`
 VARIABLES = ("MAINSPRING_HOME", "CLAUDE_CONFIG_DIR")
 
 
@@ -38,34 +37,38 @@ def home_folder(environ: Mapping[str, str], *, compatible: bool = False) -> str 
 
 
 def compatible_home(environ: Mapping[str, str]) -> str | None:
-    """For programs that drive Claude Code, and look there themselves. `CLAUDE_CONFIG_DIR` comes first: a client sets
-    it for a session that it keeps elsewhere."""
+    """For programs that drive Claude Code, and look there themselves. `CLAUDE_CONFIG_DIR` comes first: a client sets it
+    for a session that it stores elsewhere.
+    """
     theirs = environ.get("CLAUDE_CONFIG_DIR")
     return home_folder({"CLAUDE_CONFIG_DIR": theirs} if theirs else environ, compatible=True)
 
 
 def with_compatible_home(environ: Mapping[str, str]) -> dict[str, str]:
-    """Settings and sessions lie where the functions of the client look for them (settled 31)."""
+    """Settings and sessions are where the functions of the client look for them (settled 31)."""
     home = compatible_home(environ)
     return {**environ, **({VARIABLES[0]: home} if home is not None else {})}
 
 
 def users_folder(environ: Mapping[str, str]) -> str:
-    """What `~` stands for: by the environment of the session, which within a program is not that of the process. One
-    that is no absolute path stands for nothing."""
+    """The value of `~` in the session's environment, which in a host is not that of the process. Empty if it is not an
+    absolute path.
+    """
     said = environ.get("HOME", "")
     return (said.rstrip("/") or "/") if said.startswith("/") else os.path.expanduser("~")  # noqa: PTH111  # as above
 
 
 def expand_tilde(path: str, home: str) -> str:
-    """With what a leading `~` stands for. Another user's home, `~name`, is not looked up."""
+    """Replaces a leading `~`. Another user's home, `~name`, is not looked up."""
     return home.rstrip("/") + path[1:] or "/" if path == "~" or path.startswith("~/") else path
 
 
 def _absolute(name: str, said: str) -> str:
-    """A relative one would be looked for in whatever repository we are started in: that could bring our settings."""
+    """A relative path would be looked up in whatever repository we are started in, which could then supply our
+    settings.
+    """
     if not said.startswith("/"):
-        raise SettingsError(f"'{name}' is '{said}'; it must be an absolute path")
+        raise SettingsError(f"'{name}' is '{said}', but it must be an absolute path")
     return said
 
 
@@ -74,10 +77,10 @@ def _normal(path: str) -> str:
         return path
     import unicodedata
 
-    return unicodedata.normalize("NFC", path)  # as the client does it, so that both find the same folder
+    return unicodedata.normalize("NFC", path)  # as the client does, so that both find the same folder
 
 
-# In each row the later file wins. In a project ours stands above Claude Code's (settled 31).
+# In each row the later file wins. In a project ours wins over Claude Code's (settled 31).
 USER_FILES = ("settings.json", "settings.toml", "config.toml")
 PROJECT_FILES = (
     ".claude/settings.json",
@@ -99,10 +102,10 @@ CHOSEN = (
     SettingsSource.USER,
     SettingsSource.PROJECT,
     SettingsSource.LOCAL,
-)  # the words of the option "setting_sources"
+)  # the values of the option "setting_sources"
 
-# Variables that say what a key says (stream-json 1.3). They stand above the files, and below
-# the command line and the administrator.
+# Variables that set a key (stream-json 1.3). They win over the files; the command line and the administrator win over
+# them.
 ADDRESS = "ANTHROPIC_BASE_URL"
 SETTINGS_VARIABLES = {
     ADDRESS: "api.baseUrl",
@@ -113,18 +116,18 @@ SETTINGS_VARIABLES = {
 
 
 class SettingsPaths(Bundle):
-    """Where to look."""
+    """The paths of settings files."""
 
     home: str | None  # our folder in the user's home
     cwd: str
     administrator: tuple[str, ...] = ADMINISTRATOR_FILES
 
     def files(self, sources: tuple[str, ...] | None) -> Iterator[tuple[SettingsSource, str]]:
-        """User, project and local, as far as they were chosen (None: all), then the administrator's."""
+        """User, project and local, as far as they are selected (None: all), then the administrator's."""
         chosen = CHOSEN if sources is None else sources
         for word in chosen:
             if word not in CHOSEN:
-                raise WrongOptionError("setting_sources", f" has '{word}'; it takes {', '.join(CHOSEN)}")
+                raise WrongOptionError("setting_sources", f" has '{word}'; valid values are {', '.join(CHOSEN)}")
         roots = ((SettingsSource.USER, self.home, USER_FILES), (SettingsSource.PROJECT, self.cwd, PROJECT_FILES))
         for source, folder, names in (*roots, (SettingsSource.LOCAL, self.cwd, LOCAL_FILES)):
             if folder and source in chosen:
@@ -133,7 +136,9 @@ class SettingsPaths(Bundle):
 
 
 def is_anything_said(places: SettingsPaths, sources: tuple[str, ...] | None, environ: Mapping[str, str]) -> bool:
-    """Whether there is any file, or variable but the address. What cannot be looked up counts: it will be reported."""
+    """Whether there is any file, or any variable besides the address. A path that cannot be checked counts: the reader
+    will report it.
+    """
     variables = [name for name in SETTINGS_VARIABLES if name != ADDRESS and environ.get(name)]
     return bool(variables) or any(_is_there(path) for _, path in places.files(sources))
 
@@ -153,14 +158,14 @@ def by_name(option: str, value: str = "") -> str:
 
 
 class SettingsRequest(Bundle):
-    """What the options of a session say about settings."""
+    """The options of a session that concern settings."""
 
-    settings: str | Mapping[str, Any] | None = None  # a file, or what one holds
+    settings: str | Mapping[str, Any] | None = None  # a file, or the content of one
     sources: tuple[str, ...] | None = None  # None: all
-    consented: bool = False  # a program drives us, and its explicit sources load what a project describes (settled 37)
-    compatible: bool = False  # we are driven by a program that was written for Claude Code
+    consented: bool = False  # a host drives us, and its explicit sources load what a project describes (settled 37)
+    compatible: bool = False  # a program that was written for Claude Code drives us
     spell: Callable[..., str] = by_name  # the name of an option, as the user knows it
-    shows_refused: bool = False  # nothing is started: keys that would stop a start are named among the problems
+    shows_refused: bool = False  # nothing is started: keys that would stop a start are reported as problems
 
 
 def load_settings(
@@ -170,10 +175,10 @@ def load_settings(
     *,
     administrator: tuple[str, ...] = ADMINISTRATOR_FILES,
 ) -> Settings:
-    """What holds in this folder.
+    """The settings of this folder.
 
-    Raises `SettingsError` when the administrator's file or the one that an option names is broken. Everything else that
-    is wrong is in `problems`, and gives no right to anybody.
+    Raises `SettingsError` if the administrator's file or the one that an option names is invalid. All other mistakes
+    are in `problems`, and grant no right.
     """
     places = SettingsPaths(home_folder(environ, compatible=asked.compatible), cwd, administrator)
     if asked.settings is None and not is_anything_said(places, asked.sources, environ):
@@ -184,7 +189,7 @@ def load_settings(
 
 
 def only_address(address: str) -> Settings:
-    """Many who set nothing else set this: it need not load all the rest."""
+    """Many users set only this variable: it need not load all the rest."""
     if not address:
         return Settings()
     shown = address

@@ -1,9 +1,8 @@
-"""MCP servers as people write them down: entries of `mcpServers`, in settings, in `.mcp.json` and on the command line.
+"""Entries of `mcpServers`, in settings, in `.mcp.json` and on the command line.
 
-An entry is checked when it is read, and its `${VAR}` are filled in when the servers are about to start. Keys of ours
-are filled in nowhere, whoever asks: a server is somebody else's program (security K2). Who may bring servers is not
-decided here, but for those within the program that drives us (`sdk`): it alone can name them, and does so on the
-command line.
+An entry is checked when it is read, and its `${VAR}` are expanded before the servers start. Our own keys are never
+expanded: a server is a third-party program (security K2). Which sources may define servers is not decided here, except
+for servers inside the host (`sdk`): only the host can name them, on the command line.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from mainspring.text import suggest_near_name
 FILE = ".mcp.json"  # of a project
 KEY = "mcpServers"
 
-# What an entry of each kind takes, and what it must have.
+# The fields that an entry of each type accepts, and the one it needs.
 FIELDS: dict[str, tuple[str, ...]] = {
     "stdio": ("command", "args", "env"),
     "http": ("url", "headers"),
@@ -37,21 +36,21 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "sdk": (),
 }
 SDK = "sdk"
-ANYWHERE = tuple([kind for kind in FIELDS if kind != SDK])  # what can be written down, wherever it is
-NO_DRIVER = "servers of the type 'sdk' live in a program that drives us over the pipe (docs/pipe.md), and nobody does"
+ANYWHERE = tuple([kind for kind in FIELDS if kind != SDK])  # types that any file may have
+NO_DRIVER = "servers of the type 'sdk' need a host that drives mainspring by stream-json (docs/pipe.md); there is none"
 NEEDED = {"stdio": "command", "http": "url", "sse": "url"}
-OTHER_NAMES = {"streamable-http": "http", "streamableHttp": "http"}  # that other programs write
-# What other programs know and we do not: no mistake, so nobody is told.
+OTHER_NAMES = {"streamable-http": "http", "streamableHttp": "http"}  # that other programs use
+# Fields that other programs know and we do not: no mistake, so no warning.
 PASSED_OVER = frozenset({"name", "description", "disabled", "alwaysAllow", "autoApprove"})
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-LONGEST_NAME = 40  # characters of a server's: with its tool's it makes a name of 64, which rules must find it by
+LONGEST_NAME = 40  # characters of a server's name: with its tool's it makes a name of 64, which rules must match
 _NAME = re.compile(rf"[^\x00-\x1f\x7f]{{1,{LONGEST_NAME}}}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def check_mcp_entries(value: object, kinds: Collection[str] = ANYWHERE) -> CheckedValue:
-    """The table itself. An entry that is wrong is left out, and the others hold; so does one with odd fields."""
+    """Checks the table. A wrong entry is left out, and the others are used; so is one with unknown fields."""
     good: dict[str, dict[str, object]] = {}
     wrong: list[InvalidSetting] = []
     for name, item in check_table(value).items():
@@ -64,10 +63,10 @@ def check_mcp_entries(value: object, kinds: Collection[str] = ANYWHERE) -> Check
 
 
 def check_mcp_entry(name: str, value: object, kinds: Collection[str] = ANYWHERE) -> dict[str, object]:
-    """As it is, once its shape is right."""
+    """Returns it unchanged if its shape is valid."""
     if not _NAME.fullmatch(name):
         raise InvalidSetting(
-            f"a server's name has 1 to {LONGEST_NAME} characters, and none that control a terminal: give it another"
+            f"a server name has 1 to {LONGEST_NAME} characters and no control characters: choose another one"
         )
     given = check_table(value)
     kind = kind_of(given)
@@ -78,7 +77,7 @@ def check_mcp_entry(name: str, value: object, kinds: Collection[str] = ANYWHERE)
     for field in CHECKS:
         if field in given and field not in FIELDS[kind]:
             raise InvalidSetting(
-                f"a server of the type '{kind}' takes none: leave it out, or give another 'type'", field
+                f"a server of the type '{kind}' does not take it: remove it, or use another 'type'", field
             )
         if field in given:
             check_field(field, given[field])
@@ -89,8 +88,7 @@ def odd_fields(given: Mapping[str, object]) -> list[InvalidSetting]:
     known = ("type", *FIELDS[kind_of(given)])
     return [
         InvalidSetting(
-            f"nobody knows it, and the server starts without it; there are "
-            f"{', '.join(known)}{suggest_near_name(name, known)}",
+            f"unknown field, ignored; known fields are {', '.join(known)}{suggest_near_name(name, known)}",
             name,
         )
         for name in given
@@ -130,9 +128,9 @@ def check_field(field: str, value: object) -> object:
 def check_headers(value: object) -> CheckedValue:
     for name, item in check_table(value).items():
         if not _HEADER.fullmatch(name):
-            raise InvalidSetting("it is no name for a header", name)
+            raise InvalidSetting("it is not a valid header name", name)
         if not isinstance(item, str) or any(ord(c) < 32 and c != "\t" for c in item):
-            raise InvalidSetting("it must be a text in one line", name)
+            raise InvalidSetting("it must be a string without line breaks", name)
     return CheckedValue(value)
 
 
@@ -145,11 +143,11 @@ CHECKS: dict[str, Callable[[object], CheckedValue]] = {
 }
 
 
-# --- ready to be started --------------------------------------------------------------------------------------------
+# --- ready to start -------------------------------------------------------------------------------------------------
 
 
 def fill_server(found: McpEntry, environ: Mapping[str, str]) -> McpServer:
-    """With everything filled in. Raises `InvalidSetting`."""
+    """The server with its variables expanded. Raises `InvalidSetting`."""
     given = found.entry
     kind = kind_of(given)
 
@@ -176,18 +174,18 @@ def fill_server(found: McpEntry, environ: Mapping[str, str]) -> McpServer:
     if made.url and not made.url.startswith(("http://", "https://")):
         raise InvalidSetting("it must begin with 'http://' or 'https://'", "url")
     if is_in([made.command, made.args, made.env, made.url, made.headers], ours=True):
-        raise InvalidSetting("it holds a key of this program, and such keys go to nobody: leave it out")
+        raise InvalidSetting("it contains one of mainspring's own keys, which are never passed to servers: remove it")
     return made
 
 
 def expand_variables(value: str, environ: Mapping[str, str], *path: str | int) -> str:
-    """`${VAR}` and `${VAR:-what stands for a missing one}`."""
+    """Expands `${VAR}` and `${VAR:-default}`."""
 
     def one(found: re.Match[str]) -> str:
         name, instead = found[1], found[2]
         if is_own_variable(name) and name not in SHARED:
             raise InvalidSetting(
-                f"'${{{name}}}' is this program's own and goes to nobody: give the server one of its own", *path
+                f"'${{{name}}}' is mainspring's own key and is never passed to servers: use another variable", *path
             )
         said = environ.get(name)
         if said is None and instead is None:
@@ -198,7 +196,7 @@ def expand_variables(value: str, environ: Mapping[str, str], *path: str | int) -
 
 
 def filled_secrets(found: McpEntry, environ: Mapping[str, str]) -> list[str]:
-    """What stands in for variables whose names sound secret, in whatever field of a server that can be started."""
+    """The values of variables with secret-sounding names, in any field of a server that can be started."""
     texts = [text for field in FIELDS[kind_of(found.entry)] for text in texts_in(found.entry.get(field))]
     variables = [match for text in texts for match in _VARIABLE.finditer(text) if sounds_secret(match[1])]
     return [expand_variables(match[0], environ) for match in variables]
@@ -211,4 +209,4 @@ def texts_in(value: object) -> list[str]:
     return [one for one in found if isinstance(one, str)]
 
 
-SHARED = frozenset({"CLAUDE_PROJECT_DIR"})  # where it works is no secret
+SHARED = frozenset({"CLAUDE_PROJECT_DIR"})  # the project's path is no secret

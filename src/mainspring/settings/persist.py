@@ -1,13 +1,12 @@
-"""What a person or a program has answered, kept for later sessions: for the doors, which tell what came of it.
+"""Writes answers of a person or a host to settings files, for the front ends, and reports the outcome.
 
-Nothing is raised: what cannot be kept holds for the session all the same. After each change the settings are read as
-the next session will read them, so that nobody relies on a rule that will not count: a folder that is not trusted, a
-source that is left out, another file above.
+Nothing is raised: an answer that cannot be stored still applies to the session. After each change the settings are
+read as the next session will read them, so that the report names rules that will not count: in a folder that is not
+trusted, in a source that is left out, or overridden by another file.
 
-Keeps the local settings out of git: a line in the repository's own `info/exclude`, which nobody commits.
-
-Git is not asked: before a folder is trusted, what its repository brings could make git run something. So a rule that
-hides the file already is known only where it is spelled as people do; a line too many hides nothing else.
+It also keeps the local settings out of git, with a line in the repository's own `info/exclude`, which is never
+committed. It does not run git: before a folder is trusted, its repository could make git run something. So a rule that
+hides the file already is recognized only in its usual spellings; a redundant line hides nothing else.
 """
 
 # ruff: noqa: PTH112, PTH114, PTH120  # pathlib takes 8 ms to load
@@ -29,12 +28,12 @@ from mainspring.settings.load import SettingsPaths, SettingsRequest, home_folder
 from mainspring.settings.values import SettingEntry, Settings, SettingsError, SettingsSource
 
 if TYPE_CHECKING:
-    from mainspring.settings.edit import Change  # few are ever asked: who is not does not pay for it
+    from mainspring.settings.edit import Change  # few sessions write settings: the others do not pay for it
 
 
 class PersistReport(Bundle):
-    files: tuple[str, ...] = ()  # that are others now
-    words: tuple[str, ...] = ()  # for the person: what did not come of it
+    files: tuple[str, ...] = ()  # that were changed
+    words: tuple[str, ...] = ()  # for the person: what had no effect
 
 
 class SettingsWriter:
@@ -44,15 +43,15 @@ class SettingsWriter:
         environ: Mapping[str, str],
         asked: SettingsRequest = SettingsRequest(),  # noqa: B008  # a frozen value
     ) -> None:
-        """What the session's own settings were read by."""
+        """The arguments that the session's own settings were loaded with."""
         self._cwd, self._environ, self._asked = cwd, environ, asked
 
     def keep(self, source: SettingsSource, change: Change) -> PersistReport:
-        """Takes some milliseconds, for the disk; seconds if somebody else holds the lock."""
+        """Takes some milliseconds, for the disk; seconds if another process holds the lock."""
         from mainspring.settings.edit import write_change
 
         if holds_secret(change):
-            return persist_failed(source, "it holds what looks like a secret")
+            return persist_failed(source, "it contains what looks like a secret")
         try:
             done = write_change(SettingsPaths(home_folder(self._environ), self._cwd), source, change)
         except (MainspringError, OSError) as error:
@@ -61,7 +60,7 @@ class SettingsWriter:
         return PersistReport(done.files, (*words, *self._without_effect(source, change)))
 
     def _without_effect(self, source: SettingsSource, change: Change) -> list[str]:
-        """What the next session will not make of it, and why."""
+        """The parts of the change that will not count in the next session, and why."""
         from mainspring.settings.edit import ListChange, ModeChange
 
         try:
@@ -79,21 +78,21 @@ class SettingsWriter:
                 left = []
             case _:
                 assert_never(change)
-        words = [f"'{entry.text}' stands in '{entry.origin.place}', too: take it out there yourself" for entry in left]
-        return [*words, *[f"'{text}' is kept, but {self._why(source)}" for text in missing]]
+        words = [f"'{entry.text}' is also in '{entry.origin.place}': remove it there yourself" for entry in left]
+        return [*words, *[f"'{text}' was saved, but {self._why(source)}" for text in missing]]
 
     def _why(self, source: SettingsSource) -> str:
         from mainspring.settings.trust import is_trusted
 
         if self._asked.sources is not None and source not in self._asked.sources:
-            return f"'{self._asked.spell('setting_sources')}' leaves the {source} settings out: then it is not heeded"
+            return f"'{self._asked.spell('setting_sources')}' leaves out the {source} settings, so it will not apply"
         if source.is_project and not is_trusted(home_folder(self._environ), self._cwd):
             return "it counts only after 'mainspring trust': this folder is not trusted"
-        return "something above it says otherwise: see 'mainspring config'"
+        return "a setting with higher precedence overrides it: see 'mainspring config'"
 
 
 def persist_failed(source: SettingsSource, why: str) -> PersistReport:
-    return PersistReport(words=(f"not kept in the {source} settings, it holds for this session: {why}",))
+    return PersistReport(words=(f"not saved in the {source} settings, applies to this session only: {why}",))
 
 
 def holds_secret(change: Change) -> bool:
@@ -111,7 +110,7 @@ def entries_of(settings: Settings, name: str) -> tuple[SettingEntry, ...]:
 EXCLUDE = "info/exclude"
 LARGEST = 1 << 20  # bytes of a file with patterns
 SMALL = 64_000  # of one that says where a repository is
-DEEPEST = 64  # folders above
+DEEPEST = 64  # parent folders
 TRIES = 10
 
 _SPECIAL = re.compile(r"([\\*?\[\] ])")
@@ -119,9 +118,9 @@ _WORKTREE = re.compile(r"(?m)^\s*worktree\s*=\s*(.+)$")
 
 
 def hide_from_git(folder: str, name: str) -> None:
-    """`name`: as it is called in that folder. Does nothing where no repository is. Raises `PathRefused`, `OSError`."""
-    if not name.isprintable():  # a line end in it would be a pattern of its own
-        raise PathRefused(f"{name!r} cannot be a pattern of git's")
+    """`name`: the file's name in that folder. Does nothing without a repository. Raises `PathRefused`, `OSError`."""
+    if not name.isprintable():  # a line break in it would start another pattern
+        raise PathRefused(f"{name!r} cannot be a git ignore pattern")
     real = resolve_path(folder, "/").real
     top, git = _repository(real)
     if not git or _is_hidden(GitExclude(top, git, real), name):
@@ -130,7 +129,7 @@ def hide_from_git(folder: str, name: str) -> None:
         with contextlib.suppress(FileChanged):
             _add(git, "**/" + _SPECIAL.sub(r"\\\1", name))
             return
-    raise FileChanged(f"'{git}/{EXCLUDE}' is changed by somebody else all the time")
+    raise FileChanged(f"'{git}/{EXCLUDE}' keeps changing (another program writes to it)")
 
 
 def _add(git: str, line: str) -> None:
@@ -148,7 +147,7 @@ def _add(git: str, line: str) -> None:
 class GitExclude(NamedTuple):
     top: str  # of the repository
     git: str
-    folder: str  # where the file is, in a folder of its own
+    folder: str  # of the file, relative to the top
 
 
 def _is_hidden(ground: GitExclude, name: str) -> bool:
@@ -165,7 +164,7 @@ def _is_hidden(ground: GitExclude, name: str) -> bool:
 
 
 def _ignoring(ground: GitExclude) -> Iterator[tuple[str, str]]:
-    """Patterns, and the folder that they are about."""
+    """Patterns, and the folder that they apply to."""
     yield ground.top, _text(f"{ground.git}/{EXCLUDE}", LARGEST)
     place = ground.folder
     while True:
@@ -182,7 +181,7 @@ def _repository(folder: str) -> tuple[str, str]:
         if not os.path.isdir(git) or os.path.islink(git):
             if os.path.lexists(git):
                 return folder, _pointed_to(folder)
-        elif os.path.lexists(f"{git}/HEAD"):  # else git takes it for none, and looks further up
+        elif os.path.lexists(f"{git}/HEAD"):  # else git ignores it, and looks further up
             return folder, git
         if folder == "/":
             break
@@ -191,10 +190,12 @@ def _repository(folder: str) -> tuple[str, str]:
 
 
 def _pointed_to(folder: str) -> str:
-    """By a file `.git`, of a worktree or a submodule. It must point back, or it may be anybody's."""
+    """By a file `.git`, of a worktree or a submodule. The target must point back, or it may belong to another
+    repository.
+    """
     said = _text(f"{folder}/.git", SMALL)
     if not said.startswith("gitdir: "):
-        raise PathRefused(f"'{folder}/.git' is no git folder: keep the local settings out of git yourself")
+        raise PathRefused(f"'{folder}/.git' is not a git folder: keep the local settings out of git yourself")
     own = resolve_path(said.removeprefix("gitdir: ").strip(), folder).real
     common = _text(f"{own}/commondir", SMALL).strip()
     if common:
@@ -210,7 +211,7 @@ def _pointed_to(folder: str) -> str:
 
 
 def _text(path: str, limit: int) -> str:
-    """Empty if there is none, or none that can be read."""
+    """Empty if there is no readable file."""
     try:
         return read_resolved_file(resolve_path(path, "/"), limit=limit).decode(errors="replace")
     except (PathRefused, OSError):

@@ -1,7 +1,7 @@
-"""A settings file as a tree, with the line and column of everything in it (security T4). JSON and TOML.
+"""Reads a settings file as a tree, with the line and column of every value (security T4). JSON and TOML.
 
-The JSON reader is our own, a page long: it knows where things stand, counts depth, and takes a key that stands twice
-for what it is, a mistake. One reader also means that two can never disagree about a file.
+The JSON parser is our own, a page long: it records positions, counts depth, and reports a duplicate key as a mistake.
+A single parser also means that no two can disagree about a file.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WORDS = {"true": True, "false": False, "null": None}
 _LONGEST_NUMBER = 40
 _TOML_PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')"""
-# Python's TOML reader takes time by the square of the length of such a key: ten seconds for forty kilobytes.
+# Python's TOML parser takes quadratic time for such a key: ten seconds for forty kilobytes.
 _TOML_DEEP_KEY = re.compile(rf"{_TOML_PART}(?:[ \t]*\.[ \t]*{_TOML_PART}){{{DEEPEST},}}")
 _TOML_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class UnreadableSettings(Exception):  # noqa: N818  # it reads as what it says
-    """No settings can be read from this. `text` is what there is of it."""
+    """The file is not valid settings. `text` is its content, as far as it could be read."""
 
     def __init__(self, says: str, position: Position = (0, 0), text: str = "") -> None:
         super().__init__(says)
@@ -51,7 +51,7 @@ class ParsedFile(NamedTuple):
 
 
 class LocatedJson(NamedTuple):
-    """A JSON text by offsets, for whoever changes a part of it."""
+    """A JSON text with offsets, for callers that change a part of it."""
 
     tree: Tree
     starts: dict[Path, int]  # of keys and of elements
@@ -59,13 +59,13 @@ class LocatedJson(NamedTuple):
 
 
 def read_file(path: str) -> bytes | None:
-    """The bytes of a file; None: there is none. What is no regular file is not even opened (security F3)."""
+    """The bytes of a file; None: it does not exist. Opens regular files only (security F3)."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # pathlib takes 8 ms to load
         if stat.S_ISDIR(mode) and mode & stat.S_ISVTX:
-            return None  # a command runs in the sandbox, and this stands there so that nobody makes one
+            return None  # the sandbox's placeholder for a missing file, while a command runs
         if not stat.S_ISREG(mode):
-            raise UnreadableSettings("it is no regular file")
+            raise UnreadableSettings("it is not a regular file")
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -81,7 +81,7 @@ def read_file(path: str) -> bytes | None:
 
 def _bytes_of(fd: int) -> bytes:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise UnreadableSettings("it is no regular file")
+        raise UnreadableSettings("it is not a regular file")
     data = b""
     while len(data) <= LARGEST and (piece := os.read(fd, LARGEST + 1 - len(data))):
         data += piece
@@ -101,7 +101,7 @@ def _decode(data: bytes) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start]
         position = (before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
-        raise UnreadableSettings("it is no UTF-8", position, data.decode("utf-8-sig", "replace")) from None
+        raise UnreadableSettings("it is not valid UTF-8", position, data.decode("utf-8-sig", "replace")) from None
 
 
 def line_and_column(text: str, offset: int) -> Position:
@@ -129,7 +129,7 @@ def _read_json(text: str) -> ParsedFile:
     tree = _object(reader)
 
     def position(path: Path) -> Position:
-        """Found by reading it once more: mostly nobody asks."""
+        """Computed by parsing again: it is rarely needed."""
         if not reader.places:
             reader.at, reader.is_locating = 0, True
             reader.document()
@@ -142,7 +142,7 @@ class _Json:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.path: list[str | int] = []  # to where we are
+        self.path: list[str | int] = []  # to the current position
         self.is_locating = False
         self.places: dict[Path, int] = {}  # of keys and of elements
         self.spans: dict[Path, tuple[int, int]] = {}  # of values
@@ -151,14 +151,14 @@ class _Json:
         value = self.value()
         self.skip()
         if self.at < len(self.text):
-            raise self.broken("there is something behind its end")
+            raise self.broken("there is text after its end")
         return value
 
     def broken(self, says: str) -> UnreadableSettings:
         return UnreadableSettings(says, line_and_column(self.text, self.at), self.text)
 
     def skip(self) -> str:
-        """Past the white space; the next character, or nothing."""
+        """Skips white space; returns the next character, or nothing."""
         space = _SPACE.match(self.text, self.at)
         self.at = space.end() if space else self.at
         return self.text[self.at : self.at + 1]
@@ -201,7 +201,7 @@ class _Json:
             key = self.string()
             if key in found:
                 self.at = start
-                raise self.broken(f"the key '{key}' stands there twice")
+                raise self.broken(f"the key '{key}' is a duplicate")
             if self.skip() != ":":
                 raise self.broken(f"':' is missing after the key '{key}'")
             self.at += 1
@@ -215,7 +215,7 @@ class _Json:
         return found
 
     def more(self, found: Tree | list[object], end: str) -> bool:
-        """Past the bracket or comma before the next one. Whether there is a next one."""
+        """Skips the bracket or comma before the next element. Returns whether there is one."""
         first = not found and self.text[self.at] in "{["
         if first:
             self.at += 1
@@ -228,13 +228,13 @@ class _Json:
                 raise self.broken(f"',' or '{end}' is missing")
             self.at += 1
             if self.skip() == end:
-                raise self.broken(f"there is a ',' too many before '{end}'")
+                raise self.broken(f"there is an extra ',' before '{end}'")
         return True
 
     def string(self) -> str:
         token = _STRING.match(self.text, self.at)
         if token is None:
-            raise self.broken("a string is not closed, or holds what must be escaped")
+            raise self.broken("a string is not closed, or contains a character that must be escaped")
         self.at = token.end()
         if "\\" not in token[0]:
             return token[0][1:-1]
@@ -242,7 +242,7 @@ class _Json:
             return msgspec.json.decode(token[0], type=str)
         except msgspec.DecodeError:
             self.at = token.start()
-            raise self.broken("a string holds half a character") from None
+            raise self.broken("a string contains half of a surrogate pair") from None
 
     def word(self) -> object:
         for word, value in _WORDS.items():
@@ -251,7 +251,7 @@ class _Json:
                 return value
         token = _NUMBER.match(self.text, self.at)
         if token is None or len(token[0]) > _LONGEST_NUMBER:
-            raise self.broken("a value is missing, or is none that JSON has")
+            raise self.broken("a value is missing or is not valid JSON")
         number = float(token[0]) if token[1] or token[2] else int(token[0])
         if number in (float("inf"), float("-inf")):
             raise self.broken("the number is too large")
@@ -279,7 +279,7 @@ def _read_toml(text: str) -> ParsedFile:
         raise UnreadableSettings(f"it is nested more than {DEEPEST} deep", text=text)
 
     def position(path: Path) -> Position:
-        """TOML readers do not tell: the first line that begins with the last key of the path."""
+        """The TOML parser gives no positions: this finds the first line that begins with the last key of the path."""
         key = re.escape(next((str(part) for part in reversed(path) if isinstance(part, str)), ""))
         line = re.search(rf"(?m)^[ \t]*\[*(?:[\w.\"' -]*\.)?[\"']?{key}\b", text)
         return line_and_column(text, line.start()) if line and key else (1, 1)
@@ -301,7 +301,7 @@ def _is_too_deep(tree: object) -> bool:
     return bool(level)
 
 
-# --- what is left of a broken file ------------------------------------------------------------------
+# --- salvage of a broken file -----------------------------------------------------------------------
 
 _JSON_LIST = re.compile(r'"(deny|ask)"\s*:\s*(?=["\[])')
 _TOML_LIST = re.compile(r"""["']?\b(deny|ask)["']?\s*=\s*(?=["'\[])""")
@@ -311,7 +311,7 @@ _BEHIND_A_KEY = re.compile(r"\s*[:=]")
 
 
 def salvage_rules(text: str, *, toml: bool = False) -> dict[str, list[str]]:
-    """The deny and ask rules that can still be read, before the mistake and after it. They hold (security T4)."""
+    """The deny and ask rules that can still be read, before the mistake and after it. They apply (security T4)."""
     found: dict[str, list[str]] = {"deny": [], "ask": []}
     begin, rule = (_TOML_LIST, _TOML_RULE) if toml else (_JSON_LIST, _JSON_RULE)
     at = 0
@@ -322,7 +322,7 @@ def salvage_rules(text: str, *, toml: bool = False) -> dict[str, list[str]]:
 
 
 def _strings(text: str, at: int, begin: re.Pattern[str], rule: re.Pattern[str]) -> tuple[list[str], int]:
-    """Up to the end of the list, or to where the next key shows that the end is missing; and where that is."""
+    """Up to the end of the list, or to the next key if the end is missing; and the offset of that."""
     is_list = text[at] == "["
     at += is_list
     found: list[str] = []
@@ -341,7 +341,7 @@ def _strings(text: str, at: int, begin: re.Pattern[str], rule: re.Pattern[str]) 
 
 
 def _past(text: str, at: int, quotes: str) -> int:
-    """Past what is no string. One that is never closed spoils its line; looking on in it would take time squared."""
+    """Skips what is not a string. An unterminated string spoils its line; searching on in it would take quadratic time."""
     if text[at] not in quotes:
         return at + 1
     end = text.find("\n", at)

@@ -1,13 +1,12 @@
-"""Which MCP servers may start: `allowedMcpServers` and `deniedMcpServers`. Values in, a reason out.
+"""Which MCP servers may start and which models may be used. Pure functions of values, which return a reason.
 
-An entry names a server, its command with all arguments, or its URL, where `*` stands for anything. As in Claude Code, a
-list of allowed servers that has commands allows programs by their commands only, and likewise for URLs: a name is
-whatever somebody wrote into a file.
+Servers: `allowedMcpServers` and `deniedMcpServers`. An entry names a server, its command with all arguments, or its
+URL, in which `*` matches anything. As in Claude Code, if a list of allowed servers has commands, it allows programs by
+their commands only, and likewise for URLs: a file can give a server any name.
 
-Which models may be asked: `availableModels`, `deniedModels` and what belongs to them. Names in, a decision out.
-
-An entry is a model's name, the beginning of one up to a dash, or a family: `claude-opus-4-8`, `opus-4` or `opus`. Dates
-and `-fast` at the end of a name do not count; nor does a provider before it, for `deniedModels`.
+Models: `availableModels`, `deniedModels` and related keys. An entry is a model's name, the beginning of one up to a
+dash, or a family: `claude-opus-4-8`, `opus-4` or `opus`. Dates and `-fast` at the end of a name do not count; nor does
+a provider before it, for `deniedModels`.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _HOST = re.compile(r"^[a-zA-Z*]+://[^/?#]*")
 
 
 def explain_server_refusal(server: McpServer, entry: Mapping[str, object], rules: McpSettings) -> str:
-    """Why a server must not start; empty: it may. `entry` is as it was written: its variables are not filled in."""
+    """Why a server must not start; empty: it may. `entry` is as it was written: its variables are not expanded."""
     for one in rules.denied:
         if any(_is_denied(match, server, entry) for match in one.matches):
             return f"'deniedMcpServers' in {one.origin.place} has it"
     if server.kind == "sdk" or server.origin.source is SettingsSource.ADMINISTRATOR:
-        return ""  # the program's own, and those that the administrator delivers, need not be listed
+        return ""  # the host's own servers, and those that the administrator delivers, need not be listed
     if rules.allowed is not None:
         listed = [match for one in rules.allowed for match in one.matches]
         if not _is_allowed(listed, server):
@@ -40,7 +39,7 @@ def explain_server_refusal(server: McpServer, entry: Mapping[str, object], rules
 
 def _not_listed(lists: Iterable[McpServerList]) -> str:
     places = dict.fromkeys([one.origin.place for one in lists])
-    return f"'allowedMcpServers' in {', '.join(places)} does not have it"
+    return f"'allowedMcpServers' in {', '.join(places)} does not list it"
 
 
 def _is_denied(match: McpServerMatch, server: McpServer, entry: Mapping[str, object]) -> bool:
@@ -67,8 +66,9 @@ def _command(server: McpServer) -> tuple[str, ...]:
 
 
 def url_matches(pattern: str, url: str) -> bool:
-    """Schemes and hosts are compared without case; default ports and names of users do not count. In the host `*`
-    stands for what a host can hold, so that no path poses as one."""
+    """Compares schemes and hosts without case; ignores default ports and user names. In the host `*` matches only
+    characters of a host, so that no path poses as one.
+    """
     if not url:
         return False
     host, path = _parts(pattern)
@@ -90,7 +90,7 @@ def _parts(url: str) -> tuple[str, str]:
     return _DEFAULT_PORT.sub(lambda port: port[1] or port[2], host), rest
 
 
-# Whose model depends on the release or the settings: in a list they name none.
+# Aliases whose model depends on the release or the settings: in a list they name none.
 MOVING = frozenset({"default", "best", "opusplan"})
 
 _END = re.compile(r"(?:\[[^\]]*\]|-fast|-\d{8}|-v\d+:\d+|@\d{8})+$")
@@ -98,7 +98,7 @@ _PROVIDER = re.compile(r"^(?:[\w.-]+/)+|^(?:[a-z]{2,6}\.)?anthropic\.")
 
 
 def explain_model_refusal(name: str, rules: ModelRules, *, default: bool = False) -> str:
-    """Why a model may not be asked; empty: it may. `default`: nobody chose it."""
+    """Why a model may not be used; empty: it may. `default`: it is the default, not chosen by the user."""
     if is_denied(name, rules):
         return _says(name, "deniedModels", rules)
     lists = [names for names in (rules.available, *rules.narrowed) if names is not None]
@@ -121,7 +121,7 @@ def matches_model(name: str, entries: Iterable[str], *, exact: bool) -> bool:
 
 
 def first_available(rules: ModelRules) -> str | None:
-    """What the default is where the usual one is not available."""
+    """The default if the usual one is not available."""
     return next((name for name in rules.available or () if name not in MOVING), None)
 
 
@@ -142,4 +142,4 @@ def _says(name: str, key: str, rules: ModelRules) -> str:
     where = f" in {', '.join(rules.places)}" if rules.places else ""
     listed = [*(rules.available or ()), *[one for names in rules.narrowed for one in names]]
     others = f": choose one of {', '.join(listed)}" if key == "availableModels" and listed else ": choose another one"
-    return f"the model '{name}' is not available, by '{key}'{where}{others}"
+    return f"the model '{name}' is not available because of '{key}'{where}{others}"

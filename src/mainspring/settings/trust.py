@@ -1,7 +1,7 @@
 """Folders that the user trusts (security T1): a list of real paths in a file that only the user can read and write.
 
-A folder is trusted by itself, not by its parent and not by what its git files say. Nothing here asks anybody: whoever
-can ask calls `add_trusted_folder` with the answer, and a headless run never does.
+Trust applies to the folder itself, not to its subfolders, and not to what its git files say. Nothing here asks the
+user: a front end that can ask calls `add_trusted_folder` with the answer, and a headless run never does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LARGEST = 4 << 20  # bytes; some forty thousand folders
 
 
 class TrustedFolders(Value, tag="Trusted"):
-    """The file. What it is of is the tag; a later version will have another one."""
+    """The file. The tag names its format; a later version will have another one."""
 
     folders: dict[str, int] = msgspec.field(default_factory=dict)  # real path: when, in milliseconds
 
@@ -36,7 +36,7 @@ class _Found(NamedTuple):
 
 
 def is_trusted(home: str | None, folder: str) -> bool:
-    """A file that cannot be read, or that others can write to, trusts nobody."""
+    """False for every folder if the file cannot be read or others can write to it."""
     if home is None:
         return False
     try:
@@ -53,14 +53,14 @@ def add_trusted_folder(home: str, folder: str, *, at: int) -> str:
     """The real path that is trusted from now on. `at` is the time in milliseconds."""
     path = resolve_path(folder, folder if folder.startswith("/") else os.getcwd())  # noqa: PTH109  # 8 ms
     if path.kind != "folder":
-        raise UsageError(f"'{folder}' is no folder")
+        raise UsageError(f"'{folder}' is not a folder")
     os.makedirs(home, FOLDER, exist_ok=True)  # noqa: PTH103  # 8 ms
     _change(home, path.real, at)
     return path.real
 
 
 def remove_trusted_folder(home: str, folder: str) -> bool:
-    """Whether it was trusted. Its path may be gone by now."""
+    """Whether it was trusted. The folder may no longer exist."""
     name = real_folder(folder)
     if name not in list_trusted_folders(home):
         return False
@@ -82,7 +82,7 @@ def _load(file: Resolved) -> _Found:
     found = os.stat(file.real)  # noqa: PTH116  # 8 ms
     if found.st_uid not in (os.geteuid(), 0) or stat.S_IMODE(found.st_mode) & 0o022:
         raise UsageError(
-            f"'{file.real}' can be written by others, so nothing in it counts: 'chmod 600' and look into it"
+            f"'{file.real}' can be written by others, so it is not used: check its content, then run 'chmod 600' on it"
         )
     data = read_resolved_file(file, limit=LARGEST)
     try:

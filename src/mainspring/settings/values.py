@@ -1,4 +1,4 @@
-"""Settings as values: frozen, typed, each with where it came from."""
+"""Settings as frozen, typed values, each with its origin."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mainspring.core.value import Value
 
 
 class SettingsError(UsageError):
-    """The start must stop: a broken file of the administrator, or one that was named on the command line."""
+    """The start must stop: a file of the administrator, or one named on the command line, is invalid."""
 
 
 class WrongOptionError(SettingsError):
-    """One of the options of the session that settings depend on. Whoever has them spells its name."""
+    """An invalid session option that settings depend on. The front end that has the options spells its name."""
 
     def __init__(self, option: str, reason: str) -> None:
         self.option, self.reason = option, reason
@@ -23,7 +23,7 @@ class WrongOptionError(SettingsError):
 
 
 class SettingsSource(StrEnum):
-    """Who asked. In the order in which the later one wins."""
+    """The sources of settings, in the order of precedence: the later one wins."""
 
     USER = "user"
     PROJECT = "project"
@@ -34,7 +34,7 @@ class SettingsSource(StrEnum):
 
     @property
     def is_project(self) -> bool:
-        """A repository may bring these files. The local one, too: nothing but a habit keeps it out."""
+        """A repository may contain these files. The local one, too: only a convention keeps it out."""
         return self in (SettingsSource.PROJECT, SettingsSource.LOCAL)
 
 
@@ -53,14 +53,14 @@ class SettingEntry(Value):
 class HookSetting(Value):
     event: str
     matcher: str
-    command: dict[str, object]  # as it stands in the file; its shape was checked
+    command: dict[str, object]  # as written in the file; its shape was checked
     origin: SettingOrigin
-    entry: str = ""  # where it is in its file: 'hooks.PreToolUse[0].hooks[1]'
-    broken: str = ""  # why it cannot run: then it refuses what it would have guarded
+    entry: str = ""  # its path in the file: 'hooks.PreToolUse[0].hooks[1]'
+    broken: str = ""  # why it cannot run: then it denies the calls that it would have guarded
 
 
 class ModelEntry(Value):
-    """A model that our table does not have, or has otherwise. Prices are US dollars a million tokens."""
+    """A model that our table does not have, or has otherwise. Prices are US dollars per million tokens."""
 
     name: str
     window: int | None = None
@@ -68,24 +68,24 @@ class ModelEntry(Value):
     input_usd: float | None = None
     output_usd: float | None = None
     base_url: str | None = None  # its own server,
-    protocol: str | None = None  # what that speaks: chat, responses or anthropic; chat unless said
+    protocol: str | None = None  # its protocol: chat (default), responses or anthropic
     key_env: str | None = None  # and the variable that holds the key for it
-    api_version: str | None = None  # it is Azure's, and the name behind the slash that of a deployment
-    tools: bool | None = None  # False: it takes none, and is offered none
+    api_version: str | None = None  # the server is Azure's, and the name after the slash is a deployment
+    tools: bool | None = None  # False: the model supports no tools, and gets none
 
 
 class ProblemKind(StrEnum):
     BROKEN = "broken"  # a file, or an entry of it
     WARNING = "warning"  # a part of an entry; nothing is lost, since its strict reading is in force
-    UNKNOWN = "unknown"  # a key that nobody knows
+    UNKNOWN = "unknown"  # an unknown key
     UNTRUSTED = "untrusted"  # needs the user's trust in this folder
     NOT_ITS_OWN = "not its own"  # a project may not set this, trusted or not
     UNSUPPORTED = "unsupported"  # a key of Claude Code that has no effect here
-    REFUSED = "refused"  # a key that restricts and that we cannot honour: it stops the start, where it counts
+    REFUSED = "refused"  # a restriction that we cannot enforce: it stops the start, where it counts
 
 
 class SettingsProblem(Value):
-    """What was passed over, and why. Never quotes a file beyond the names of keys."""
+    """A setting that is not used, and why. Never quotes a file beyond the names of keys."""
 
     kind: ProblemKind
     place: str
@@ -99,7 +99,7 @@ class SettingsProblem(Value):
 
 
 class EffectiveSetting(Value):
-    """A value that holds, for people."""
+    """An effective value, for people."""
 
     name: str
     shown: str
@@ -110,19 +110,19 @@ class PermissionSettings(Value):
     allow: tuple[SettingEntry, ...] = ()
     deny: tuple[SettingEntry, ...] = ()
     ask: tuple[SettingEntry, ...] = ()
-    directories: tuple[SettingEntry, ...] = ()  # as written; relative ones are meant from the working folder
+    directories: tuple[SettingEntry, ...] = ()  # as written; relative ones are relative to the working folder
     default_mode: str | None = None
     bypass_disabled: bool = False
     auto_disabled: str = ""  # the key that switches permission mode auto off
-    asks_nobody: bool = False  # what would be asked is denied
-    managed_only: bool = False  # allow rules of anybody but the administrator do not count
+    asks_nobody: bool = False  # calls that would be asked are denied
+    managed_only: bool = False  # only the administrator's allow rules count
 
 
 class ApiSettings(Value):
     base_url: str | None = None
     key_helper: str | None = None
     key_lifetime: int | None = None  # seconds that a key of the helper is used
-    max_cost: int | None = None  # nano-dollars a session
+    max_cost: int | None = None  # nano-dollars per session
     max_retries: int | None = None
 
 
@@ -133,36 +133,36 @@ class LimitSettings(Value):
 
 
 class SandboxOptions(Value):
-    enabled: bool | None = None  # None: nobody said
-    required: bool = False  # fail if it is not to be had
+    enabled: bool | None = None  # None: not set
+    required: bool = False  # fail if it is not available
     auto_allow: bool = False
     may_be_left: bool = True  # whether a command may ask to run outside of it
     excluded: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     denied_domains: tuple[SettingEntry, ...] = ()
-    managed_domains_only: bool = False  # nobody but the administrator names domains that may be reached
-    writable: tuple[SettingEntry, ...] = ()  # beyond the working folders
+    managed_domains_only: bool = False  # only the administrator's allowed domains count
+    writable: tuple[SettingEntry, ...] = ()  # besides the working folders
     unreadable: tuple[SettingEntry, ...] = ()  # paths, as written
     read_only: tuple[SettingEntry, ...] = ()
 
 
 class FeatureSettings(Value):
-    """What can be switched off, and two that are on only where somebody wants them (O-10)."""
+    """Features that can be switched off, and two that are off by default (O-10)."""
 
     auto_compact: bool = True
     reactive_compact: bool = True  # a summary after the server said "too long"
     snip: bool = True
     microcompact: bool = True
     collapse: bool = True
-    siblings: str = "isolate"  # or 'cascade': a failed command cancels those behind it
-    streaming_tools: bool = True  # safe calls start while the model still talks
-    server_clearing: bool = False  # old results are cleared by the service itself (D-14)
-    auto_memory: bool = True  # notes for later sessions, in conversations,
-    suggestions: bool = True  # and what the user may say next: both are asked for at once
+    siblings: str = "isolate"  # or 'cascade': a failed command cancels those after it
+    streaming_tools: bool = True  # safe calls start while the model is still replying
+    server_clearing: bool = False  # the API itself clears old results (D-14)
+    auto_memory: bool = True  # notes for later sessions, in interactive sessions,
+    suggestions: bool = True  # and suggestions for the next prompt: one request for both
 
 
 class McpEntry(Value):
-    """A server as it was written down; its shape was checked (`settings/mcp_servers.py`)."""
+    """A server as written in a file; its shape was checked (`settings/mcp_servers.py`)."""
 
     name: str
     entry: dict[str, object]
@@ -174,18 +174,18 @@ class McpServerMatch(Value):
 
     name: str = ""
     command: tuple[str, ...] = ()  # with its arguments
-    url: str = ""  # `*` stands for anything
+    url: str = ""  # `*` matches anything
 
 
 class McpServerList(Value):
-    """One such list, and where it stands."""
+    """One such list, and its origin."""
 
     matches: tuple[McpServerMatch, ...]
     origin: SettingOrigin
 
 
 class McpServer(Value):
-    """A server that can be started: its variables are filled in."""
+    """A server that can be started: its variables are expanded."""
 
     name: str
     kind: str  # stdio, http, sse or sdk
@@ -202,22 +202,22 @@ class McpSettings(Value):
 
     servers: tuple[McpEntry, ...] = ()
     enable_all: bool = False
-    enabled: tuple[str, ...] = ()  # if there are any: these alone
+    enabled: tuple[str, ...] = ()  # if there are any: only these
     disabled: tuple[str, ...] = ()
-    allowed: tuple[McpServerList, ...] | None = None  # of the user's side, together; None: every server
-    narrowed: tuple[McpServerList, ...] = ()  # of a project: each of them must allow a server, too
+    allowed: tuple[McpServerList, ...] | None = None  # of the user's side, combined; None: every server
+    narrowed: tuple[McpServerList, ...] = ()  # of projects: each of them must allow a server, too
     denied: tuple[McpServerList, ...] = ()
 
 
 class ModelRules(Value):
-    """Which models may be asked. Entries are names, the beginnings of names, or families, such as `opus`."""
+    """Which models may be used. Entries are names, beginnings of names, or families, such as `opus`."""
 
     available: tuple[str, ...] | None = None  # None: all
-    narrowed: tuple[tuple[str, ...], ...] = ()  # of a project: each of them must have it, too
+    narrowed: tuple[tuple[str, ...], ...] = ()  # of projects: each of them must have it, too
     denied: tuple[str, ...] = ()
     exact: bool = False
     default_too: bool = False  # the default must be available, too
-    places: tuple[str, ...] = ()  # files that say so, for messages
+    places: tuple[str, ...] = ()  # files that set it, for messages
 
 
 class Settings(Value):
@@ -229,14 +229,14 @@ class Settings(Value):
     features: FeatureSettings = FeatureSettings()
     hooks: tuple[HookSetting, ...] = ()
     env: dict[str, str] = field(default_factory=dict)  # for the commands that tools run
-    own_env: dict[str, str] = field(default_factory=dict)  # for ourselves, too: from the user's side only
+    own_env: dict[str, str] = field(default_factory=dict)  # for mainspring itself, too: from the user's side only
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
     models: tuple[ModelEntry, ...] = ()
     model_rules: ModelRules = ModelRules()
     output_style: str | None = None
     status_line: str | None = None  # a command
-    rings: bool = False  # the bell of the terminal, when somebody is waited for
+    rings: bool = False  # ring the terminal's bell when a person is needed
     search_command: str | None = None  # that searches the web
     effort: str | None = None
     max_effort: str | None = None
