@@ -141,7 +141,7 @@ def test_none_is_no_opinion() -> None:
 @pytest.mark.parametrize("answer", ["deny", 2, True, ["deny"], object()])
 def test_what_is_no_object_is_named_by_its_type(answer: object) -> None:
     with pytest.raises(
-        HookAnswerError, match=f"answered with {type(answer).__name__}: an object, a HookResult or None"
+        HookAnswerError, match=f"returned {type(answer).__name__}; expected a dictionary, a HookResult or None"
     ):
         opinion_of(answer, PRE)
 
@@ -203,7 +203,7 @@ def test_deep_json_is_told_so() -> None:
 
 @pytest.mark.parametrize("printed", [b"{", b'{"decision": block}', b"{\xff\xfe\x00}", b'{"a": 1} {"b": 2}'])
 def test_what_is_no_json_is_told_so(printed: bytes) -> None:
-    with pytest.raises(HookAnswerError, match="printed what is no JSON"):
+    with pytest.raises(HookAnswerError, match="printed invalid JSON"):
         opinion_in(printed, PRE)
 
 

@@ -191,7 +191,7 @@ def test_exit_code_2_is_a_no_where_one_can_be_said(tmp_path: Path, point: HookPo
 
 
 def test_exit_code_2_without_a_word(tmp_path: Path) -> None:
-    assert ask(tmp_path, "exit 2") == (HookResult("deny", reason="A hook said no, and not why."), [])
+    assert ask(tmp_path, "exit 2") == (HookResult("deny", reason="A hook blocked this without a reason."), [])
 
 
 @pytest.mark.parametrize("code", [1, 3, 125, 128, 193, 255])
@@ -244,7 +244,7 @@ def test_and_one_for_which_there_is_no_shell(tmp_path: Path) -> None:
     everywhere = ("/bin", "/usr", "/opt", "/run", str(tmp_path))
     opinion, scene = play(tmp_path, lambda scene: scene.ask("true"), outside=everywhere, env={})
     assert opinion.decision == "deny"
-    assert "there is no 'bash' and no 'sh' outside of the working folders" in scene.warnings[0]
+    assert "neither 'bash' nor 'sh' was found outside the working folders" in scene.warnings[0]
 
 
 def test_a_plain_sh_will_do(tmp_path: Path) -> None:
@@ -278,14 +278,14 @@ def test_names_are_short_and_timeouts_and_failures_as_written() -> None:
 # --- rubbish ------------------------------------------------------------------------------------------------------
 
 RUBBISH = {
-    "invalid json": ("echo '{\"decision\": block}'", "printed what is no JSON"),
-    "half of it": ("printf '{\"decision\"'", "printed what is no JSON"),
+    "invalid json": ("echo '{\"decision\": block}'", "printed invalid JSON"),
+    "half of it": ("printf '{\"decision\"'", "printed invalid JSON"),
     "wrong types": ("echo '{\"hookSpecificOutput\": 5}'", "cannot be used"),
     "deep": (f'{sys.executable} -c "print(\'{{\\"a\\":\' * 100000)"', "nested too deeply"),
-    "binary": ("printf '{\\377\\376\\000\\001}'", "printed what is no JSON"),
+    "binary": ("printf '{\\377\\376\\000\\001}'", "printed invalid JSON"),
     "huge": (
         f"printf '{{'; head -c {MOST_PRINTED + 100_000} /dev/zero | tr '\\0' ' '; echo '}}'",
-        "bytes; an answer has",
+        "bytes; the limit is",
     ),
 }
 
@@ -408,7 +408,7 @@ def test_it_has_a_time_of_its_own_and_ends_with_the_session(tmp_path: Path) -> N
 
     warnings = play(tmp_path, main)[1].warnings
     assert len(warnings) == 1
-    assert warnings[0].endswith("', which nobody waited for, took longer than 0.1 seconds")
+    assert warnings[0].endswith("' took longer than 0.1 seconds")
     assert (with_word(short), with_word(long), zombies()) == ([], [], [])
 
 

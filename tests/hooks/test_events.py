@@ -165,7 +165,7 @@ def raises(_: dict[str, Any]) -> None:
         (lambda _: {"decision": "block"}, ["success", '{"decision":"block"}', "", "", None]),
         (lambda _: None, ["success", "", "", "", None]),
         (raises, ["error", "failed: ValueError: ill", "", "failed: ValueError: ill", None]),
-        (lambda _: 7, ["error", "answered with int: an object, a HookResult or None is wanted"]),
+        (lambda _: 7, ["error", "returned int; expected a dictionary, a HookResult or None"]),
         (never, ["cancelled", "took longer than 0.05 seconds", "", "took longer than 0.05 seconds", None]),
     ],
 )

@@ -214,7 +214,7 @@ def nested(depth: int) -> list[Any]:
 def test_a_guard_that_cannot_be_told_the_facts_says_no(fact: object) -> None:
     scene = Scene(hook(plain))
     assert scene.now(fact=fact).decision == "deny"
-    assert "cannot be told what is going on" in scene.warnings[0]
+    assert "cannot receive its payload" in scene.warnings[0]
 
 
 # --- what goes wrong ----------------------------------------------------------------------------------------------
@@ -257,10 +257,10 @@ FAILURES: dict[str, tuple[invocation.Ask, str]] = {
     "stops an iteration": (next_of_nothing, "failed: RuntimeError: it raised StopIteration()"),
     "exits": (leaves, "failed: RuntimeError: it called sys.exit(3)"),
     "exits, async": (leaves_async, "failed: RuntimeError: it called sys.exit(3)"),
-    "answers wrongly": (lambda _: "deny", "answered with str: an object, a HookResult or None is wanted"),
+    "answers wrongly": (lambda _: "deny", "returned str; expected a dictionary, a HookResult or None"),
     "answers in the wrong type": (
         lambda _: {"reason": 5},
-        "gave an answer that cannot be used: Expected `str | null`, got `int` - at `$.reason`",
+        "gave an invalid answer: Expected `str | null`, got `int` - at `$.reason`",
     ),
 }
 
@@ -460,7 +460,7 @@ def test_aside_there_are_not_too_many() -> None:
 
     scene = Scene(hook(sleeps, aside=True))
     play(scene, main)
-    assert scene.warnings == [f"{MOST_ASIDE} hooks are still under way, so 'mine' was not left to go on, too"] * 2
+    assert scene.warnings == [f"{MOST_ASIDE} background hooks are still running, so 'mine' was stopped"] * 2
 
 
 # --- what it says of the end ------------------------------------------------------------------------------------------

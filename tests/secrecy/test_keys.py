@@ -92,7 +92,7 @@ def test_what_was_found_does_not_show_its_value(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["two words", "a\nx-other: header", "kéy", "a" * 20_000, "\x1b[31m"])
 def test_what_cannot_stand_in_a_header_is_refused_and_not_shown(tmp_path: Path, value: str) -> None:
-    with pytest.raises(UsageError, match=r"'ANTHROPIC_API_KEY' is no key: a key is one word") as error:
+    with pytest.raises(UsageError, match=r"'ANTHROPIC_API_KEY' is not a valid key: a key is one word") as error:
         find_key(wanted(tmp_path, environ={"ANTHROPIC_API_KEY": value}))
     assert value not in str(error.value)
 
@@ -136,15 +136,15 @@ def test_links_folders_pipes_and_nonsense_are_refused_without_waiting(tmp_path: 
         find_key(wanted(tmp_path))
     file.unlink()
     os.mkfifo(file, 0o600)
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         find_key(wanted(tmp_path))
     file.unlink()
     file.mkdir(mode=0o700)
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         find_key(wanted(tmp_path))
     file.rmdir()
     put_key(tmp_path, "two words")
-    with pytest.raises(UsageError, match="is no key"):
+    with pytest.raises(UsageError, match="is not a valid key"):
         find_key(wanted(tmp_path))
 
 
@@ -231,11 +231,11 @@ def test_it_gets_the_users_environment_without_what_is_ours_and_starts_at_home(t
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("echo the password is hunter22 >&2; exit 3", "ended with 3 and said 'the password is hunter22'"),
-        ("echo password=hunter22 >&2; exit 3", r"ended with 3 and said 'password=\[redacted\]'"),
-        ("true", "what 'apiKeyHelper' prints is no key"),
-        ("echo two words", "what 'apiKeyHelper' prints is no key"),
-        ("yes", "what 'apiKeyHelper' prints is no key"),
+        ("echo the password is hunter22 >&2; exit 3", "ended with 3 and printed 'the password is hunter22'"),
+        ("echo password=hunter22 >&2; exit 3", r"ended with 3 and printed 'password=\[redacted\]'"),
+        ("true", "what 'apiKeyHelper' prints is not a valid key"),
+        ("echo two words", "what 'apiKeyHelper' prints is not a valid key"),
+        ("yes", "what 'apiKeyHelper' prints is not a valid key"),
     ],
 )
 def test_one_that_fails_ends_the_run_with_the_reason(tmp_path: Path, text: str, words: str) -> None:
@@ -267,10 +267,10 @@ def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch
         ("A=1 b", "must begin with a program"),
         ("", "must begin with a program"),
         ("'a", "a quote that is not closed"),
-        ("./bin/key", "write the whole path"),
-        ("bin/key", "write the whole path"),
-        ("no-such-program-here", "there is no such program"),
-        ("/no/such/program", "there is no such program"),
+        ("./bin/key", "use an absolute path"),
+        ("bin/key", "use an absolute path"),
+        ("no-such-program-here", "which was not found"),
+        ("/no/such/program", "which was not found"),
     ],
 )
 def test_a_command_that_means_something_else_elsewhere_is_refused(tmp_path: Path, command: str, words: str) -> None:
@@ -286,7 +286,7 @@ def test_words_and_quotes_are_taken_as_a_shell_would(tmp_path: Path) -> None:
 
 def test_a_name_is_never_looked_up_in_the_working_folder(tmp_path: Path) -> None:
     script(tmp_path, "echo planted", "get-key")
-    with pytest.raises(UsageError, match="there is no such program"):
+    with pytest.raises(UsageError, match="which was not found"):
         KeyHelper("get-key", {"PATH": f"{tmp_path}:/bin"}, cwd=str(tmp_path))
     assert KeyHelper("get-key", {"PATH": f"{tmp_path}:/bin"}, cwd="/nowhere").argv == (f"{tmp_path}/get-key",)
 

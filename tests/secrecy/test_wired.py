@@ -78,7 +78,7 @@ def test_a_helper_that_fails_ends_the_run_and_says_why(serve: Serve) -> None:
     (stage.home / "settings.json").write_text('{"apiKeyHelper": "/bin/false"}')
     done = run(stage)
     assert (done.returncode, done.stdout, stage.requests) == (1, "", [])
-    assert "'apiKeyHelper' ended with 1: run it by hand, and mend it" in done.stderr
+    assert "'apiKeyHelper' ended with 1: run it in a terminal to find the problem" in done.stderr
     (stage.home / "settings.json").write_text('{"apiKeyHelper": "echo $KEY"}')
     done = run(stage)
     assert (done.returncode, "put the command into a script" in done.stderr) == (1, True)

@@ -343,7 +343,7 @@ def test_an_option_names_a_file_or_says_it_itself(stage: Stage) -> None:
     assert stage.load(SettingsRequest("mine.toml")).model == "x"
     assert stage.load(SettingsRequest(str(stage.project / "mine.toml"))).model == "x"
     assert stage.load(SettingsRequest({"model": "y"})).model == "y"
-    with pytest.raises(SettingsError, match="no such file"):
+    with pytest.raises(SettingsError, match="does not exist"):
         stage.load(SettingsRequest("nothing.json"))
     (stage.project / "bad.json").write_text('{\n"model": }')
     with pytest.raises(SettingsError, match=r"bad\.json:2:10"):

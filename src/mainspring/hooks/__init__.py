@@ -1,1 +1,1 @@
-"""Who else has a say: functions of the caller and commands in settings, asked at named points of a run."""
+"""Hooks: functions of the host and commands in settings that run at named events of a run."""

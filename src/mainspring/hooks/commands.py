@@ -1,10 +1,10 @@
-"""Hooks that are commands: the facts as JSON on standard input, an exit code and JSON back (stream-json 10).
+"""Command hooks: the payload as JSON on standard input, an exit code and JSON back (stream-json 10).
 
-0: what it printed counts, as JSON, or at a prompt or a start as text for the model. 2: no, and standard error says why.
-Anything else is a failure of the hook. But 126 and 127 mean that it could not be started, and one that a signal ended
-had no say: a guard then says no.
+0: the output counts, as JSON, or at a prompt or a session start as text for the model. 2: block, with standard error
+as the reason. Any other code is a failure of the hook. But 126 and 127 mean that it could not be started, and a hook
+that a signal ended has not answered: a guard then denies.
 
-A command whose first line is `{"async": true}` is not waited for any further.
+A command whose first line is `{"async": true}` goes on in the background.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from mainspring.processes.output import OutputSizes, ProcessOutput
 from mainspring.processes.process_tree import first_words, new_mark
 
 NO, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-KILLED = range(129, 193)  # what a shell says of a command that a signal ended: 128 and its number
-MOST_SHOWN = 2_000  # characters of standard error that are told
+KILLED = range(129, 193)  # the exit code that a shell returns for a command that a signal ended: 128 and its number
+MOST_SHOWN = 2_000  # characters of standard error that are shown
 MOST_PRINTED = 1_000_000  # bytes of an answer
-NO_SANDBOX = ("bwrap: ", "mainspring-landlock: ")  # how what is said begins where the sandbox itself has failed
-LONGEST_NAME = 80  # characters of a command that name it
+NO_SANDBOX = ("bwrap: ", "mainspring-landlock: ")  # prefixes of messages from the sandbox itself
+LONGEST_NAME = 80  # characters of a command in its name
 
-# What these print as plain text is for the model.
+# Plain text that these print is for the model.
 TEXT_IS_CONTEXT = frozenset({HookPoint.USER_PROMPT_SUBMIT, HookPoint.SESSION_START})
 
 
 class HookShell:
-    """What all command hooks of a session share."""
+    """The environment that all command hooks of a session share."""
 
     def __init__(self, children: Children, env: Mapping[str, str], *, cwd: str, outside: tuple[str, ...] = ()) -> None:
-        """`env` is all that hooks find, and the folder of the project. `outside`: no shell is taken from there."""
+        """`env` is the whole environment of hooks, besides the project folder. `outside`: no shell is taken from there."""
         self._children = children
         self._env = {**env, "CLAUDE_PROJECT_DIR": cwd}
         self._cwd = cwd
@@ -65,7 +65,7 @@ class HookShell:
         both: set[asyncio.Future[Any]] = {running, early.heard}
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:  # the time is up, or the run is over
+        except asyncio.CancelledError:  # it timed out, or the run is over
             await cancel_and_wait(running)
             raise
         if not running.done():
@@ -84,8 +84,8 @@ class HookShell:
         bash = find_program("bash", path=path, outside=self._outside)
         shell = bash or find_program("sh", path=path, outside=self._outside)
         if shell is None:
-            raise HookCallError("cannot be started: there is no 'bash' and no 'sh' outside of the working folders")
-        script = f"{first_words(mark)}{command}" if bash else command  # other shells have no such word
+            raise HookCallError("cannot be started: neither 'bash' nor 'sh' was found outside the working folders")
+        script = f"{first_words(mark)}{command}" if bash else command  # other shells lack this
         return ProcessSpec(
             (shell, "-c", script), self._cwd, self._env, sizes, given, mark=mark, walls=SandboxAccess.OWN
         )
@@ -107,7 +107,7 @@ def make_command_hook(point: HookPoint, matcher: str | None, entry: Mapping[str,
 def make_failing_hook(
     point: HookPoint, matcher: str | None, entry: Mapping[str, object], why: str, name: str
 ) -> Hook | None:
-    """For an entry that cannot run. Where it was to guard something, it is a guard that cannot start."""
+    """For an entry that cannot run. At a guard's event it is a guard that cannot start."""
 
     async def ask(_: dict[str, Any]) -> NoReturn:
         raise HookCallError(f"cannot be started: {why}")
@@ -117,18 +117,18 @@ def make_failing_hook(
 
 
 def encode_payload(facts: dict[str, Any]) -> bytes:
-    """Half a character in an input must not get it past a guard: JSON has a way to write it, if not the quick one."""
+    """A lone surrogate in an input must not get it past a guard: `json` can encode it, if not the fast encoder."""
     try:
         try:
             return msgspec.json.encode(facts) + b"\n"
         except UnicodeEncodeError:
             return json.dumps(facts).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
-        raise HookCallError(f"cannot be told what is going on: {error}") from None
+        raise HookCallError(f"cannot receive its payload: {error}") from None
 
 
 class AsyncMarkerListener:
-    """Listens for a first line that lets us go on without the rest."""
+    """Watches for a first line that lets us go on without the rest."""
 
     def __init__(self) -> None:
         self.heard: asyncio.Future[float] = asyncio.get_running_loop().create_future()  # seconds for the rest
@@ -158,7 +158,7 @@ class _Async(msgspec.Struct):
     milliseconds: float = msgspec.field(default=SECONDS * 1_000, name="asyncTimeout")
 
 
-# --- what came back -----------------------------------------------------------------------------------------------
+# --- the answer ---------------------------------------------------------------------------------------------------
 
 
 def read_hook_output(ended: ProcessResult, point: HookPoint) -> HookOutput:
@@ -171,7 +171,7 @@ def parse_hook_result(ended: ProcessResult, point: HookPoint) -> HookResult:
     told = output_to_text(ended.stderr)[:MOST_SHOWN]
     because = f": {told}" if told else ""
     if ended.code == NO and (point in GUARDS or point in CAN_BLOCK):
-        return blocking_result(point, told or "A hook said no, and not why.")
+        return blocking_result(point, told or "A hook blocked this without a reason.")
     if ended.code in (NOT_EXECUTABLE, NOT_FOUND) or (ended.code and told.startswith(NO_SANDBOX)):
         raise HookCallError(f"cannot be started: {told or f'exit code {ended.code}'}")
     if ended.code < 0 or ended.code in KILLED:
@@ -185,7 +185,7 @@ def read_command_output(stdout: ProcessOutput, point: HookPoint) -> HookResult:
     printed = stdout.data.strip()
     if printed.startswith(b"{"):
         if stdout.cut:
-            raise HookAnswerError(f"printed {stdout.size:,} bytes; an answer has at most {MOST_PRINTED:,}")
+            raise HookAnswerError(f"printed {stdout.size:,} bytes; the limit is {MOST_PRINTED:,}")
         return opinion_in(printed, point)
     if printed and point in TEXT_IS_CONTEXT:
         return HookResult(context=(output_to_text(stdout)[:LONGEST_TEXT],))
@@ -193,5 +193,5 @@ def read_command_output(stdout: ProcessOutput, point: HookPoint) -> HookResult:
 
 
 def output_to_text(output: ProcessOutput) -> str:
-    """NUL is no character for many who read this later."""
+    """Replaces NUL, which many readers of this text do not accept."""
     return output.text.strip().replace("\0", "\N{SYMBOL FOR NULL}")

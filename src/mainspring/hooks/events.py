@@ -1,4 +1,4 @@
-"""Where hooks stand, and what they can answer. Values only (stream-json 10)."""
+"""Hook events and hook results, as values (stream-json 10)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mainspring.core.value import Value
 
 
 class HookPoint(StrEnum):
-    """Where a hook may stand."""
+    """The events at which a hook can run."""
 
     PRE_TOOL_USE = "PreToolUse"
     POST_TOOL_USE = "PostToolUse"
@@ -26,14 +26,14 @@ class HookPoint(StrEnum):
     PERMISSION_REQUEST = "PermissionRequest"
 
 
-# Here a hook decides about a call: its no is a refusal, and so is that of one who cannot be asked.
+# At these a hook decides about a call: its deny refuses the call, and so does a guard that cannot run.
 GUARDS = frozenset({HookPoint.PRE_TOOL_USE, HookPoint.PERMISSION_REQUEST})
 
 # Only these have a tool, so only their matchers count.
 OF_TOOLS = GUARDS | {HookPoint.POST_TOOL_USE, HookPoint.POST_TOOL_USE_FAILURE}
 
-# Here a no holds something up: a prompt, an end, a compaction; or the model hears of it with the outcome of a call.
-# At all others there is nothing to say no to.
+# At these a block has an effect: it stops a prompt, a stop or a compaction, or the model gets the reason with the tool
+# result. Elsewhere there is nothing to block.
 CAN_BLOCK = frozenset(
     {
         HookPoint.POST_TOOL_USE,
@@ -45,7 +45,7 @@ CAN_BLOCK = frozenset(
     }
 )
 
-# Here the model would be done: whatever is added for it, it can only hear if it goes on.
+# At these the model would be done: it can read added context only if it continues.
 ENDS = frozenset({HookPoint.STOP, HookPoint.SUBAGENT_STOP})
 
 Decision = Literal["allow", "deny", "ask"]
@@ -53,17 +53,17 @@ STRICTEST_FIRST: tuple[Decision, ...] = ("deny", "ask", "allow")
 
 
 class HookResult(Value):
-    """What one hook says, or all of them together. The empty one: nothing."""
+    """The answer of one hook, or of all together. The empty one: no opinion."""
 
     decision: Decision | None = None  # about a call
-    block: bool = False  # about a prompt, an end, a compaction, or the outcome of a call
+    block: bool = False  # about a prompt, a stop, a compaction, or a tool result
     reason: str = ""
     input: dict[str, Any] | None = None  # the call's input, changed
-    output: Any = None  # what the model gets instead of the call's outcome
+    output: Any = None  # replaces the tool result for the model
     context: tuple[str, ...] = ()  # texts for the model, with the next request
     message: str = ""  # for the person
-    stop: str | None = None  # the run ends after this point, and why
-    mcp_output: Any = None  # like `output`, but for tools of MCP servers alone
+    stop: str | None = None  # ends the run after this event; the reason
+    mcp_output: Any = None  # like `output`, but only for MCP tools
 
 
 NOTHING = HookResult()
@@ -90,7 +90,7 @@ def merge_hook_results(opinions: list[HookResult]) -> HookResult:
 
 
 def _strictest(said: list[HookResult]) -> Decision | None:
-    """A yes was for the input that its hook has seen: it does not hold for one that another hook made of it."""
+    """An allow was for the input that its hook has seen: it does not apply to one that another hook changed."""
     decided = {opinion.decision for opinion in said}
     decision: Decision | None = next((one for one in STRICTEST_FIRST if one in decided), None)
     rewritten = any(opinion.input is not None and opinion.decision != "allow" for opinion in said)
@@ -101,19 +101,19 @@ class Hooks(Protocol):
     """All hooks of a session."""
 
     def any_at(self, point: HookPoint, tool: str = "") -> bool:
-        """Whether somebody stands there. Nothing is made up for nobody."""
+        """Whether any hook runs at this event: if not, no payload is built."""
         ...
 
     async def ask(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> HookResult:
-        """What they say together. Never raises: a hook that fails has an opinion, too."""
+        """The merged answer of all hooks. Never raises: a failure is an answer, too."""
         ...
 
     def tell(self, point: HookPoint, facts: dict[str, Any], tool: str = "") -> None:
-        """The same, in the background: nobody waits for them, and what they say does not count."""
+        """The same, in the background: nothing waits for these hooks, and their answers do not count."""
         ...
 
     async def close(self) -> None:
-        """End those that nobody waits for."""
+        """Ends the background hooks."""
         ...
 
 

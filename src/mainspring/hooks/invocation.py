@@ -1,8 +1,9 @@
-"""How somebody else's code is waited for: a function or a coroutine, not longer than it may take, and never held up by
-one that does not end.
+"""Calls one hook, and reports it to an observer.
 
-What can be seen of hooks from outside: that one is asked, and what came of it (stream-json 6.7). For whoever shows
-it: nothing depends on it, and what the watcher does is no concern of the hook.
+A hook is a function or a coroutine of another author: it gets a time limit, and one that does not end never blocks us.
+
+An observer sees that a hook starts and how it ended (stream-json 6.7). It is for display only: nothing depends on it,
+and its errors do not affect the hook.
 """
 
 from __future__ import annotations
@@ -21,23 +22,22 @@ import msgspec
 from mainspring.core.value import Bundle, Value
 from mainspring.hooks.events import OF_TOOLS, HookPoint, HookResult
 
-PATIENCE = 5.0  # seconds for one that was cancelled: a command has two until it is killed, and then some to be gone
+PATIENCE = 5.0  # seconds for a cancelled hook: a command has two until it is killed, and then some to end
 
 Ask = Callable[[dict[str, Any]], Awaitable[object] | object]
 Result = TypeVar("Result")
 
 
 class HookCallError(Exception):
-    """A hook that could not be asked at all."""
+    """A hook that could not run."""
 
 
 class HookTimeoutError(HookCallError):
-    """One that took longer than it may."""
+    """A hook that exceeded its time limit."""
 
 
 class HookOutput(Bundle):
-    """An answer as a command gives it: what it printed, and how it ended. `meant` reads it, and raises for what is no
-    answer."""
+    """The answer of a command: its output and its exit code. `meant` parses it, and raises for an invalid answer."""
 
     stdout: str
     stderr: str
@@ -46,19 +46,19 @@ class HookOutput(Bundle):
 
 
 class AsyncHookAnswer(Bundle):
-    """An answer: nobody need wait for me. `rest` is what is still under way, and how long it may take."""
+    """An answer that lets the hook go on in the background. `rest` is the pending part and its time limit."""
 
     rest: asyncio.Future[Any]
     seconds: float
-    spoken: Callable[[Any], HookOutput] | None = None  # what has come of it, by its result
+    spoken: Callable[[Any], HookOutput] | None = None  # the outcome of the rest, from its result
 
 
 async def call_hook(ask: Ask, facts: dict[str, Any]) -> object:
-    """A plain function runs in a thread: one that hangs would otherwise hold up everything, its own time limit too."""
+    """Runs a plain function in a thread: one that hangs would otherwise block everything, including its own time limit."""
     try:
         answer = ask(facts) if is_async(ask) else await call_in_thread(ask, facts)
         return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer
-    except SystemExit as error:  # `sys.exit` in a hook is the end of the hook
+    except SystemExit as error:  # `sys.exit` in a hook ends only the hook
         raise RuntimeError(f"it called sys.exit({error.code!r})") from None
 
 
@@ -67,10 +67,10 @@ def is_async(ask: Ask) -> bool:
 
 
 async def wait_with_timeout(work: asyncio.Future[Result], seconds: float) -> Result:
-    """Its result; or `HookCallError`, and it is over. So it is if we are cancelled."""
+    """Returns the result, or raises `HookCallError` and ends the hook. A cancellation of the caller ends it, too."""
     try:
         done, _ = await asyncio.wait({work}, timeout=seconds)
-    except asyncio.CancelledError:  # by whoever waits for the opinion: the run is over
+    except asyncio.CancelledError:  # by the caller: the run is over
         await cancel_and_wait(work)
         raise
     if not done:
@@ -82,26 +82,26 @@ async def wait_with_timeout(work: asyncio.Future[Result], seconds: float) -> Res
 
 
 async def cancel_and_wait(work: asyncio.Future[Any]) -> None:
-    """End it. One that does not end when it is told to is left to itself."""
+    """Cancels the hook. One that does not end is abandoned."""
     work.cancel()
     work.add_done_callback(_look_at)
     await asyncio.wait({work}, timeout=PATIENCE)
 
 
 def _look_at(work: asyncio.Future[Any]) -> None:
-    """Nobody else will."""
+    """Retrieves the exception, so that asyncio does not warn."""
     if not work.cancelled():
         work.exception()
 
 
 async def call_in_thread(ask: Ask, facts: dict[str, Any]) -> object:
-    """In one that the end of the process does not wait for, as it would for those of `asyncio.to_thread`."""
+    """In a daemon thread: the end of the process would wait for those of `asyncio.to_thread`."""
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[object] = loop.create_future()
     context = contextvars.copy_context()
 
     def tell(answer: object, error: BaseException | None) -> None:
-        if answered.done():  # nobody waits any more
+        if answered.done():  # the caller no longer waits
             return
         if error is None:
             answered.set_result(answer)
@@ -113,19 +113,19 @@ async def call_in_thread(ask: Ask, facts: dict[str, Any]) -> object:
         wrong: BaseException | None = None
         try:
             answer = context.run(ask, facts)
-        except StopIteration as error:  # which a future cannot carry
+        except StopIteration as error:  # a future cannot carry it
             wrong = RuntimeError(f"it raised {error!r}")
         except BaseException as error:  # noqa: BLE001  # it is raised where the hook is asked
             wrong = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
             loop.call_soon_threadsafe(tell, answer, wrong)
 
     threading.Thread(target=work, name="hook", daemon=True).start()
     return await answered
 
 
-MOST_SEEN = 100_000  # characters of each text: a program that reads along wants to know, not to have it all
-# What a point is about, beside its own name; points of tools are about the tool.
+MOST_SEEN = 100_000  # characters of each text: enough for an observer
+# The subject of an event, for its name; at events of tools it is the tool.
 ABOUT = {
     HookPoint.SUBAGENT_START: "agent_type",
     HookPoint.SUBAGENT_STOP: "agent_type",
@@ -140,7 +140,7 @@ How = Literal["success", "error", "cancelled"]
 
 
 class HookCallStarted(Value):
-    """A hook is being asked."""
+    """A hook starts."""
 
     id: str
     name: str  # 'PreToolUse:Bash', 'SessionStart:startup', 'Stop'
@@ -148,28 +148,28 @@ class HookCallStarted(Value):
 
 
 class HookCallFinished(Value):
-    """It has answered, or never will."""
+    """A hook has answered, or never will."""
 
     id: str
     name: str
     point: HookPoint
     outcome: How
-    output: str = ""  # what it has to say: what a command printed, what a function returned, or what went wrong
+    output: str = ""  # the answer: what a command printed, what a function returned, or the error
     stdout: str = ""  # of a command
     stderr: str = ""
-    code: int | None = None  # with which a command ended
+    code: int | None = None  # the exit code of a command
 
 
 class HookObserver(Protocol):
     async def starts(self, hook: HookCallStarted) -> None:
-        """Before it is asked, which waits for this: so that it can be told of behind all that came before it."""
+        """Called before the hook, which waits for it, so that the report follows everything that came before."""
         ...
 
     def ended(self, hook: HookCallFinished) -> None: ...
 
 
 class NoHookObserver:
-    """Nobody looks."""
+    """Ignores everything."""
 
     async def starts(self, hook: HookCallStarted) -> None:
         pass
@@ -179,16 +179,16 @@ class NoHookObserver:
 
 
 class HookWatch:
-    """One hook, from when it is asked until it has answered: told of once each."""
+    """One call of a hook, from its start to its answer: reports each once."""
 
     def __init__(self, watcher: HookObserver, point: HookPoint, facts: dict[str, Any]) -> None:
         self._watcher = watcher
         self._started = HookCallStarted(os.urandom(8).hex(), name_of(point, facts), point)
         self._answered: HookCallFinished | None = None
-        self.goes_on = False  # nobody waits for it any more, and it has not ended yet
+        self.goes_on = False  # it runs in the background, and has not ended yet
 
     async def starts(self) -> None:
-        with contextlib.suppress(Exception):  # of whoever looks on
+        with contextlib.suppress(Exception):  # of the observer
             await self._watcher.starts(self._started)
 
     def spoke(self, spoken: HookOutput) -> None:
@@ -203,14 +203,14 @@ class HookWatch:
             self._answer("success", "" if answer is None else answer_to_json(answer))
 
     def failed(self, why: str, how: How = "error") -> None:
-        """What a command printed is still worth more than our words."""
+        """The output of a command is more useful than our message."""
         if self._answered is not None:
             self._answered = msgspec.structs.replace(self._answered, outcome=how)
         else:
             self._answer(how, why, stderr=why)
 
     def over(self) -> None:
-        """It ended in one of these ways, or else somebody ended it."""
+        """It ended in one of these ways, or was cancelled."""
         with contextlib.suppress(Exception):
             self._watcher.ended(self._answered or self._made("cancelled"))
 
@@ -228,7 +228,7 @@ def name_of(point: HookPoint, facts: dict[str, Any]) -> str:
 
 
 def answer_to_json(answer: object) -> str:
-    """As a program would have written it: of an opinion, what it holds."""
+    """As a program would have written it: the fields that a `HookResult` sets."""
     told = {k: v for k, v in msgspec.structs.asdict(answer).items() if v} if isinstance(answer, HookResult) else answer
     try:
         return msgspec.json.encode(told).decode()

@@ -1,9 +1,9 @@
-"""What a hook is told at the points that are not about a tool: the names of stream-json 10, in one place.
+"""The payloads of hook events that are not about a tool, with the names of stream-json 10.
 
-What all points have in common is added by the runner; what a call is about is known to `tools/pipeline.py`.
+The runner adds the common fields; `tools/pipeline.py` makes the payloads of tool calls.
 
-What somebody who looks elsewhere is told: a person is waited for. Hooks at `Notification` pass it on, to a telephone
-or with a sound; nobody waits for them, and what they answer does not count.
+`Notification` hooks report that mainspring waits for a person, so that the hook can notify a phone or play a sound.
+They run in the background, and their answers do not count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from mainspring.hooks.events import HookPoint, Hooks
 
 Facts = dict[str, Any]
-LONGEST_TASK = 1_000  # characters of what is said about a task, as clients know it
+LONGEST_TASK = 1_000  # characters of a task's description, as clients know it
 
 Source = Literal["startup", "resume", "clear", "compact"]
 Ending = Literal["clear", "logout", "prompt_input_exit", "other"]
@@ -37,7 +37,7 @@ def make_end_payload(reason: Ending) -> Facts:
 
 
 def make_stop_payload(*, active: bool, last: str, tasks: Sequence[Any] = (), crons: Sequence[Any] = ()) -> Facts:
-    """`active`: the model goes on already because a hook wanted it. `last`: the text with which it ended."""
+    """`active`: the model already continues because of a hook. `last`: the text with which it ended."""
     return {
         "stop_hook_active": active,
         "last_assistant_message": last,
@@ -47,7 +47,7 @@ def make_stop_payload(*, active: bool, last: str, tasks: Sequence[Any] = (), cro
 
 
 def make_command_task(id: str, command: str, about: str) -> Facts:
-    """One of the tasks in the background: a shell command that still runs."""
+    """One of the background tasks: a shell command that still runs."""
     return {
         "id": id,
         "type": "shell",
@@ -66,7 +66,7 @@ def clip_task(text: str) -> str:
 
 
 def make_subagent_start_payload(agent_id: str, agent_type: str) -> Facts:
-    """When a sub-agent starts. Its own calls have these two among their common facts."""
+    """When a subagent starts. Its own calls have these two among their common fields."""
     return {"agent_id": agent_id, "agent_type": agent_type}
 
 
@@ -94,22 +94,24 @@ def make_notification_payload(message: str, kind: Notice, title: str = "") -> Fa
 
 
 def to_permission_updates(about: Facts) -> list[Facts]:
-    """What would cover the call that a question is `about`, in the shape in which it can be handed back. The mode comes
-    first: clients take the first one, and it covers the next edit, too."""
+    """The updates that would cover the call that a question is `about`, in the format in which a client can return
+    them. The mode comes first: clients take the first one, and it covers the next edit, too.
+    """
     mode = about.get("suggested_mode")
     chosen = [{"type": "setMode", "mode": mode, "destination": "session"}] if mode else []
     return [*chosen, *[make_suggestion_update(one["rule"]) for one in about.get("suggestions", ())]]
 
 
 def make_suggestion_update(rule: str) -> Facts:
-    """A rule that would cover what is asked, as an update of the rules (stream-json 5.1). Whoever hands it back is not
-    asked again in this project, as with Claude Code."""
+    """A rule that would cover the call, as an update of the rules (stream-json 5.1). If a client returns it, this
+    project does not ask again, as with Claude Code.
+    """
     tool, opened, rest = rule.partition("(")
     one = {"toolName": tool} | ({"ruleContent": rest.removesuffix(")")} if opened else {})
     return {"type": "addRules", "rules": [one], "behavior": "allow", "destination": "localSettings"}
 
 
-IDLE = 60.0  # seconds without a word, after which a conversation says that it waits: as the one that users know
+IDLE = 60.0  # seconds without input until an interactive session notifies: as in Claude Code
 
 
 def permission_wanted(hooks: Hooks, tool: str, agent: tuple[str, str] | None = None) -> None:
@@ -121,7 +123,7 @@ def permission_wanted(hooks: Hooks, tool: str, agent: tuple[str, str] | None = N
 
 @contextmanager
 def waiting_for_person(hooks: Hooks, *, seconds: float = IDLE) -> Generator[None, None, None]:
-    """Around the wait for a prompt, where the event loop runs meanwhile: if it takes long, that is told, once."""
+    """Around the wait for a prompt, while the event loop runs: if it takes long, sends one notification."""
     facts = make_notification_payload("mainspring is waiting for your input", "idle_prompt", "Waiting")
     timer = asyncio.get_running_loop().call_later(seconds, _tell, hooks, facts)
     try:

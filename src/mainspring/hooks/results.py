@@ -1,7 +1,7 @@
-"""From what a hook returns or prints to an opinion (stream-json 10).
+"""Parses what a hook returns or prints into a `HookResult` (stream-json 10).
 
-Both ways lead through JSON: what a function returns is written and read again, so that it is checked as strictly as
-what a command prints, and nobody can change it afterwards.
+Both go through JSON: the return value of a function is encoded and decoded again, so that it is checked as strictly as
+the output of a command, and later changes to it have no effect.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from msgspec import Struct, field
 from mainspring.hooks.events import CAN_BLOCK, ENDS, GUARDS, NOTHING, STRICTEST_FIRST, Decision, HookPoint, HookResult
 
 LONGEST_TEXT = 100_000  # characters of a text for the model
-DEEPEST = 64  # how far an answer may be nested: as far as the input of a call
-WRONGLY = "in an answer that is otherwise wrong"
+DEEPEST = 64  # nesting of an answer: as much as the input of a call
+WRONGLY = "in an answer that is otherwise invalid"
 ENDED = "A hook ended the run."
-DEFERRED = "A hook deferred the call, and taking it up later is not there yet."
+DEFERRED = "A hook deferred the call, but resuming deferred calls is not supported yet."
 
 
 class HookAnswerError(ValueError):
-    """An answer that is none. But a no in it is still a no, whatever is wrong beside it: then that is `said`."""
+    """An invalid answer. But a deny in it still counts, whatever else is wrong: then it is in `said`."""
 
     def __init__(self, why: str, said: HookResult = NOTHING) -> None:
         super().__init__(why)
@@ -59,7 +59,7 @@ class _Answer(Struct, rename="camel"):
     system_message: str | None = None
 
 
-# What each word says about a call. The first four are the old form, and `block` is the only one elsewhere.
+# The meaning of each value for a call. The first four are the old form, and `block` is the only one elsewhere.
 _WORDS: dict[str | None, Decision] = {
     "block": "deny",
     "approve": "allow",
@@ -74,29 +74,29 @@ _WORDS: dict[str | None, Decision] = {
 
 
 def opinion_of(answer: object, point: HookPoint) -> HookResult:
-    """Of what a function returned. Raises `HookAnswerError`."""
+    """The result of a function's return value. Raises `HookAnswerError`."""
     if answer is None:
         return NOTHING
     if not isinstance(answer, dict | HookResult):
-        raise HookAnswerError(f"answered with {type(answer).__name__}: an object, a HookResult or None is wanted")
+        raise HookAnswerError(f"returned {type(answer).__name__}; expected a dictionary, a HookResult or None")
     raw = msgspec.structs.asdict(answer) if isinstance(answer, HookResult) else cast("dict[object, object]", answer)
     try:
         data = msgspec.json.encode(answer)
         return _checked(data, point) if isinstance(answer, HookResult) else _read(data, point)
     except RecursionError:
         raise _wrong("it is nested too deeply", raw, point) from None
-    except (TypeError, ValueError) as error:  # it is no JSON, or not of this shape
+    except (TypeError, ValueError) as error:  # it is not JSON, or not of this shape
         raise _wrong(str(error), raw, point) from None
 
 
 def opinion_in(printed: bytes, point: HookPoint) -> HookResult:
-    """Of what a command printed. Raises `HookAnswerError`."""
+    """The result of a command's output. Raises `HookAnswerError`."""
     try:
         raw = msgspec.json.decode(printed)
     except RecursionError:
         raise HookAnswerError("printed JSON that is nested too deeply") from None
     except msgspec.MsgspecError as error:
-        raise HookAnswerError(f"printed what is no JSON: {error}") from None
+        raise HookAnswerError(f"printed invalid JSON: {error}") from None
     try:
         return _read(printed, point)
     except msgspec.MsgspecError as error:
@@ -121,12 +121,14 @@ def _read(data: bytes, point: HookPoint) -> HookResult:
 
 
 def _checked(data: bytes, point: HookPoint) -> HookResult:
-    """Nobody has checked what stands in a `HookResult` that somebody else made."""
+    """Checks a `HookResult` that a hook made itself."""
     return _placed(msgspec.json.decode(data, type=HookResult), point)
 
 
 def _placed(opinion: HookResult, point: HookPoint) -> HookResult:
-    """A no where it can be said: about a call it is a deny, elsewhere it blocks, if there is something to block."""
+    """Puts a block where it has an effect: for a call it is a deny, elsewhere it blocks, if there is something to
+    block.
+    """
     if max(map(_depth, (opinion.input, opinion.output, opinion.mcp_output))) > DEEPEST:
         raise msgspec.ValidationError(f"an input or output is nested deeper than {DEEPEST}")
     no = opinion.block or opinion.decision == "deny"
@@ -137,7 +139,7 @@ def _placed(opinion: HookResult, point: HookPoint) -> HookResult:
 
 
 def _going_on(opinion: HookResult) -> HookResult:
-    """What is added for the model at its end sends it on, as an objection does."""
+    """Context that is added at a stop makes the model continue, as a block does."""
     words = "\n".join([*([opinion.reason] if opinion.block and opinion.reason else []), *opinion.context])
     return msgspec.structs.replace(opinion, block=True, reason=words, context=())
 
@@ -160,7 +162,7 @@ def _cut(text: str | None) -> str:
 
 
 def _depth(value: object) -> int:
-    """Without recursion, and no further than it matters."""
+    """Without recursion, and only as deep as it matters."""
     level, depth = [value], 0
     while level and depth <= DEEPEST:
         lists = [one if isinstance(one, list) else list(one.values()) for one in level if isinstance(one, dict | list)]  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]
@@ -168,24 +170,24 @@ def _depth(value: object) -> int:
     return depth
 
 
-# --- what is wrong ------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------------
 
 
 def _wrong(why: str, raw: object, point: HookPoint) -> HookAnswerError:
-    return HookAnswerError(f"gave an answer that cannot be used: {why}", _no_in(raw, point))
+    return HookAnswerError(f"gave an invalid answer: {why}", _no_in(raw, point))
 
 
 def _no_in(raw: object, point: HookPoint) -> HookResult:
-    """The no, or the question, in an answer of which something else is wrong: a slip must not turn it into a yes."""
+    """The deny, or the ask, in an answer that is otherwise invalid: a slip must not turn it into an allow."""
     said = _table(raw)
     own = _table(said.get("hookSpecificOutput"))
     words = (said.get("decision"), own.get("permissionDecision"), _table(own.get("decision")).get("behavior"))
     known = [_WORDS[word] for word in words if isinstance(word, str) and word in _WORDS]
     stop = ENDED if said.get("continue") is False or said.get("stop") is not None else None
     if "deny" in known or said.get("block") is True or stop is not None:
-        return msgspec.structs.replace(blocking_result(point, f"A hook said no, {WRONGLY}."), stop=stop)
+        return msgspec.structs.replace(blocking_result(point, f"A hook blocked this, {WRONGLY}."), stop=stop)
     if "ask" in known and point in GUARDS:
-        return HookResult(decision="ask", reason=f"a hook wants it asked, {WRONGLY}")
+        return HookResult(decision="ask", reason=f"a hook asks for approval, {WRONGLY}")
     return NOTHING
 
 
@@ -194,5 +196,5 @@ def _table(value: object) -> dict[object, object]:
 
 
 def blocking_result(point: HookPoint, reason: str) -> HookResult:
-    """No: about a call, or about whatever is going on."""
+    """A block: of a call, or of the current event."""
     return HookResult(decision="deny", reason=reason) if point in GUARDS else HookResult(block=True, reason=reason)

@@ -1,7 +1,7 @@
-"""Asks everybody who stands at a point, all at once, and puts together what they say.
+"""Runs all matching hooks of an event in parallel, and merges their answers.
 
-A hook that fails has no opinion, and is named. But whoever guards calls and cannot be asked, because it cannot be
-started, takes too long or is killed, is taken at its strictest: it says no.
+A hook that fails has no opinion, and a warning names it. But a guard of calls that cannot run, because it cannot be
+started, times out or is killed, counts as a deny.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from mainspring.hooks.payloads import Facts
 from mainspring.hooks.results import ENDED, HookAnswerError, blocking_result, opinion_of
 
 SECONDS = 60.0  # stream-json 10
-GRACE = 2.0  # seconds at the end of a session for those that nobody waited for
-MOST_ASIDE = 64  # of them at once: a hook that never ends must not pile up
-LONGEST_WHY = 2_000  # characters of somebody else's words in a message
+GRACE = 2.0  # seconds at the end of a session for background hooks
+MOST_ASIDE = 64  # of them at once: hooks that never end must not pile up
+LONGEST_WHY = 2_000  # characters of foreign text in a message
 QUIET_ENDS = (OF_TOOLS - GUARDS) | ENDS
-FORMER_NAMES = {"Agent": ("Task",)}  # which a matcher may still say (stream-json 8)
+FORMER_NAMES = {"Agent": ("Task",)}  # that a matcher may still use (stream-json 8)
 
 Tell = Callable[[str], object]
 
 
 def match_nothing(_: str) -> None:
-    """Hears nothing."""
+    """Ignores everything."""
 
 
 class Hook(Bundle):
-    """One who is asked. `ask` gets the facts and returns a `HookResult`, a dictionary as in stream-json, or None."""
+    """One hook. `ask` gets the payload and returns a `HookResult`, a dictionary as in stream-json, or None."""
 
     point: HookPoint
     ask: Ask
     matcher: str | None = None  # for tools: a regular expression for the whole name; none, empty or '*': all
     seconds: float = SECONDS
     name: str = ""  # for messages
-    blocks: bool = False  # its failure is a no, wherever it stands
-    aside: bool = False  # nobody waits for it
+    blocks: bool = False  # its failure blocks, at any event
+    aside: bool = False  # it runs in the background
 
 
 class HookRunner:
@@ -71,8 +71,9 @@ class HookRunner:
         warn: Tell = match_nothing,
         say: Tell = match_nothing,
     ) -> None:
-        """`common`: facts that all are told; `more`: what only the session knows, at some points, beside or in place of
-        what is known there. `warn` hears of hooks that fail, `say` what hooks have for the person."""
+        """`common`: fields of every payload; `more`: fields that only the session knows, for some events, which add to
+        or replace those of the event. `warn` gets failures of hooks, `say` messages of hooks to the person.
+        """
         self._hooks: dict[HookPoint, list[tuple[Hook, re.Pattern[str] | None]]] = {}
         for hook in hooks:
             self._hooks.setdefault(hook.point, []).append((hook, compile_hook_matcher(hook, warn)))
@@ -82,7 +83,7 @@ class HookRunner:
         self._aside: set[asyncio.Task[HookResult]] = set()
 
     def watch(self, watcher: HookObserver) -> None:
-        """From now on somebody is told of each hook, when it is asked and when it has answered."""
+        """From now on `observer` gets the start and the end of each hook."""
         self._watcher = watcher
 
     def any_at(self, point: HookPoint, tool: str = "") -> bool:
@@ -104,7 +105,7 @@ class HookRunner:
         if len(waited) == 1:
             opinion = await self._one(waited[0], given)
         else:
-            async with asyncio.TaskGroup() as group:  # which is over when all are; `gather` leaves with the first
+            async with asyncio.TaskGroup() as group:  # ends when all are done; `gather` returns with the first error
                 all_of_them = [group.create_task(self._one(hook, given)) for hook in waited]
             opinion = merge_hook_results([task.result() for task in all_of_them])
         for words in (opinion.message, why_ended(opinion, point)):
@@ -122,7 +123,7 @@ class HookRunner:
         return {**self._common(), "hook_event_name": str(point), **facts, **more}
 
     async def close(self, *, grace: float = GRACE) -> None:
-        """End those that nobody waited for, after a moment in which they may end by themselves."""
+        """Ends the background hooks, after a moment in which they may end by themselves."""
         if self._aside:
             await asyncio.wait(self._aside, timeout=grace)
         for task in tuple(self._aside):
@@ -170,7 +171,7 @@ class HookRunner:
             return blocking_result(hook.point, f"The hook '{get_hook_name(hook)}', which guards this, {why}.")
         return said
 
-    # --- those that nobody waits for ---
+    # --- background hooks ---
 
     def _keep(self, hook: Hook, asking: Coroutine[Any, Any, HookResult]) -> asyncio.Task[HookResult]:
         task = asyncio.get_running_loop().create_task(asking)
@@ -180,7 +181,7 @@ class HookRunner:
             task.cancel()
             self._tell(
                 self._warn,
-                f"{MOST_ASIDE} hooks are still under way, so '{get_hook_name(hook)}' was not left to go on, too",
+                f"{MOST_ASIDE} background hooks are still running, so '{get_hook_name(hook)}' was stopped",
             )
         return task
 
@@ -191,16 +192,14 @@ class HookRunner:
         return opinion
 
     async def _rest(self, hook: Hook, answer: AsyncHookAnswer, sight: HookWatch) -> HookResult:
-        with contextlib.suppress(Exception):  # its word does not count any more, and it said so itself
+        with contextlib.suppress(Exception):  # its answer does not count any more, and it reported its error itself
             try:
                 ended = await wait_with_timeout(answer.rest, answer.seconds)
                 if answer.spoken is not None:
                     sight.spoke(answer.spoken(ended))
             except HookCallError as error:
                 sight.failed(str(error), "cancelled")
-                self._tell(
-                    self._warn, f"the {hook.point} hook '{get_hook_name(hook)}', which nobody waited for, {error}"
-                )
+                self._tell(self._warn, f"the {hook.point} background hook '{get_hook_name(hook)}' {error}")
         return NOTHING
 
     @staticmethod
@@ -210,7 +209,7 @@ class HookRunner:
 
 
 def why_ended(opinion: HookResult, point: HookPoint) -> str:
-    """A `stopReason`, where the person would not see it: elsewhere it is the outcome of the call or the prompt."""
+    """A `stopReason` that the person would not see: elsewhere it is the result of the call or the prompt."""
     return opinion.stop or "" if point in QUIET_ENDS and opinion.stop != ENDED else ""
 
 
@@ -219,15 +218,15 @@ def get_hook_name(hook: Hook) -> str:
 
 
 def copy_payload(facts: dict[str, Any]) -> dict[str, Any]:
-    """For each hook its own: a call's input that one of them changes in place would run without having been decided."""
+    """One for each hook: an input that a hook changes in place would run without a decision."""
     try:
         return dict(msgspec.to_builtins(facts))
     except (TypeError, ValueError, RecursionError) as error:
-        raise HookCallError(f"cannot be told what is going on: {error}") from None
+        raise HookCallError(f"cannot receive its payload: {error}") from None
 
 
 def compile_hook_matcher(hook: Hook, warn: Tell) -> re.Pattern[str] | None:
-    """None: it stands for all, or at a point that has no tools. A broken one may be a guard's: it stands for all."""
+    """None: it matches every tool, or the event has no tools. An invalid one may be a guard's: it matches every tool."""
     if hook.point not in OF_TOOLS:
         return None
     try:

@@ -1,18 +1,17 @@
-"""The secrets that this process holds, as values: keys, tokens, the passwords of proxies (security K3).
+"""The secrets that this process holds, as values: keys, tokens, proxy passwords (security K3).
 
-Whoever learns one says so (`hold_secrets`), once; whoever writes anything down asks here. It is one set for the whole
-process, since an error or a crash report does not know whose session it belongs to.
+Code that learns a secret registers it once (`hold_secrets`); code that stores text asks here. There is one set for the
+whole process, since an error or a crash report does not know its session.
 
-A session holds through a `SecretScope` of its own, and gives back what it held when it is over: a program may have had
-thousands, each with a key. A value stays until nobody holds it, and some time longer, for what is written late. What is
-held outside of any session stays for good. What merely looks like a secret is in `redaction.py`.
+A session holds values through its own `SecretScope`, and releases them when it ends: a host may have had thousands of
+sessions, each with a key. A value stays until no scope holds it, and some time longer, for late writes. A value that
+is held outside any session stays until the process ends. Patterns of secrets are in `redaction.py`.
 
-Many secrets, looked for in one pass: what a text costs hardly depends on how many they are.
-
-Almost every secret has fifteen characters in a row of which keys are made. Of such a part every eight in a row are
-written into a table; of a text, only rows of at least fifteen such characters are looked at, and of those every eighth
-place: wherever a secret stands, one of these places is within its part. What the table then says is compared with the
-values themselves. Secrets that have no such part, as short passwords, are looked for one by one.
+The search for many secrets takes one pass: its cost hardly depends on their number. Almost every secret has fifteen
+consecutive characters of the alphabet of keys. Every eight consecutive characters of such a part go into a table. In a
+text, only runs of at least fifteen such characters are examined, at every eighth position: wherever a secret is, one
+of these positions is within its part. A match in the table is compared with the values themselves. Secrets without
+such a part, such as short passwords, are searched one by one.
 """
 
 from __future__ import annotations
@@ -33,24 +32,25 @@ if TYPE_CHECKING:
 
 
 LEAST_KEY = 16  # characters of a key that is one word
-SHORTEST = 6  # characters; a shorter value would blot out ordinary words
-FEW = 128  # values: up to here, to look for each of them is faster than the index (250 us in 20 KB of code)
-LATE = 256  # values that nobody holds any more and that are covered still: an error, a last line, a crash
+SHORTEST = 6  # characters; redacting a shorter value would hide ordinary words
+FEW = 128  # values: up to here, a search for each of them is faster than the index (250 us in 20 KB of code)
+LATE = 256  # released values that are still redacted: for an error, a last line, a crash
 _QUOTED = str.maketrans({'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 class HeldSecrets:
-    """The values, with their spellings, and how many hold each. Who only looks takes no lock: sessions may be in
-    several threads, and texts are long."""
+    """The values, with their spellings and their reference counts. Readers take no lock: sessions may be in several
+    threads, and texts are long.
+    """
 
     def __init__(self) -> None:
         self._holders: dict[str, int] = {}
-        self._late: dict[str, None] = {}  # those of them that nobody holds any more, the oldest first
-        self._ended: deque[set[str]] = deque()  # what was given back, and is not counted yet
+        self._late: dict[str, None] = {}  # those with no holder, the oldest first
+        self._ended: deque[set[str]] = deque()  # released values that are not counted yet
         self._lock = threading.RLock()
         self._longest_first: tuple[str, ...] | None = ()
         self._index: SecretIndex | None = None  # None: they are few
-        self._not_ours: set[str] = set()  # those that are covered only, and may be given to whom they belong
+        self._not_ours: set[str] = set()  # those that are only redacted, and may be passed to their owners
 
     def add(self, values: Iterable[str]) -> None:
         with self._lock:
@@ -63,7 +63,7 @@ class HeldSecrets:
                 self._holders[value] += 1
 
     def are_ours(self, values: set[str], ours: bool) -> None:
-        """Before they are added. What was ours once stays so."""
+        """Called before they are added. A value that is once ours stays so."""
         with self._lock:
             self._not_ours = self._not_ours - values if ours else self._not_ours | (values - self._holders.keys())
 
@@ -71,7 +71,9 @@ class HeldSecrets:
         return value not in self._not_ours
 
     def give_back(self, values: set[str]) -> None:
-        """May be called at any moment, also by the garbage collector while somebody is in here: it is only noted."""
+        """May be called at any time, also by the garbage collector while other code is in here: it only records the
+        release.
+        """
         self._ended.append(values)
 
     def settle(self) -> None:
@@ -108,7 +110,7 @@ class HeldSecrets:
         return found
 
     def within(self, text: str) -> list[str]:
-        """Those that stand in a text, the longest first."""
+        """Those that occur in a text, the longest first."""
         if self._index is None:
             return [value for value in self.all() if value in text]
         found = self._index.within(text.encode(errors="surrogatepass"))
@@ -129,21 +131,22 @@ class HeldSecrets:
 _held = HeldSecrets()  # a process has one set of them
 
 
-# --- who holds ----------------------------------------------------------------------------------------------------
+# --- holders ------------------------------------------------------------------------------------------------------
 
 
 class SecretScope:
-    """Whoever holds values for a time: a session. They are given back by `release`, or when nobody has it any more, as
-    one that was prepared and never began."""
+    """Holds values for a time, as a session does. `release` gives them back, or the garbage collector, for a session
+    that was prepared and never started.
+    """
 
     def __init__(self) -> None:
         self._mine: set[str] = set()
         self._all = _held
         self._giving_back = finalize(self, _held.give_back, self._mine)
-        self._giving_back.atexit = False  # nobody asks then
+        self._giving_back.atexit = False  # no reader is left then
 
     def add(self, values: set[str]) -> None:
-        if not self._giving_back.alive:  # it is over: what it learns so late is covered as all that is late
+        if not self._giving_back.alive:  # released: a value that it learns so late is redacted like other late ones
             self._all.add(values)
             self._all.give_back(values)
             return
@@ -156,7 +159,7 @@ class SecretScope:
         self._all.settle()
 
     def run(self, make: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What is learned in the meantime is held by this one."""
+        """Secrets that are registered during this call belong to this scope."""
         before = _holder.set(self)
         try:
             return make(*args, **kwargs)
@@ -168,13 +171,13 @@ _holder: ContextVar[SecretScope | None] = ContextVar("holder", default=None)
 
 
 def bind_scope(make: Callable[P, R]) -> Callable[P, R]:
-    """For what is made later: what it learns then is held by whoever holds now."""
+    """For objects that are made later: secrets that they register then belong to the current scope."""
     holder = _holder.get()
     return make if holder is None else lambda *args, **kwargs: holder.run(make, *args, **kwargs)
 
 
 def hold_secrets(*secrets: str, ours: bool = True) -> None:
-    """`ours`: they go to nobody. Others belong to a server or to the commands of tools, which get them."""
+    """`ours`: never passed to another program. Others belong to a server or to the commands of tools, which get them."""
     new = {one for secret in secrets if secret for one in list_spellings(secret) if len(one) >= SHORTEST}
     holder = _holder.get()
     _held.are_ours(new, ours)
@@ -185,23 +188,24 @@ def hold_secrets(*secrets: str, ours: bool = True) -> None:
 
 
 def hold_key(value: str, *, ours: bool = True) -> None:
-    """A key, unless it is a word that somebody put in the place of one for a server that wants none: to cover `ollama`
-    or `content` wherever they stand would spoil the files of a session."""
+    """A key, unless it is a placeholder word for a server that needs none: redacting every `ollama` or `content` would
+    spoil the files of a session.
+    """
     if len(value) >= LEAST_KEY or not value.isalpha():
         hold_secrets(value, ours=ours)
 
 
 def list_spellings(secret: str) -> set[str]:
-    """As it is, line by line, as JSON writes it, and as an address does."""
+    """As it is, line by line, in JSON spelling, and URL-encoded."""
     if secret.isascii() and secret.replace("-", "").replace("_", "").isalnum():
-        return {secret}  # as keys are: all three are one
+        return {secret}  # usual for keys: all three are the same
     from urllib.parse import quote  # 3 ms, only for a password with odd characters
 
     return {secret, *secret.splitlines(), secret.translate(_QUOTED), quote(secret, safe="", errors="surrogatepass")}
 
 
 def hold_proxies(environ: Mapping[str, str]) -> None:
-    """The passwords in the addresses of proxies, and what is made of them for the proxy's header."""
+    """The passwords in the addresses of proxies, and the values of the proxy header that are derived from them."""
     for name, value in environ.items():
         if name.lower().endswith("_proxy") and "@" in value:
             user = value.rpartition("://")[2].rpartition("@")[0]
@@ -209,7 +213,7 @@ def hold_proxies(environ: Mapping[str, str]) -> None:
 
 
 def spell_password(user: str) -> Iterable[str]:
-    """Of `name:password` as it stands in an address: as written, as meant, and both together in base64."""
+    """Of `name:password` in an address: as written, decoded, and both together in base64."""
     from binascii import b2a_base64
     from urllib.parse import unquote
 
@@ -219,7 +223,7 @@ def spell_password(user: str) -> Iterable[str]:
     return written, unquote(written), b2a_base64(unquote(user).encode(), newline=False).decode()
 
 
-# --- who asks -----------------------------------------------------------------------------------------------------
+# --- readers ------------------------------------------------------------------------------------------------------
 
 
 def list_secrets() -> tuple[str, ...]:
@@ -227,14 +231,14 @@ def list_secrets() -> tuple[str, ...]:
 
 
 def find_secrets_in(text: str) -> list[str]:
-    """Those that stand in it, the longest first."""
+    """Those that occur in it, the longest first."""
     return _held.within(text)
 
 
 def mask_secrets(data: bytes) -> bytes:
-    """For files that are read back: known values give way to as many stars, so that every offset stays what it was.
+    """For files that are read back: replaces known values with as many stars, so that every offset stays the same.
 
-    What only looks like a secret stays: a session must go on with what was said in it.
+    Text that only looks like a secret stays: a session must continue with its own content.
     """
     for written in _held.within_bytes(data):
         data = data.replace(written, b"*" * len(written))
@@ -242,8 +246,9 @@ def mask_secrets(data: bytes) -> bytes:
 
 
 def is_in(value: object, *, ours: bool = False) -> bool:
-    """Whether a secret that we hold stands anywhere in a value made of JSON, names of fields included; `ours`: one that
-    goes to nobody. Not recursive: a model's input may be nested deeper than Python can follow."""
+    """Whether a secret that we hold occurs anywhere in a JSON value, including field names; `ours`: only secrets that
+    are never passed on. Not recursive: a model's input may be nested deeper than Python's recursion limit.
+    """
     left = [value]
     while left:
         one = left.pop()
@@ -260,7 +265,7 @@ def is_in(value: object, *, ours: bool = False) -> bool:
 
 
 class SecretMask:
-    """The same for bytes that come in pieces: what may be the beginning of a secret waits for its rest."""
+    """The same for bytes that arrive in chunks: a possible beginning of a secret waits for the rest."""
 
     def __init__(self) -> None:
         self._kept = b""
@@ -277,8 +282,9 @@ class SecretMask:
 
 
 def _begun(data: bytes) -> int:
-    """How many bytes at the end are the beginning of a known value. Of all that begin with some bytes, one stands right
-    behind them in the order of letters."""
+    """How many bytes at the end are the beginning of a known value. In sorted order, a value that begins with some
+    bytes comes right after them.
+    """
     from bisect import bisect_right  # not on the start path
 
     ordered = _held.by_letters()
@@ -291,25 +297,25 @@ def _begun(data: bytes) -> int:
     return 0
 
 
-STEP = 8  # characters: what is looked up, and how far apart
+STEP = 8  # characters: the size of a table entry, and the distance of positions
 PART = 2 * STEP - 1
 _ROW = re.compile(rb"[A-Za-z0-9_-]{%d,}" % PART)
 
 
 class SecretSpot(NamedTuple):
-    """Where, around a piece that is in the table, a secret would be."""
+    """Where a secret would be, relative to a table entry."""
 
-    before: int  # bytes of it that stand before the piece
+    before: int  # bytes of it before the entry
     size: int
 
 
 class SecretIndex:
-    """May be read while another thread changes it: each look is one step of a dict."""
+    """Readers need no lock while another thread changes it: each access is one dict operation."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self._whole: set[bytes] = set()
         self._spots: dict[bytes, dict[SecretSpot, int]] = {}  # by their pieces; and how many values have each
-        self._odd: dict[bytes, None] = {}  # that have no such part
+        self._odd: dict[bytes, None] = {}  # without such a part
         self._by_letters: list[bytes] | None = None
         self._changes = 0
         for value in values:
@@ -348,7 +354,7 @@ class SecretIndex:
         found, changes = self._by_letters, self._changes
         if found is None:
             found = sorted([*self._whole, *self._odd])
-            if changes == self._changes:  # else another thread has added one meanwhile, and this is not kept
+            if changes == self._changes:  # else another thread has added one meanwhile, and this is not stored
                 self._by_letters = found
         return found
 
@@ -365,7 +371,7 @@ class SecretIndex:
 
 
 def _pieces(written: bytes) -> list[tuple[bytes, SecretSpot]]:
-    """Of the end of the longest row: keys of one kind begin alike."""
+    """From the end of the longest run: keys of one vendor begin alike."""
     row = max(_ROW.finditer(written), key=lambda found: found.end() - found.start(), default=None)
     if row is None:
         return []

@@ -1,7 +1,7 @@
 """A command that prints a key: `apiKeyHelper` of the user's or administrator's settings (security K1).
 
-It is started without a shell: words and quotes, and nothing is expanded, so that it does the same everywhere. A command
-that means more than that is refused with the way out, not guessed. Its key is kept in memory for its lifetime.
+It is started without a shell: words and quotes, without expansion, so that it does the same everywhere. A command with
+shell syntax is refused with advice, not guessed. Its key is kept in memory for its lifetime.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from mainspring.core.reasons import Failure, Trouble
 from mainspring.secrets.held import bind_scope
 from mainspring.secrets.sources import HELPER, LONGEST, validate_key
 
-SECONDS = 30.0  # somebody may have to touch a security key; who waits longer has gone away
-LIFETIME = 300  # seconds; what Claude Code has
+SECONDS = 30.0  # the user may have to touch a security key, but not for longer
+LIFETIME = 300  # seconds; as in Claude Code
 LIFETIME_VARIABLE = "CLAUDE_CODE_API_KEY_HELPER_TTL_MS"
-OF_SHELLS = frozenset("|&;<>()$`*?[~\n")  # what a shell would do something with
+OF_SHELLS = frozenset("|&;<>()$`*?[~\n")  # special characters of shells
 
 
 class KeyHelper:
@@ -37,7 +37,7 @@ class KeyHelper:
         self._lifetime = lifetime or _lifetime(environ)
         self._now = now
         self._value = ""
-        self._times: int = 0  # how often it was asked
+        self._times: int = 0  # number of calls
         self._since = 0.0
         self._lock = asyncio.Lock()
         self._checked = bind_scope(validate_key)
@@ -46,7 +46,7 @@ class KeyHelper:
         return not self._value or self._now() - self._since >= self._lifetime
 
     async def refresh(self) -> str:
-        """Those who ask while it runs get the one answer."""
+        """Callers that ask while it runs share one answer."""
         before = self._times
         async with self._lock:
             if self._times == before:
@@ -84,7 +84,7 @@ def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tup
     odd = "".join(sorted(set(rest) & OF_SHELLS))
     if odd:
         raise UsageError(
-            f"'{HELPER}' is started without a shell, and has {odd!r}: put the command into a script, and name that"
+            f"'{HELPER}' runs without a shell, but contains {odd!r}: put the command into a script, and use its path"
         )
     try:
         words = shlex.split(rest)
@@ -98,29 +98,29 @@ def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tup
 
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
-    """By its path, or by its name where systems keep programs; never from the working folder by its name
-    (security T3)."""
+    """By its path, or by name from the system's folders; never by name from the working folder (security T3)."""
     from mainspring.processes.environment import find_program
 
     if "/" in name and not name.startswith("/"):
-        raise UsageError(f"'{HELPER}' names '{name}', which is another file in every folder: write the whole path")
+        raise UsageError(f"'{HELPER}' names '{name}', a relative path: use an absolute path")
     path = name if name.startswith("/") else find_program(name, path=environ.get("PATH", ""), outside=(cwd,))
     if path is None or not os.access(path, os.X_OK):
-        raise UsageError(f"'{HELPER}' names '{name}', and there is no such program: write the whole path of one")
+        raise UsageError(f"'{HELPER}' names '{name}', which was not found: use the absolute path of a program")
     if os.stat(path).st_mode & 0o002:  # noqa: PTH116  # pathlib takes 8 ms to load
-        raise UsageError(f"'{HELPER}' names '{path}', which everybody can change: 'chmod o-w {path}'")
+        raise UsageError(f"'{HELPER}' names '{path}', which every user can change: run 'chmod o-w {path}'")
     return path
 
 
 def _home(environ: Mapping[str, str]) -> str:
-    """Where it is started: not in a project, which could bring files that it reads."""
+    """The working folder: not a project, which could contain files that it reads."""
     home = environ.get("HOME", "")
     return home if home.startswith("/") and os.path.isdir(home) else "/"  # noqa: PTH112  # as above
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Not the list for programs that a model starts: this one is the user's own, and may need the token of a vault to
-    get the key. What is ours is not passed."""
+    get the key. Our own variables are not passed.
+    """
     from mainspring.processes.environment import is_own_variable
 
     return {name: value for name, value in environ.items() if not is_own_variable(name)}
@@ -136,8 +136,8 @@ def _last_line(data: bytes) -> str:
 
     lines = data.decode(errors="replace").strip().splitlines()
     shown = "".join([char for char in redact(lines[-1])[:200] if char.isprintable()]) if lines else ""
-    return f" and said '{shown}'" if shown else ""
+    return f" and printed '{shown}'" if shown else ""
 
 
 def _failure(words: str) -> ProviderError:
-    return ProviderError(Failure(Trouble.AUTH, f"'{HELPER}' {words}: run it by hand, and mend it"))
+    return ProviderError(Failure(Trouble.AUTH, f"'{HELPER}' {words}: run it in a terminal to find the problem"))

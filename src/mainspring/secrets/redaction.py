@@ -1,21 +1,20 @@
-"""The one function that takes secrets out of a text: for logs, errors, traces and crash reports (security K3).
+"""Redacts secrets in logs, errors, traces and crash reports (security K3).
 
-Known values first, then what looks like a secret. Transcripts are another matter: see `held.covered`.
+Known values first, then patterns. For transcripts see `held.mask_secrets`.
 
-It is linear in the text, whatever the text. A pattern begins at a fixed word, or where a run of its characters begins
-(a look behind says so), and never gives back what it has taken (`*+`), so that no run is read more than a few times. A
-row is tried, and compiled, only where one of its words is in the text: most texts hold none, and all the rows take 5 ms
-to compile. No match but that of a private key goes beyond its line, which is what `RedactedStream` relies on.
+It is linear in the text, whatever the text. A pattern begins at a fixed word, or at the beginning of a run of its
+characters (a lookbehind checks that), and never backtracks (`*+`), so no run is read more than a few times. A row is
+tried, and compiled, only if one of its words is in the text: most texts have none, and all the rows take 5 ms to
+compile. Only the match of a private key goes beyond its line, which `RedactedStream` relies on.
 
-The last words of a program that fails in a way that nobody foresaw: a traceback, without secrets (security K3).
+`print_crash` prints the traceback of an unexpected error, without secrets:
 
-sys.excepthook = crash.tell
+    sys.excepthook = print_crash
 
-Secrets by their names: variables and headers that somebody wrote down, used or not (security K3).
-
-What settings give to a server or to the commands of tools is covered in all that we store and show, as our own keys
-are. A name alone is not enough: `MAX_TOKENS` is a number, `SSH_KEY_PATH` a path, and to cover such a value wherever it
-stands would spoil the files of a session.
+`secrets_in` finds secrets by name: variables and headers in settings, used or not. Those that settings pass to a
+server or to the commands of tools are redacted in everything that we store and show, as our own keys are. A name alone
+is not enough: `MAX_TOKENS` is a number, `SSH_KEY_PATH` a path, and redacting such a value everywhere would spoil the
+files of a session.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ REDACTED = "[redacted]"
 
 
 class SecretPattern(NamedTuple):
-    words: tuple[str, ...]  # in small letters; one of them is in every match
-    pattern: str  # its groups are kept, so that the reader still sees what was there
+    words: tuple[str, ...]  # in lower case; one of them is in every match
+    pattern: str  # its groups are kept, so that the reader still sees the context
     ignore_case: bool = False
 
 
@@ -50,7 +49,7 @@ ROWS: tuple[SecretPattern, ...] = (
         r"-----BEGIN [A-Z0-9 ]*+(?:(?<=PRIVATE KEY)|(?<=PRIVATE KEY BLOCK))-----"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]*+-----|\Z)",
     ),
-    SecretPattern(("sk-",), rf"{_START}sk-[A-Za-z0-9_-]{{16,}}+"),  # Anthropic, OpenAI and those that copied the form
+    SecretPattern(("sk-",), rf"{_START}sk-[A-Za-z0-9_-]{{16,}}+"),  # Anthropic, OpenAI and vendors with the same format
     SecretPattern(("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), rf"{_START}gh[pousr]_[A-Za-z0-9]{{20,}}+"),
     SecretPattern(("github_pat_",), rf"{_START}github_pat_[A-Za-z0-9_]{{20,}}+"),
     SecretPattern(("glpat-",), rf"{_START}glpat-[A-Za-z0-9_-]{{16,}}+"),
@@ -59,12 +58,12 @@ ROWS: tuple[SecretPattern, ...] = (
     SecretPattern(("aiza",), rf"{_START}AIza[A-Za-z0-9_-]{{30,}}+"),
     SecretPattern(("hf_",), rf"{_START}hf_[A-Za-z0-9]{{20,}}+"),
     SecretPattern(("npm_",), rf"{_START}npm_[A-Za-z0-9]{{30,}}+"),
-    # A signed token. Behind a dash its first part is bounded: there may be many dashes.
+    # A signed token. After a dash its first part is bounded: there may be many dashes.
     SecretPattern(
         ("eyj",),
         rf"(?:(?<!{_NAME})eyJ{_NAME}{{8,}}+|(?<=[_-])eyJ{_NAME}{{8,500}}+)\.{_NAME}{{8,}}+\.{_NAME}*+",
     ),
-    # With a digit, or long: "bearer authentication" is no secret.
+    # With a digit, or long: "bearer authentication" is not a secret.
     SecretPattern(("bearer",), r"(\bbearer[ \t]++)(?=[^\s\d]*+\d|\S{20})[A-Za-z0-9._~+/=-]{8,}+", ignore_case=True),
     SecretPattern(("basic",), r"(\bauthorization\W{1,8}basic[ \t]++)[A-Za-z0-9._~+/=-]{4,}+", ignore_case=True),
     SecretPattern(("x-api-key",), r"(\bx-api-key\\?['\"]?[ \t]*+[:=][ \t]*+\\?['\"]?)[^\s'\",;\\]++", ignore_case=True),
@@ -74,7 +73,7 @@ ROWS: tuple[SecretPattern, ...] = (
         r"(?:(\\\")[^\"\\\n]{6,}+|(\")(?:[^\"\\\n]|\\.){6,}+|(')(?:[^'\\\n]|\\.){6,}+|[^\s'\",;\\]{6,}+)",
         ignore_case=True,
     ),
-    # In an address: a password, or a name that is long enough to be a token. The last '@' before the path counts.
+    # In a URL: a password, or a user name that is long enough to be a token. The last '@' before the path counts.
     SecretPattern(("://",), r"(://)(?:([^\s/:@'\"<>]*+:)[^\s/'\"<>]+|[^\s/:@'\"<>]{20,})(?=@)"),
 )
 
@@ -103,22 +102,22 @@ def _without(match: re.Match[str]) -> str:
     return "".join([group or "" for group in match.groups()]) + REDACTED
 
 
-# --- a text that comes in pieces ----------------------------------------------------------------------------------
+# --- text in chunks -----------------------------------------------------------------------------------------------
 
-LONGEST_LINE = 64 * 1024  # what is held back of a line that does not end
-LONGEST_SECRET = 8 * 1024  # of a line that must be cut, this much waits for what follows
+LONGEST_LINE = 64 * 1024  # buffered characters of a line without an end
+LONGEST_SECRET = 8 * 1024  # of a line that must be cut, this much waits for the next chunk
 _BEGIN, _END = "-----BEGIN ", "-----END "
 _MARK = 100  # characters; the line that begins or ends a private key has fewer
 
 
 class RedactedStream:
-    """For a log: what is fed in pieces comes out by whole lines, so that no secret is missed because it was cut."""
+    """For a log: takes chunks and returns whole lines, so that no secret is missed because it was cut."""
 
     def __init__(self) -> None:
         self._kept = ""
-        self._new: list[str] = []  # not looked at yet: of a line that has no end so far
+        self._new: list[str] = []  # not examined yet: of a line without an end so far
         self._size = 0  # of both
-        self._in_key = False  # in a private key that is too long to be held back: nothing comes out until it ends
+        self._in_key = False  # in a private key that is too long for the buffer: no output until it ends
 
     def feed(self, text: str) -> str:
         self._new.append(text)
@@ -149,7 +148,7 @@ class RedactedStream:
         self._kept, self._size = text, len(text)
 
     def _whole_lines(self) -> int:
-        """Up to the last newline, but not beyond the beginning of a private key that has no end yet."""
+        """Up to the last newline, but not beyond the beginning of an unfinished private key."""
         cut = self._kept.rfind("\n") + 1
         begin = self._kept.rfind(_BEGIN, 0, cut)
         mark = self._kept[begin : begin + _MARK].partition("\n")[0]
@@ -158,9 +157,9 @@ class RedactedStream:
         return begin
 
     def _cut_line(self) -> int:
-        """Somewhere in the line, outside of all that is a secret already, or may become one."""
+        """Somewhere in the line, outside of every secret and possible beginning of one."""
         if self._kept.startswith(_BEGIN):
-            self._in_key = True  # it is redacted to its end, which may be here already, or half of it
+            self._in_key = True  # it is redacted to its end, which may already be here, or half of it
             end = self._kept.find(_END)
             return end if end >= 0 else len(self._kept) - len(_END)
         cut = len(self._kept) - LONGEST_SECRET
@@ -191,22 +190,22 @@ class RedactedStream:
 
 
 def print_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Nothing is loaded before it happens. If even this fails, no more than the kind is said."""
+    """Loads nothing before it happens. If even this fails, it prints only the type."""
     try:
         from traceback import format_exception
 
         words = redact("".join(format_exception(kind, error, trace)))
     except Exception:  # noqa: BLE001  # no memory, too deep: whatever it is, the message may hold a key
-        words = f"{kind.__name__} (its traceback could not be made)\n"
+        words = f"{kind.__name__} (traceback not available)\n"
     sys.stderr.write(words)
 
 
-SHORT_KEY = 12  # characters of one that has letters and something else
+SHORT_KEY = 12  # characters of a value with letters and something else
 HEADERS = ("authorization", "proxy-authorization")
 
 
 def secrets_in(named: Mapping[str, str]) -> list[str]:
-    """Of variables and headers. Behind the scheme of a header stands the secret itself."""
+    """Of variables and headers. In a header, the secret follows the scheme."""
     words = [value.split()[-1] for name, value in named.items() if value.strip() and is_secret(name)]
     return [word for word in words if looks_secret(word)]
 

@@ -1,9 +1,8 @@
 """Where the key for the model comes from: the first of argument, helper command, environment, file (security K1).
 
 A project's files are not among them, and settings take the helper from the user's side only (security T2). Every start
-comes through here, so a helper and a file are loaded only where there is one.
-
-A file that holds a key: for its owner's eyes only, or it is not used (security K1).
+runs this, so a helper and a file are loaded only if there is one. A key file must be readable by its owner only, or it
+is not used (security K1).
 """
 
 from __future__ import annotations
@@ -18,37 +17,38 @@ from mainspring.core.value import Bundle
 from mainspring.secrets.held import bind_scope, hold_key, hold_proxies
 
 API_KEY, AUTH_TOKEN = "x-api-key", "authorization"  # the headers
-BOTH = "both"  # of them: what a helper prints may be either, and Claude Code sends it as both
+BOTH = "both"  # both headers: a helper may print either, and Claude Code sends it as both
 VARIABLES = {"ANTHROPIC_API_KEY": API_KEY, "ANTHROPIC_AUTH_TOKEN": AUTH_TOKEN}  # the first that is set counts
 ARGUMENT, HELPER, FILE, NONE = "argument", "apiKeyHelper", "key file", "none"
 FILE_NAME = "key"  # in our folder in the user's home
-CONSOLE = "sk-ant-api"  # how keys of Anthropic's console begin; anything else in a file is a token
+CONSOLE = "sk-ant-api"  # prefix of keys of Anthropic's console; anything else in a file is a token
 LONGEST = 16 * 1024  # characters; signed tokens are long
 
 
 class KeyRequest(Bundle):
-    """What may bring a key."""
+    """The sources that may have a key."""
 
     environ: Mapping[str, str]
     home: str | None  # our folder in the user's home
     cwd: str  # programs in there are not the user's
     argument: str = ""
     helper: str | None = None  # a command, from the settings of the user or the administrator
-    lifetime: int | None = None  # seconds that a helper's key is used; None: not said
+    lifetime: int | None = None  # seconds that a helper's key is used; None: not set
 
 
 class ResolvedKey(Bundle):
-    """A key, or the way to it. `refresh` brings another one when this one is refused; `is_stale` says when it is time
-    to ask for one without waiting for that."""
+    """A key, or the way to get it. `refresh` gets another one when this one is refused; `is_stale` says when to get one
+    without waiting for that.
+    """
 
     source: str
-    value: str = ""  # empty: there is none, or the helper has not been asked yet
+    value: str = ""  # empty: there is none, or the helper has not run yet
     header: str = API_KEY
     refresh: Callable[[], Awaitable[str]] | None = None
     is_stale: Callable[[], bool] | None = None
 
     def __repr__(self) -> str:
-        return f"Found({self.source})"  # a traceback or a log shows this
+        return f"Found({self.source})"  # shown in tracebacks and logs
 
     @property
     def is_any(self) -> bool:
@@ -56,12 +56,12 @@ class ResolvedKey(Bundle):
 
 
 def find_key(wanted: KeyRequest) -> ResolvedKey:
-    """Raises `UsageError` for one that is there and cannot be used: another one is not taken in its place."""
+    """Raises `UsageError` for a key that exists and cannot be used: no other one replaces it."""
     hold_proxies(wanted.environ)
     for name in VARIABLES:
-        hold_key(wanted.environ.get(name, "").strip())  # also the one that is not used
+        hold_key(wanted.environ.get(name, "").strip())  # also a key that is not used
     if wanted.argument:
-        value = validate_key(wanted.argument, "the key that was given")
+        value = validate_key(wanted.argument, "the given key")
         return ResolvedKey(ARGUMENT, value, header_of(value))
     if wanted.helper:
         from mainspring.secrets.helper import KeyHelper
@@ -80,7 +80,7 @@ def find_key(wanted: KeyRequest) -> ResolvedKey:
 
 
 def list_present_keys(wanted: KeyRequest) -> list[str]:
-    """The names of all that are there, in order: only the first is used."""
+    """The names of all sources with a key, in order: only the first is used."""
     found = [ARGUMENT] if wanted.argument else []
     found += [HELPER] if wanted.helper else []
     found += [name for name in VARIABLES if wanted.environ.get(name, "").strip()]
@@ -92,16 +92,16 @@ def header_of(value: str) -> str:
 
 
 def headers_of(header: str, value: str) -> dict[str, str]:
-    """Of a request. Without a key there are none: a local server asks for none."""
+    """The headers of a request. None without a key: a local server needs none."""
     both = {API_KEY: value, AUTH_TOKEN: f"Bearer {value}"}
     return {name: said for name, said in both.items() if value and header in (name, BOTH)}
 
 
 def validate_key(value: str, name: str) -> str:
-    """One word that can stand in a header. The value itself is never in a message."""
+    """A key is one word that fits in a header. The value itself is never in a message."""
     value = value.strip()
     if not (value.isascii() and value.isprintable()) or " " in value or not 0 < len(value) <= LONGEST:
-        raise UsageError(f"{name} is no key: a key is one word of at most {LONGEST:,} plain characters")
+        raise UsageError(f"{name} is not a valid key: a key is one word of at most {LONGEST:,} ASCII characters")
     hold_key(value)
     return value
 
@@ -117,43 +117,43 @@ class KeyFile:
         self._checked = bind_scope(validate_key)
 
     def read(self) -> str:
-        """What is looked at is what was opened: its name may be another's by then."""
+        """Checks the opened file: its name may belong to another file by then."""
         self._check_folder()
         try:
             fd = os.open(self.path, _READ)
         except OSError as error:
             link = error.errno == errno.ELOOP
-            why = "is a link: put the file itself there" if link else f"cannot be read: {error.strerror}"
+            why = "is a link: replace it with the file itself" if link else f"cannot be read: {error.strerror}"
             raise UsageError(f"'{self.path}' {why}") from None
         try:
             self._check(os.fstat(fd))
             data = os.read(fd, LONGEST + 2)
         finally:
             os.close(fd)
-        return self._checked(data.decode(errors="replace"), f"what stands in '{self.path}'")
+        return self._checked(data.decode(errors="replace"), f"the content of '{self.path}'")
 
     async def refresh(self) -> str:
-        """Somebody may have put another one there."""
+        """The user may have stored another key."""
         return self.read()
 
     def _check(self, found: os.stat_result) -> None:
         if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"'{self.path}' is no file: put your key into a file, and 'chmod 600' it")
+            raise UsageError(f"'{self.path}' is not a file: put your key into a file, and run 'chmod 600' on it")
         self._check_owner(found, self.path)
         if stat.S_IMODE(found.st_mode) & OTHERS:
             raise UsageError(
-                f"'{self.path}' can be read by others, so it is not used: 'chmod 600 {self.path}'; and if they may "
+                f"'{self.path}' can be read by others, so it is not used: run 'chmod 600 {self.path}'; if they may "
                 "have read it, get a new key"
             )
 
     def _check_folder(self) -> None:
-        """Who can write to it can put a key of their own there, and read what we send with it."""
+        """A user who can write to the folder can put another key there, and read what we send with it."""
         folder = os.path.dirname(self.path)  # noqa: PTH120  # pathlib takes 8 ms to load
         found = os.stat(folder)  # noqa: PTH116
         self._check_owner(found, folder)
         if stat.S_IMODE(found.st_mode) & OTHERS_WRITE:
-            raise UsageError(f"others can write to '{folder}', so the key in it is not used: 'chmod 700 {folder}'")
+            raise UsageError(f"others can write to '{folder}', so the key in it is not used: run 'chmod 700 {folder}'")
 
     def _check_owner(self, found: os.stat_result, path: str) -> None:
         if found.st_uid not in (os.geteuid(), 0):
-            raise UsageError(f"'{path}' belongs to another user, so it is not used: make it your own with 'chown'")
+            raise UsageError(f"'{path}' belongs to another user, so it is not used: change its owner with 'chown'")
