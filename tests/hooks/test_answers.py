@@ -95,9 +95,9 @@ WRONG: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("answer", WRONG)
 def test_what_is_of_the_wrong_type_is_no_opinion(answer: dict[str, Any]) -> None:
-    with pytest.raises(HookAnswerError, match="cannot be used") as returned:
+    with pytest.raises(HookAnswerError, match="gave an invalid answer") as returned:
         opinion_of(answer, PRE)
-    with pytest.raises(HookAnswerError, match="cannot be used") as printed:
+    with pytest.raises(HookAnswerError, match="gave an invalid answer") as printed:
         opinion_in(msgspec.json.encode(answer), PRE)
     assert returned.value.said == printed.value.said == NOTHING
 
@@ -180,7 +180,7 @@ def test_an_answer_cannot_be_changed_afterwards() -> None:
     [own(updatedToolOutput=object()), own(updatedInput={"a": {1, object()}}), {"reason": "\ud800"}, {object(): 1}],
 )
 def test_what_cannot_be_written_as_json_is_no_answer(answer: dict[str, Any]) -> None:
-    with pytest.raises(HookAnswerError, match="cannot be used"):
+    with pytest.raises(HookAnswerError, match="gave an invalid answer"):
         opinion_of(answer, POST)
 
 

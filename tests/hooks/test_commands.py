@@ -280,7 +280,7 @@ def test_names_are_short_and_timeouts_and_failures_as_written() -> None:
 RUBBISH = {
     "invalid json": ("echo '{\"decision\": block}'", "printed invalid JSON"),
     "half of it": ("printf '{\"decision\"'", "printed invalid JSON"),
-    "wrong types": ("echo '{\"hookSpecificOutput\": 5}'", "cannot be used"),
+    "wrong types": ("echo '{\"hookSpecificOutput\": 5}'", "gave an invalid answer"),
     "deep": (f'{sys.executable} -c "print(\'{{\\"a\\":\' * 100000)"', "nested too deeply"),
     "binary": ("printf '{\\377\\376\\000\\001}'", "printed invalid JSON"),
     "huge": (

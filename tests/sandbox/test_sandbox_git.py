@@ -365,7 +365,7 @@ def test_a_submodule_that_is_not_whole_or_linked_is_closed(box: Box) -> None:
     assert tree(modules) == before
     assert [note.partition(": ")[2][:20] for note in box.notes] == [
         "its 'hooks' is a link"[:20],
-        "it is no whole repository"[:20],
+        "it is not a complete repository"[:20],
     ]
     assert in_room(box, "git commit -q --allow-empty -m x; git log -1 --format=%s") == "x\n"
 
@@ -383,7 +383,7 @@ def test_a_nested_repository_that_git_would_obey_is_taken_away(box: Box, version
     git(box.work, "status")
     assert not ran.exists()  # as long as it is not in the index
     in_room(box, f"git add {NESTED}")
-    assert box.notes[0].startswith(f"'{box.work}/{NESTED}/.git' is what git obeys")
+    assert box.notes[0].startswith(f"'{box.work}/{NESTED}/.git' configures git")
     git(box.work, "status")
     assert not ran.exists()
     (aside,) = (box.base / "state/aside").iterdir()
@@ -459,7 +459,7 @@ def empty(box: Box) -> Box:
 
 def test_without_a_repository_it_is_said(empty: Box) -> None:
     assert empty.run("git add file", SandboxAccess.GIT).code != 0
-    assert empty.notes == (f"no repository lies in '{empty.work}' or above it, so none could be written",)
+    assert empty.notes == (f"there is no repository in '{empty.work}' or above it, so none could be written",)
     assert empty.names() == ["file"]
 
 
@@ -507,7 +507,7 @@ def test_a_name_in_a_new_repository_is_harmless(empty: Box) -> None:
 
 def test_a_bare_repository_in_the_working_folder_is_none_afterwards(empty: Box) -> None:
     in_room(empty, "git init -q --bare .")
-    assert "makes the folder a repository in git's eyes" in " ".join(empty.notes)
+    assert "makes the folder a repository for git" in " ".join(empty.notes)
     assert not (empty.work / "HEAD").exists()
 
 

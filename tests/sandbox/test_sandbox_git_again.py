@@ -95,10 +95,10 @@ def test_git_init_in_a_worktree_and_below_the_top_of_another_repository() -> Non
 
 
 EVIL = [
-    ("printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config", "config' is as it was before"),
-    ("printf '[user]\\n\\tname = A\\\\\\n[core] fsmonitor = evil\\n' >> .git/config", "config' is as it was before"),
-    ("git config core.hooksPath evil", "config' is as it was before"),
-    ("rm .git/config", "config' is as it was before"),
+    ("printf '[core]\\n\\tfsmonitor = evil\\n' >> .git/config", "config' was restored"),
+    ("printf '[user]\\n\\tname = A\\\\\\n[core] fsmonitor = evil\\n' >> .git/config", "config' was restored"),
+    ("git config core.hooksPath evil", "config' was restored"),
+    ("rm .git/config", "config' was restored"),
     ("cp /bin/true .git/hooks/pre-commit", "hooks/pre-commit' is new"),
     ("mkdir -p .git/remotes; echo x > .git/remotes/origin", "remotes/origin' is new"),
     ("echo .. > .git/commondir", "commondir' is new"),
@@ -166,13 +166,13 @@ def test_nobody_works_beside_it(box: Box) -> None:
         return first, late, other, beside
 
     first, late, other, beside = asyncio.run(main())
-    busy = (f"'{work}/.git/config' stays as it is: other commands work in the repository",)
+    busy = (f"'{work}/.git/config' stays read-only: other commands work in the repository",)
     assert (first.code, first.notes) == (1, ())
     assert (late.code, late.notes) == (128, busy)
     assert (other.code, other.notes) == (128, busy)
     assert (beside.code, beside.notes) == (
         128,
-        (f"'{work}/.git' can only be read while 'git init' is at work in it: try again",),
+        (f"'{work}/.git' can only be read while 'git init' runs in it: try again",),
     )
     assert code_of(work / ".git") == before
 
@@ -306,7 +306,7 @@ def test_a_rebase_that_would_run_something_later_is_told(box: Box) -> None:
     todo.write_text("break\nexec evil\n")
     box.run(f"GIT_SEQUENCE_EDITOR='cp {todo}' git rebase -i HEAD~2", SandboxAccess.GIT)
     (note,) = box.notes
-    assert "git-rebase-todo' holds commands that git would run" in note
+    assert "git-rebase-todo' contains commands that git would run" in note
 
 
 def test_filters_of_the_configuration_run_inside(box: Box) -> None:

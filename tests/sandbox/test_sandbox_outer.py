@@ -98,7 +98,7 @@ def test_what_leads_to_code_stays_as_it_was(box: Box, command: str) -> None:
 
 def test_head_is_put_back(box: Box) -> None:
     in_room(box, "rm ../../.git/HEAD")
-    assert "HEAD' was gone or spoilt" in box.notes[0]
+    assert "HEAD' was missing or invalid" in box.notes[0]
     assert git(box.base / "repo", "log", "--format=%s") == "first\n"
 
 
@@ -124,7 +124,7 @@ def test_what_the_index_names_elsewhere_is_told_and_left_alone(box: Box) -> None
     before = tree(theirs)
     in_room(box, "git -C ../.. add theirs")
     (note,) = box.notes
-    assert "it was there before" in note
+    assert "it existed before" in note
     assert tree(theirs) == before
 
 
@@ -140,7 +140,7 @@ def test_a_path_that_leads_out_of_the_tree_moves_nothing(base: Path) -> None:
     (base / "work/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + entry + b"\0" * 64)
     in_room(box, "cp index .git/index")
     assert (theirs / ".git").is_dir()
-    assert "it was there before" in box.notes[0]
+    assert "it existed before" in box.notes[0]
     box.sandbox.close()
 
 
@@ -215,7 +215,7 @@ def test_a_file_that_an_archive_brings_opens_nothing(base: Path) -> None:
         assert box.run(f"git update-ref refs/heads/x HEAD; echo x > {leads}/x", SandboxAccess.GIT).code != 0
         (note,) = box.notes
         assert "does not name" in note
-        assert "in return" in note
+        assert "does not point back" in note
     assert tree(top) == before
     box.sandbox.close()
 
@@ -233,7 +233,7 @@ def test_which_repository_a_folder_belongs_to(base: Path) -> None:
     (top / "packages/.git").mkdir()
     assert find_outer_repository(f"{top}/packages/b") == found  # the same, on the way
     assert find_outer_repository(f"{top}/packages/b", (f"{top}/.git",)) == found._replace(
-        why="it lies in a place that is denied"
+        why="its path is denied"
     )
     git(base, "init", "-q", "--bare", "repo/bare")
     (top / "bare/inner").mkdir()

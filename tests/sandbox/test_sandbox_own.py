@@ -96,7 +96,7 @@ def test_folders_of_sessions_cannot_be_exchanged(box: Box, real: Path) -> None:
 def test_a_private_folder_that_was_replaced_is_not_used(box: Box) -> None:
     (box.base / "temp").rename(box.base / "moved")
     (box.base / "temp").symlink_to(box.base / "out")
-    with pytest.raises(SandboxError, match="was replaced: start again"):
+    with pytest.raises(SandboxError, match="was replaced: restart mainspring"):
         box.run("touch /tmp/x")
     assert list((box.base / "out").iterdir()) == []
 

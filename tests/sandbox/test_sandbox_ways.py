@@ -132,7 +132,7 @@ def test_a_lock_that_does_not_go_is_told_and_not_waited_for(box: Box) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     started = time.monotonic()
-    with pytest.raises(SandboxError, match="another session is at work"):
+    with pytest.raises(SandboxError, match="another session is working"):
         box.run("true")
     assert time.monotonic() - started < 10
     os.close(descriptor)

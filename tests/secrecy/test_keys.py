@@ -258,12 +258,12 @@ def test_one_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("echo $MY_KEY", r"has '\$'.*into a script"),
-        ("cat ~/key", "has '~'"),
-        ("a; b", "has ';'"),
-        ("a | b", r"has '\|'"),
-        ("`a`", "has '`'"),
-        ("a\nb", r"has '\\n'"),
+        ("echo $MY_KEY", r"contains '\$'.*into a script"),
+        ("cat ~/key", "contains '~'"),
+        ("a; b", "contains ';'"),
+        ("a | b", r"contains '\|'"),
+        ("`a`", "contains '`'"),
+        ("a\nb", r"contains '\\n'"),
         ("A=1 b", "must begin with a program"),
         ("", "must begin with a program"),
         ("'a", "a quote that is not closed"),

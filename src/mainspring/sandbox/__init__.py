@@ -1,1 +1,1 @@
-"""Running commands so that they can change and read no more than they may."""
+"""Runs commands so that they can read and change only what they may."""

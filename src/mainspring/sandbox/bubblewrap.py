@@ -1,14 +1,12 @@
-"""The walls as bubblewrap's arguments (security X3). Values in, a list of words out: nothing is touched here.
+"""The sandbox as bubblewrap's arguments, and its filter of system calls (security X3). Pure functions of values.
 
-A profile is a list of mounts and the namespaces around them. Mounts are made from the root downwards, whatever the
-order in which they were named, so that what is said of an inner folder holds within an outer one.
+A profile is a list of mounts and the namespaces around them. Mounts are made from the root downwards, in whatever
+order they are listed, so that a mount of an inner folder takes effect within an outer one.
 
-The filter for system calls in the sandbox (security X3), as the bytes that the kernel takes.
-
-A table of calls that are refused, and five that are looked at: which sockets, which terminal requests, which clones.
-What is not named is allowed: programs that people run use hundreds of calls, and a list of what may be called breaks
-them with each new C library. The walls are the namespaces and mounts (`bubblewrap.py`); this takes away the tools with
-which walls were broken in the past. A foreign architecture's calls have other numbers, so they end the process.
+The filter is a table of system calls that are refused, and five that are inspected: which sockets, which terminal
+requests, which clones. All others are allowed: ordinary programs use hundreds of calls, and a list of allowed ones
+breaks them with each new C library. Namespaces and mounts confine the command; the filter removes the calls with which
+sandboxes were broken in the past. Calls of a foreign architecture have other numbers, so they end the process.
 """
 
 from __future__ import annotations
@@ -23,28 +21,28 @@ from mainspring.core.errors import UsageError
 from mainspring.processes.paths import is_within
 
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # in there these are private
-KERNEL = ("/dev", "/proc", "/sys")  # no place for a project
-VERSION = 2  # of the walls; a probe's answer holds for one of them
+KERNEL = ("/dev", "/proc", "/sys")  # not valid as a project folder
+VERSION = 2  # of the sandbox; a stored probe result applies to one version
 
 
 class SandboxError(UsageError):
-    """The sandbox cannot be had, or not like this. The message says why and what to do."""
+    """The sandbox is not available, or not with this profile. The message says why and what to do."""
 
 
 class SandboxPathAccess(StrEnum):
-    """How a place is seen inside. Of two for one place, the later one in this list is in force."""
+    """How a path appears inside. Of two for one path, the later one in this list wins."""
 
     WRITE = "write"
     READ = "read"
-    EMPTY = "empty"  # a folder that is not there outside
-    NO_FILE = "no file"  # there is an empty one, which cannot be opened
+    EMPTY = "empty"  # a folder that does not exist outside
+    NO_FILE = "no file"  # an empty one, which cannot be opened
     NO_FOLDER = "no folder"  # the same
 
 
 class SandboxPath(NamedTuple):
     path: str  # absolute and real
     access: SandboxPathAccess
-    source: str = ""  # what is seen there; empty: itself
+    source: str = ""  # what is mounted there; empty: itself
 
 
 class BubblewrapProfile(NamedTuple):
@@ -59,10 +57,10 @@ NAMESPACES = (
     "--unshare-user", "--disable-userns",  # as root, too: its rights end at this namespace
     "--unshare-pid", "--unshare-ipc", "--unshare-uts",
     "--cap-drop", "ALL",
-    "--new-session",  # nobody's terminal
+    "--new-session",  # without a controlling terminal
     "--die-with-parent",
 )  # fmt: skip
-# `/run` holds the sockets and pipes of services; a pipe can be written to in a read-only folder, too.
+# `/run` contains the sockets and pipes of services; a pipe can be written to in a read-only folder, too.
 SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--perms", "0755", "--tmpfs", "/run")
 # Bubblewrap leaves a new `/proc/sys` as it is when the folder itself cannot be written, but root can write the files in
 # it all the same, without any capability: found by our own probe.
@@ -70,7 +68,7 @@ SETTINGS = ("--ro-bind", "/proc/sys", "/proc/sys")
 
 
 def bubblewrap_arguments(profile: BubblewrapProfile, *, cwd: str, seccomp: int) -> list[str]:
-    """What stands before the command. `seccomp`: the descriptor from which the filter is read."""
+    """The arguments before the command. `seccomp`: the descriptor from which the filter is read."""
     words = [profile.program, *NAMESPACES]
     if not profile.net:
         words.append("--unshare-net")
@@ -83,13 +81,13 @@ def bubblewrap_arguments(profile: BubblewrapProfile, *, cwd: str, seccomp: int) 
 def check_workspace(path: str) -> None:
     if path == "/" or any(is_within(path, folder) for folder in KERNEL):
         raise SandboxError(
-            f"'{path}' cannot be a working folder in the sandbox: start in a project's folder, or switch the sandbox "
+            f"'{path}' cannot be a working folder in the sandbox: start in a project folder, or switch the sandbox "
             "off in your own settings"
         )
 
 
 def _downwards(profile: BubblewrapProfile) -> list[tuple[SandboxPath, str]]:
-    """Each with what is mounted there. One mount for each path: the strictest."""
+    """Each path with its mount. One mount for each path: the strictest."""
     order = list(SandboxPathAccess)
     strictest: dict[str, SandboxPath] = {}
     for place in profile.places:
@@ -103,7 +101,7 @@ def _downwards(profile: BubblewrapProfile) -> list[tuple[SandboxPath, str]]:
 
 
 def _seen(path: str, profile: BubblewrapProfile) -> bool:
-    """What is hidden by our own temporary folders needs no mask: it would only be made there."""
+    """A path that our own temporary folders hide needs no mask: the mask would only be created there."""
     hidden = any(is_within(path, folder) for folder in (*TEMPORARY, "/run"))
     return not hidden or any(
         is_within(path, place.path) for place in profile.places if place.access is SandboxPathAccess.WRITE
@@ -116,9 +114,7 @@ def _mount(place: SandboxPath, source: str, nothing: str) -> list[str]:
             return ["--bind", source, place.path]
         case SandboxPathAccess.READ:
             return ["--ro-bind", source, place.path]
-        case (
-            SandboxPathAccess.EMPTY
-        ):  # cheaper than to mount it on itself; who opens it up writes into what is gone at the end
+        case SandboxPathAccess.EMPTY:  # cheaper than a bind mount; writes into it are lost at the end
             return ["--perms", "0555", "--tmpfs", place.path]
         case SandboxPathAccess.NO_FILE:
             return ["--ro-bind", nothing, place.path]
@@ -129,7 +125,7 @@ def _mount(place: SandboxPath, source: str, nothing: str) -> list[str]:
 class MachineType(NamedTuple):
     audit: int  # how the kernel names the architecture
     column: int  # of the table
-    calls: dict[str, int]  # those that are looked at
+    calls: dict[str, int]  # those that are inspected
     x32: bool = False  # a second set of numbers for the same architecture
 
 
@@ -152,10 +148,10 @@ DENIED: dict[str, tuple[int, int]] = {
     # other processes
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
     "pidfd_getfd": (438, 438), "perf_event_open": (298, 241),
-    # large and young parts of the kernel, and what exploits stand on
+    # large and young parts of the kernel, and common bases of exploits
     "io_uring_setup": (425, 425), "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "bpf": (321, 280),
     "userfaultfd": (323, 282), "fanotify_init": (300, 262),
-    # keys: they are not in a namespace
+    # keys: they have no namespace
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
     # mounts and namespaces
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "open_tree": (428, 428),
@@ -168,21 +164,21 @@ DENIED: dict[str, tuple[int, int]] = {
     "syslog": (103, 116), "vhangup": (153, 58), "iopl": (172, NONE), "ioperm": (173, NONE), "lookup_dcookie": (212, 18),
 }  # fmt: skip
 
-# Only these kinds of `socket` can be had. AF_UNIX reaches servers through files, and AF_VSOCK the host of a virtual
+# Only these kinds of `socket` are allowed. AF_UNIX reaches servers through files, and AF_VSOCK the host of a virtual
 # machine, in spite of the network namespace.
 FAMILIES = {"AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16}
-# Of `socketpair`, which makes AF_UNIX only, both ends are the program's own; but with datagrams each of them can send
-# to any other address as well: found by our own probe.
+# `socketpair` makes AF_UNIX only, and both ends belong to the program; but with datagrams each end can send to any
+# other address as well: found by our own probe.
 PAIRS = {"SOCK_STREAM": 1, "SOCK_SEQPACKET": 5}
 PAIR_TYPE = 0xF  # the rest are flags
-TERMINAL = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C}  # both type into the terminal of whoever started us
+TERMINAL = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C}  # both write input into the terminal of the parent
 NAMESPACE_FLAGS = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
-NEW_TIME = 0x80  # CLONE_NEWTIME; for `clone` these bits are the signal of the end
+NEW_TIME = 0x80  # CLONE_NEWTIME; for `clone` these bits are the exit signal
 
-# --- the kernel's machine -----------------------------------------------------------------------------------------
+# --- BPF ----------------------------------------------------------------------------------------------------------
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they are in `struct seccomp_data`
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # their offsets in `struct seccomp_data`
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _X32 = 0x40000000
 
@@ -195,12 +191,12 @@ class BpfInstruction(NamedTuple):
 
 
 def detect_machine() -> MachineType | None:
-    """This one. None: there is no filter for it, so there is no sandbox."""
+    """This machine. None: there is no filter for it, so there is no sandbox."""
     return MACHINES.get(platform.machine())
 
 
 def filter_for(machine: MachineType, families: tuple[int, ...] = tuple(FAMILIES.values())) -> bytes:
-    """`families`: of sockets that can be had."""
+    """`families`: allowed socket families."""
     program = build_filter_lines(machine, families)
     return b"".join([struct.pack("=HBBI", line.code, line.if_so, line.if_not, line.value) for line in program])
 
@@ -228,7 +224,7 @@ def build_filter_lines(
         *_looked_at(calls["ioctl"], 1, _if_one_of(tuple(TERMINAL.values()))),
         *_looked_at(calls["clone"], 0, _if_any_bit(NAMESPACE_FLAGS)),
         *_looked_at(calls["unshare"], 0, _if_any_bit(NAMESPACE_FLAGS | NEW_TIME)),
-        # Its flags are in memory, where a filter cannot look: the C library takes `clone` when there is no `clone3`.
+        # Its flags are in memory, which a filter cannot read: the C library uses `clone` when there is no `clone3`.
         BpfInstruction(_EQUAL, calls["clone3"], 0, 1),
         BpfInstruction(_RETURN, _ERROR | errno.ENOSYS),
         BpfInstruction(_RETURN, _ALLOW),
@@ -236,9 +232,9 @@ def build_filter_lines(
 
 
 def _looked_at(number: int, argument: int, tests: list[BpfInstruction]) -> list[BpfInstruction]:
-    """`tests` skip what follows them to be allowed, and one line more to be refused."""
+    """`tests` skip the following lines to allow a call, and one line more to refuse it."""
     body = [
-        BpfInstruction(_LOAD, _ARGUMENTS + 8 * argument),  # the lower half: these are 32 bits wide for the kernel, too
+        BpfInstruction(_LOAD, _ARGUMENTS + 8 * argument),  # the lower half: the kernel, too, uses 32 bits of these
         *tests,
         BpfInstruction(_RETURN, _ALLOW),
         BpfInstruction(_RETURN, _ERROR | errno.EPERM),
@@ -252,7 +248,7 @@ def _if_one_of(values: tuple[int, ...]) -> list[BpfInstruction]:
 
 def _unless_one_of(values: tuple[int, ...]) -> list[BpfInstruction]:
     if not values:
-        return [BpfInstruction(_AT_LEAST, 0, 1, 1)]  # refused, whatever it is
+        return [BpfInstruction(_AT_LEAST, 0, 1, 1)]  # always refused
     last = len(values) - 1
     return [BpfInstruction(_EQUAL, value, last - at, 1 if at == last else 0) for at, value in enumerate(values)]
 

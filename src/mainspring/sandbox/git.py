@@ -1,21 +1,19 @@
-"""The git room (security X3): `.git` can be written by a command that runs nothing but git, except what leads to code.
+"""The git profile of the sandbox (security X3): a command that runs only git can write `.git`, except what leads to
+code.
 
-Hooks of the repository run in there as well, and they run the project's own scripts, so whoever is in the room is not
-trusted: what git runs or obeys later stays as it is. What exists is mounted on itself, read-only. What is missing is
-made for as long as the command runs, in a form that git reads as nothing: an empty folder, an empty file, or a
-`commondir` that says "here" (`placeholders.py`). What a command may make anew, worktrees, submodules, a rebase that is
-not done yet, is looked at when it has ended (`git_quarantine.py`). Which places lead to code, and how, is in
-docs/decisions/0016.
+Hooks of the repository run in it as well, and they run the project's own scripts, so the command is not trusted: files
+that git runs or obeys later stay as they are. Existing ones are mounted on themselves, read-only. Missing ones get a
+placeholder while the command runs, in a form that git reads as nothing: an empty folder, an empty file, or a
+`commondir` that says "here" (`placeholders.py`). New worktrees, submodules and an unfinished rebase are checked when
+the command has ended (`git_quarantine.py`). docs/decisions/0016 lists the paths that lead to code.
 
-Links in the folder of a repository: git follows most of them when it writes, also outside of the sandbox, later.
+New links in a repository's folder are quarantined after the command: git follows most of them when it writes, also
+later, outside the sandbox. A `COMMIT_EDITMSG` that links to a shell's start file is overwritten with the next commit,
+a log grows at the link's target. Git itself makes no links but `HEAD`, in old repositories.
 
-`COMMIT_EDITMSG` that leads to a shell's start file is overwritten with the next commit, a log grows where it leads. Git
-makes no links itself but `HEAD`, in old repositories. So one that is new after a command in the git room is taken away.
-
-Repositories within a repository, as its index names them (`git submodule`, or `git add` of a folder with a `.git`).
-
-`git status` goes into each of them and obeys its configuration, so what their `.git` says leads to code, however deep
-they lie. They are found in the index: an entry of their kind has a mode that no other has.
+Nested repositories are those that an index names (`git submodule`, or `git add` of a folder with a `.git`). `git
+status` enters each of them and obeys its configuration, so their `.git` leads to code at any depth. They are found in
+the index: their entries have a mode that no other entry has.
 """
 
 # ruff: noqa: PTH112, PTH113, PTH114, PTH115, PTH116, PTH118, PTH119, PTH120  # pathlib takes 8 ms to load
@@ -32,24 +30,24 @@ from typing import NamedTuple
 from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
 from mainspring.sandbox.placeholders import is_our_file, is_ours
 
-# What leads to code in the folder of a repository, and what stands in for it when it is missing.
+# Paths that lead to code in a repository's folder, and the placeholder for each when it is missing.
 FOLDERS = ("hooks", "branches", "remotes")
 FILES: dict[str, bytes] = {"commondir": b".\n", "config.worktree": b"", "objects/info/alternates": b""}
 OF_WORKTREE: dict[str, bytes] = {"config.worktree": b""}
 NEEDED_OF_WORKTREE = ("commondir", "gitdir")
 
-# What git writes at the top. Anything else that is there may be a file that the configuration includes or runs.
+# Files that git writes at the top. Any other file there may be one that the configuration includes or runs.
 WRITTEN = re.compile(
     r"[A-Z_]+|index|sharedindex\..*|objects|refs|logs|info|packed-refs|shallow|rr-cache|worktrees|modules|lfs|"
     r"rebase-merge|rebase-apply|sequencer|description|gc\.(log|pid)|.*\.lock|fsmonitor--daemon.*|reftable"
 )
 MOST_REPOSITORIES = 8  # of one session; each costs some 10 mounts
 MOST_INNER = 12  # worktrees or submodules of one repository; with more, none of them can be written
-MOST_READ = 40  # things at the top that git does not know
+MOST_READ = 40  # unknown files at the top
 DEPTH = 4  # of submodules' names, which may have slashes
 LONGEST = 1_000_000  # bytes of a configuration that is read
 POINTER = b"gitdir: "
-# What the configuration names by a path; only those within the repository's folder are of interest here.
+# Settings with paths; only paths within the repository's folder matter here.
 NAMED = re.compile(rb"^[ \t]*(?:path|hookspath)[ \t]*=[ \t]*\"?([^\"\r\n#;]+)", re.IGNORECASE | re.MULTILINE)
 
 # Git would write these into the configuration, which is read-only, or go on after the command's end.
@@ -57,12 +55,12 @@ SETTINGS = {"branch.autoSetupMerge": "false", "gc.autoDetach": "false", "mainten
 
 
 class GitProfile(NamedTuple):
-    """`places` hold for what exists and for what is made: see `Placeholders`."""
+    """`places` apply to existing paths and to placeholders: see `Placeholders`."""
 
-    opened: tuple[str, ...] = ()  # folders of repositories, submodules included
+    opened: tuple[str, ...] = ()  # folders of repositories, including submodules
     places: tuple[SandboxPath, ...] = ()
-    folders: tuple[str, ...] = ()  # missing; to be made before the mounts
-    files: Mapping[str, bytes] = {}  # the same; nobody changes it
+    folders: tuple[str, ...] = ()  # missing; to be created before the mounts
+    files: Mapping[str, bytes] = {}  # the same; never changed
     notes: tuple[str, ...] = ()
 
 
@@ -78,7 +76,7 @@ def open_room(repositories: Iterable[str]) -> GitProfile:
 
 
 def open_whole(repositories: Iterable[str]) -> GitProfile:
-    """All of them, with what leads to code: see `git_quarantine.py` for whom."""
+    """All of them, including what leads to code: see `git_quarantine.py` for when."""
     reasons = {folder: _closed(folder) for folder in repositories}
     opened = tuple([folder for folder, why in reasons.items() if not why])
     return GitProfile(
@@ -89,7 +87,7 @@ def open_whole(repositories: Iterable[str]) -> GitProfile:
 
 
 def git_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """With our settings after those that are given in the same way."""
+    """Appends our settings to those that are given in the same way."""
     text = env.get("GIT_CONFIG_COUNT", "0")
     first = int(text) if text.isdigit() else 0
     added = {"GIT_CONFIG_COUNT": str(first + len(SETTINGS))}
@@ -104,7 +102,7 @@ def is_repository(folder: str) -> bool:
 
 
 def resolve_git_file(path: str) -> str | None:
-    """Where a `.git` that is a file leads to: the folder that all of the repository's worktrees share."""
+    """The target of a `.git` that is a file: the folder that all of the repository's worktrees share."""
     folder = read_git_pointer(path, POINTER)
     if folder is None:
         return None
@@ -113,7 +111,7 @@ def resolve_git_file(path: str) -> str | None:
 
 
 def find_submodules(folder: str) -> list[str]:
-    """Their folders in `modules`, also those in others."""
+    """Their folders in `modules`, also nested ones."""
     return list(_modules(f"{folder}/modules", DEPTH))
 
 
@@ -122,11 +120,11 @@ def find_worktrees(folder: str) -> list[str]:
 
 
 def _closed(folder: str) -> str:
-    """Why it cannot be opened, if so."""
+    """Why it cannot be opened; empty: it can."""
     if not is_repository(folder):
-        return "it is no whole repository"
+        return "it is not a complete repository"
     if not os.path.isfile(f"{folder}/config"):
-        return "it has no file 'config'"  # and nothing can stand in for one
+        return "it has no file 'config'"  # and there is no placeholder for one
     with contextlib.suppress(OSError):
         os.mkdir(f"{folder}/objects/info")  # noqa: PTH102  # git does, when it needs it
     if not os.path.isdir(f"{folder}/objects/info"):
@@ -137,7 +135,7 @@ def _closed(folder: str) -> str:
 def _linked(folder: str, names: Iterable[str]) -> str:
     for name in names:
         if os.path.islink(f"{folder}/{name}"):
-            return f"its '{name}' is a link, on which nothing can be mounted; run git outside of the sandbox"
+            return f"its '{name}' is a link, on which nothing can be mounted; run git outside the sandbox"
     return ""
 
 
@@ -204,7 +202,7 @@ def _worktree(room: GitProfile, tree: str) -> GitProfile:
 
 
 def _unknown(folder: str) -> list[str]:
-    """What is there and git does not write, and what the configuration names."""
+    """Existing files that git does not write, and those that the configuration names."""
     known = {"config", *FOLDERS, *FILES}
     strange = [
         path
@@ -227,7 +225,7 @@ def _modules(folder: str, depth: int) -> Iterator[str]:
     for path in _entries(folder):
         if os.path.islink(path) or not os.path.isdir(path):
             continue
-        if any(os.path.lexists(f"{path}/{name}") for name in ("HEAD", "config", "hooks")):  # or what is left of one
+        if any(os.path.lexists(f"{path}/{name}") for name in ("HEAD", "config", "hooks")):  # or remains of one
             yield path
             yield from _modules(f"{path}/modules", DEPTH)
         elif depth:
@@ -255,7 +253,7 @@ def read_git_pointer(path: str, start: bytes) -> str | None:
 
 
 def read_small_file(path: str, most: int = LONGEST) -> bytes:
-    """Empty for what is no file."""
+    """Empty if it is not a file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -275,14 +273,14 @@ def _entries(folder: str) -> list[str]:
         return []
 
 
-MOST = 20_000  # entries that are looked at: all but the objects, some 400 in most repositories
+MOST = 20_000  # entries that are checked: all but the objects, some 400 in most repositories
 
 
 def find_git_links(repository: str) -> frozenset[tuple[str, str]]:
-    """Each with where it leads."""
+    """Each with its target."""
     found: list[tuple[str, str]] = []
     folders, left = [repository], MOST
-    for folder in folders:  # it grows while we go
+    for folder in folders:  # it grows during the loop
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 left -= 1
@@ -300,20 +298,20 @@ def _is_head(path: str, end: str) -> bool:
     return path.endswith("/HEAD") and end.startswith("refs/") and ".." not in end
 
 
-MODE = b"\0\0\xe0\0"  # 160000, as the index holds it
+MODE = b"\0\0\xe0\0"  # 160000, as the index stores it
 FIRST = 12  # where the first entry begins
 BEFORE_MODE = 24  # bytes of an entry
 HEADS = (62, 74)  # bytes before the name: with SHA-1, with SHA-256
 EXTENDED = 2  # more of them, for some entries
-COMPRESSED = 4  # the version in which a name is told by its difference to the one before
-MOST_TOLD = 0xFFF  # the length of a name, in the flags before it; it may be longer
+COMPRESSED = 4  # the version in which a name is stored as its difference to the previous one
+MOST_TOLD = 0xFFF  # the maximum length in the flags before a name; the name may be longer
 LONGEST_NAME = 4_096  # bytes of a name
 LARGEST = 200_000_000  # bytes of an index
 WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\"\r\n]+)", re.IGNORECASE | re.MULTILINE)
 
 
 def find_nested_repositories(repository: str) -> list[str]:
-    """Where they lie or should lie. `repository` is the folder of one: `.git`, say."""
+    """The paths where they are or should be. `repository` is the folder of one: `.git`, say."""
     found = [os.path.join(top, name) for top, index in iter_working_trees(repository) for name in _links(index)]
     return list(dict.fromkeys([os.path.normpath(path) for path in found]))
 
@@ -348,8 +346,9 @@ def _links_of(index: str, _looks: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _plain(data: bytes) -> list[bytes]:
-    """One entry after the other, with the size of hashes that fits. In one that is damaged, or was made by somebody who
-    wants us to read it otherwise than git, whatever may be an entry: a name too many is one that does not exist."""
+    """One entry after the other, with the hash size that fits. In an index that is damaged, or crafted so that we read
+    it otherwise than git, everything that may be an entry: an extra name does no harm, since it does not exist.
+    """
     whole = [found for head in HEADS if (found := _in_order(data, head)) is not None]
     return whole[0] if whole else list(_looks_like(data))
 
@@ -363,7 +362,7 @@ def _in_order(data: bytes, head: int) -> list[bytes] | None:
             return None
         if data[at + BEFORE_MODE : at + BEFORE_MODE + 4] == MODE:
             found.append(name)
-        at += (begins - at + len(name) + 8) & ~7  # one to eight zeros behind each
+        at += (begins - at + len(name) + 8) & ~7  # each entry is followed by one to eight zeros
     return found
 
 
@@ -388,7 +387,7 @@ def _has_length(name: bytes, flags: bytes) -> bool:
 
 
 def _compressed(data: bytes) -> Iterator[bytes]:
-    """All of the names, one after the other, for both sizes of hashes: the wrong one ends in nonsense."""
+    """All names, one after the other, for both hash sizes: the wrong one ends in nonsense."""
     for head in HEADS:
         at, name = FIRST, b""
         for _ in range(int.from_bytes(data[8:12], "big")):

@@ -1,8 +1,8 @@
-"""Whether git, asked in a folder, would run anything that the repository brings (security P6).
+"""Checks whether git, run in a folder, would run anything from the repository (security P6).
 
-A clone brings no configuration and no hooks, but an archive with a `.git` in it does. So before a folder is trusted,
-git is asked freely only where its configuration holds nothing but what is known to name no program, and no hook stands
-where a command that only reads would run it. What cannot be read for certain is not harmless.
+A clone has no foreign configuration and no hooks, but an archive with a `.git` in it may. So before a folder is
+trusted, git runs freely only if its configuration has only keys that are known to name no program, and if there is no
+hook that a read-only command would run. A configuration that cannot be parsed with certainty is not harmless.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import re
 from mainspring.sandbox.git import find_nested_repositories
 
 LARGEST = 256_000  # bytes of a configuration
-DEEPEST = 64  # folders above
-HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman")  # that a look at the status may run
+DEEPEST = 64  # parent folders
+HOOKS = ("post-index-change", "fsmonitor-watchman", "query-watchman")  # that `git status` may run
 
 # Sections and keys that name no program, no other file and no other folder.
 SAFE = {
@@ -61,7 +61,7 @@ def is_harmless(folder: str) -> bool:
     if any(os.path.lexists(path) for path in hooks):
         return False
     if any(True for _ in find_nested_repositories(common)):
-        return False  # git goes into each, and obeys its configuration
+        return False  # git enters each, and obeys its configuration
     return _is_safe(_text(f"{common}/config")) and not os.path.lexists(f"{own}/config.worktree")
 
 
@@ -71,7 +71,7 @@ def _repository(folder: str) -> tuple[str, str] | None:
         git = f"{folder}/.git"
         if os.path.isdir(git):  # noqa: PTH112  # pathlib takes 8 ms to load
             if not _is_whole(git) or os.path.lexists(f"{git}/commondir"):
-                return None  # git would pass it over, and take another one
+                return None  # git would ignore it, and use another one
             return git, git
         if os.path.lexists(git):
             return _linked(folder, _text(git))
@@ -84,7 +84,7 @@ def _repository(folder: str) -> tuple[str, str] | None:
 
 
 def _is_whole(git: str) -> bool:
-    """As git sees it: else it looks on, in the folder itself and above."""
+    """As git sees it: else git searches on, in the folder itself and above."""
     head = _text(f"{git}/HEAD") or ""
     return _HEAD.match(head) is not None and all(os.path.isdir(f"{git}/{name}") for name in ("objects", "refs"))  # noqa: PTH112
 
@@ -121,7 +121,7 @@ def _is_safe(text: str | None) -> bool:
         if not line or line[0] in "#;":
             continue
         if line.endswith("\\"):
-            return False  # it goes on in the next line, which may then look like another key
+            return False  # it continues in the next line, which may then look like another key
         if line[0] == "[":
             section = _SECTION.fullmatch(line)
             if section is None or section[1].lower() not in SAFE:

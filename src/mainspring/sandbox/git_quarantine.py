@@ -1,19 +1,16 @@
-"""What a command in the git room left behind that leads to code (`git.py`): taken away, and told.
+"""Checks a repository after a command with the git profile (`git.py`): quarantines what leads to code, and reports it.
 
-It could not be kept from making these, since git makes such things itself: worktrees, submodules, and the state of a
-rebase, which may hold commands to be run. They are moved into our own folder, from where a person can take them back.
+The sandbox cannot prevent these files, since git itself makes such things: worktrees, submodules, and the state of a
+rebase, which may contain commands. They are moved into our own folder, from which a person can restore them.
 
-`git init` where there is a repository: git writes its configuration anew, which no other command in there may do.
+`git init` in an existing repository rewrites its configuration, which no other command with the profile may do. It is
+allowed for lines that run only git itself, and no hook: `git init`, and `git config` of a name. The program is the
+system's own, since folders that a command could have written are removed from `PATH`. The result is compared with the
+state before: a configuration may differ in git's initial settings and in names, and nothing new may lead to code,
+except samples. That is the second barrier; the first is that no other command works in the repository.
 
-It is let through for lines that run nothing but git itself, and no hook: `git init`, and `git config` of a name. The
-program is the system's own, since folders that a command could have written are taken out of `PATH`. What it has left
-is compared with what was there: a configuration may differ in git's own first settings and in names, and what leads to
-code may not be new, except for samples. That is the second wall; the first is that nobody else is in the room.
-
-That a repository is still one after a command in the git room (`git.py`).
-
-Without a `HEAD` that git understands, `objects` or `refs`, git passes a `.git` over, and takes whatever poses as a
-repository beside or above it. So what was one stays one: it is put back as it was.
+The module also ensures that a repository stays one. Without a `HEAD` that git understands, `objects` or `refs`, git
+ignores a `.git`, and uses whatever poses as a repository beside or above it. So a broken one is restored.
 """
 
 # ruff: noqa: PTH101, PTH102, PTH105, PTH112, PTH113, PTH114, PTH115, PTH116, PTH118, PTH208  # pathlib takes 8 ms to load
@@ -45,7 +42,7 @@ from mainspring.sandbox.placeholders import is_ours, open_parent
 EXEC = re.compile(rb"^[ \t]*(?:x|exec)(?:[ \t].*|\r?)$", re.MULTILINE)
 STRATEGIES = frozenset([b"", b"ort", b"recursive", b"resolve", b"octopus", b"ours", b"subtree"])  # git's own
 STRATEGY = re.compile(rb"^[ \t]*strategy[ \t]*=[ \t]*\"?([^\"\r\n]*?)\"?[ \t]*$", re.IGNORECASE | re.MULTILINE)
-# What `git submodule` and `git clone` write into a new configuration. A line that is none of these may lead to code.
+# Lines that `git submodule` and `git clone` write into a new configuration. Any other line may lead to code.
 PLAIN = re.compile(
     rb"\s*(?:[#;].*|\[(?:core|user|submodule|extensions)\]|\[(?:remote|branch|submodule) \"[^\"\\]*\"\]|"
     rb"(?:repositoryformatversion|filemode|bare|logallrefupdates|worktree|ignorecase|precomposeunicode|symlinks|"
@@ -58,13 +55,13 @@ CONFIGS = ("config", "config.worktree")  # the second for `--sparse`
 
 
 class RepositoryBefore(NamedTuple):
-    """How it was, for what may be there already by a person's own doing."""
+    """The state before, to exclude what a person made."""
 
     submodules: frozenset[str]
     worktrees: frozenset[str]
-    orders: frozenset[bytes]  # commands in a rebase that is not done
-    missing: frozenset[str]  # what configurations name
-    nested: frozenset[str]  # the `.git` of repositories that the index names: they could only be read
+    orders: frozenset[bytes]  # commands in an unfinished rebase
+    missing: frozenset[str]  # missing files that configurations name
+    nested: frozenset[str]  # the `.git` of repositories that the index names: they were read-only
     links: frozenset[tuple[str, str]] = frozenset()
 
 
@@ -80,21 +77,21 @@ def snapshot_repositories(room: GitProfile) -> RepositoryBefore:
 
 
 def take_away(room: GitProfile, was: RepositoryBefore, aside: str, writable: tuple[str, ...]) -> list[str]:
-    """What was taken away, in words. `aside`: a folder of ours; it is made when it is needed.
+    """Quarantines, and returns notes. `aside`: a folder of ours, created when needed.
 
-    An index may name any place. What lies where the command could not write is not its work, and is only told.
+    An index may name any path. One that the command could not write is not its work, and is only reported.
     """
     notes: list[str] = []
     for path, reason in list(_wrong(room, was)):
         if not any(is_within(path, folder) for folder in (*writable, *room.opened)):
-            notes.append(f"'{path}' {reason}; it was there before: look at it before you run git there")
-        elif os.path.lexists(path):  # it may lie in another one
+            notes.append(f"'{path}' {reason}; it existed before: check it before you run git there")
+        elif os.path.lexists(path):  # it may be in another one
             notes.append(move_aside(path, f"'{path}' {reason}", aside))
     return notes
 
 
 def look_at_new(path: str, aside: str, writable: tuple[str, ...]) -> list[str] | None:
-    """The same for a `.git` where none was. None: there still is none."""
+    """The same for a new `.git`. None: there still is none."""
     if not os.path.lexists(path) or is_ours(path):
         return None
     if os.path.islink(path) or not os.path.isdir(path):
@@ -111,14 +108,14 @@ def _wrong(room: GitProfile, was: RepositoryBefore) -> Iterator[tuple[str, str]]
     for folder in room.opened:
         for path in find_worktrees(folder):
             if path not in was.worktrees and not _is_plain_worktree(path, folder):
-                yield path, "is a new worktree that is configured by something else than its repository"
+                yield path, "is a new worktree whose configuration is not its repository's"
         for path in find_submodules(folder):
             if path not in was.submodules and (why := _led(path)):
                 yield path, f"is a new submodule's repository with {why}"
     for path in _nested(room):
         repository = path if os.path.isdir(path) else resolve_git_file(path)
         if path not in was.nested and repository and (why := _led(repository)):
-            yield path, f"is what git obeys when it looks into this folder, with {why}"
+            yield path, f"configures git in this folder, with {why}"
     for path, end in sorted(_links(room) - was.links):
         yield path, f"is a new link, through which git would write ('{end}')"
     for path in was.missing:
@@ -130,7 +127,7 @@ def _wrong(room: GitProfile, was: RepositoryBefore) -> Iterator[tuple[str, str]]
 
 def _unfinished(folder: str, was: RepositoryBefore) -> Iterator[tuple[str, str]]:
     if any(line not in was.orders for line in _orders(folder)):
-        yield f"{folder}/rebase-merge/git-rebase-todo", "holds commands that git would run"
+        yield f"{folder}/rebase-merge/git-rebase-todo", "contains commands that git would run"
     for path, strategy in _strategies(folder):
         if strategy not in STRATEGIES:
             yield path, f"names a merge strategy that is not git's own ('{os.fsdecode(strategy)}')"
@@ -147,7 +144,7 @@ def _links(room: GitProfile) -> frozenset[tuple[str, str]]:
 
 
 def _states(room: GitProfile) -> list[str]:
-    """Where git keeps what it is in the middle of: in repositories and in worktrees, also in new ones."""
+    """Where git keeps the state of unfinished operations: in repositories and in worktrees, also in new ones."""
     return [path for folder in room.opened for path in (folder, *find_worktrees(folder))]
 
 
@@ -172,7 +169,7 @@ def _is_plain_worktree(path: str, repository: str) -> bool:
 
 
 def _led(repository: str) -> str:
-    """What in it leads to code, if something does."""
+    """Its part that leads to code; empty: none."""
     for name in (*[name for name in FILES if name not in CONFIGS], "branches", "remotes"):
         path = f"{repository}/{name}"
         if os.path.islink(path) or (os.path.isdir(path) and os.listdir(path)) or read_small_file(path).strip():
@@ -188,15 +185,15 @@ def _led(repository: str) -> str:
 
 
 def move_aside(path: str, words: str, aside: str) -> str:
-    """What became of it. `words`: why."""
+    """Moves it, and returns a note. `words`: why."""
     try:
         return f"{words}: it was moved to '{_move(path, aside)}'"
     except OSError as error:
-        return f"{words}, and it could not be moved away ({error.strerror}): look at it before you start anything there"
+        return f"{words}, and it could not be moved away ({error.strerror}): check it before you start anything there"
 
 
 def _move(path: str, aside: str) -> str:
-    """No link on the way is followed: a command that still runs could lead us out of the workspace."""
+    """Follows no link on the way: a command that still runs could lead us out of the workspace."""
     os.makedirs(aside, mode=0o700, exist_ok=True)  # noqa: PTH103
     parent, _, name = path.rpartition("/")
     new = f"{aside}/{os.urandom(4).hex()}-{name}"
@@ -213,7 +210,7 @@ def _move(path: str, aside: str) -> str:
     return new
 
 
-# What `git init` and `git config` of a name may change.
+# Settings that `git init` and `git config` of a name may change.
 FREE: dict[bytes, frozenset[bytes]] = {
     b"[core]": frozenset(
         b"repositoryformatversion filemode bare logallrefupdates symlinks ignorecase precomposeunicode".split()
@@ -225,15 +222,15 @@ MODE = 0o644
 
 
 class RepositoryConfig(NamedTuple):
-    """One repository, before."""
+    """One repository, before the command."""
 
     config: bytes
     mode: int
-    code: frozenset[str]  # what is there that leads to code
+    code: frozenset[str]  # existing files that lead to code
 
 
 def path_of(env: Mapping[str, str], writable: Iterable[str]) -> str:
-    """`PATH` without what a command may have put there."""
+    """`PATH` without folders that a command may have written."""
     folders = [folder for folder in env.get("PATH", "").split(":") if folder.startswith("/")]
     kept_out = tuple(writable)
     real = [(folder, os.path.realpath(folder)) for folder in folders]
@@ -249,7 +246,7 @@ def snapshot_configs(repositories: Iterable[str]) -> dict[str, RepositoryConfig]
 
 
 def restore_changed_configs(was: Mapping[str, RepositoryConfig], aside: str) -> list[str]:
-    """What was put back or taken away, in words."""
+    """Restores or quarantines, and returns notes."""
     notes: list[str] = []
     for folder, one in was.items():
         path = f"{folder}/config"
@@ -258,14 +255,16 @@ def restore_changed_configs(was: Mapping[str, RepositoryConfig], aside: str) -> 
             or os.path.islink(path)
             or parse_guarded_settings(read_small_file(path)) != parse_guarded_settings(one.config)
         ):
-            notes.append(f"'{path}' is as it was before: {_put_back(path, one)}")
+            notes.append(f"'{path}' was restored: {_put_back(path, one)}")
         added = sorted(set(_code(folder)) - one.code)
-        notes += [move_aside(new, f"'{new}' is new, and git runs it or obeys it", aside) for new in added]
+        notes += [move_aside(new, f"'{new}' is new, and git runs or obeys it", aside) for new in added]
     return notes
 
 
 def parse_guarded_settings(config: bytes) -> list[tuple[bytes, bytes]]:
-    """Those that may not change, each with its section; a line that goes on in the next is none of the free ones."""
+    """The settings that may not change, each with its section; a line that continues in the next is none of the free
+    ones.
+    """
     found: list[tuple[bytes, bytes]] = []
     section, goes_on = b"", False
     for line in config.split(b"\n"):
@@ -302,8 +301,8 @@ def _put_back(path: str, was: RepositoryConfig) -> str:
             file.write(was.config)
         os.replace(new, path)
     except OSError as error:
-        return f"it should be, since it holds other settings than names, but could not be put back ({error.strerror})"
-    return "git wrote other settings into it than its own first ones and names"
+        return f"it has settings other than names, but could not be restored ({error.strerror})"
+    return "git wrote settings into it other than its initial ones and names"
 
 
 HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
@@ -312,21 +311,21 @@ OWNER = 0o700
 
 
 def read_heads(repositories: Iterable[str]) -> dict[str, bytes]:
-    """Of each that is whole."""
+    """Of each that is complete."""
     return {folder: found for folder in repositories if HEAD.match(found := _head(folder))}
 
 
 def put_back(was: Mapping[str, bytes]) -> list[str]:
-    """What was done, in words."""
+    """Restores, and returns notes."""
     notes: list[str] = []
     for folder, head in was.items():
         try:
             done = list(_mended(folder, head))
         except OSError as error:
-            notes.append(f"'{folder}' is no whole repository any more, and could not be mended ({error.strerror})")
+            notes.append(f"'{folder}' is no longer a complete repository, and could not be repaired ({error.strerror})")
             continue
         notes += [
-            f"'{path}' was gone or spoilt, and git would have passed the repository over: {how}" for path, how in done
+            f"'{path}' was missing or invalid, and git would have ignored the repository: {how}" for path, how in done
         ]
     return notes
 
@@ -334,21 +333,21 @@ def put_back(was: Mapping[str, bytes]) -> list[str]:
 def _mended(folder: str, head: bytes) -> Iterator[tuple[str, str]]:
     for path in (folder, f"{folder}/objects", f"{folder}/refs"):
         if os.path.islink(path):
-            continue  # git follows it; its end is not ours to change
+            continue  # git follows it; its target is not ours to change
         if not os.path.isdir(path):
             if os.path.lexists(path):
                 os.rename(path, f"{path}.{os.urandom(4).hex()}")  # noqa: PTH104
             os.mkdir(path)
-            yield path, "it was made anew, and is empty"
+            yield path, "it was created again, empty"
         elif (mode := stat.S_IMODE(os.stat(path, follow_symlinks=False).st_mode)) & OWNER != OWNER:
             os.chmod(path, mode | OWNER)
-            yield path, "you can open it again"
+            yield path, "it is accessible again"
     path = f"{folder}/HEAD"
     if not HEAD.match(_head(folder)):
         if os.path.isdir(path) and not os.path.islink(path):
             os.rename(path, f"{path}.{os.urandom(4).hex()}")  # noqa: PTH104
         _write(path, head)
-        yield path, "it is as it was before"
+        yield path, "it was restored"
 
 
 def _head(folder: str) -> bytes:

@@ -1,13 +1,13 @@
-"""Lower walls, where there is no bubblewrap (security X4): landlock and a filter of system calls, by a small program of
-ours.
+"""The weaker sandbox, without bubblewrap (security X4): Landlock and a filter of system calls, set up by a small helper
+program.
 
-Landlock only allows, and always a whole tree. So a protected place can be kept only if nothing is allowed on the
-folders around it: they are closed, which means that nothing can be made, removed or renamed directly in them, while all
-that is in them, and is not protected, can be changed. A workspace without any protected place is open as a whole; what
-should not have been made there is taken away when the command has ended.
+Landlock rules only allow, and always a whole tree. So a protected path can be kept only if nothing is allowed on its
+parent folders: they are closed, so nothing can be created, removed or renamed directly in them, while everything else
+in them can be changed. A workspace without any protected path is open as a whole; protected files that a command
+creates there are quarantined when it has ended.
 
-What it cannot do: hide processes and folders' lists, keep modes, times and attributes of files outside as they are,
-end what a command left behind (`Children` does), let a command reach the proxy, or open `.git` for git alone.
+It cannot hide processes and folder listings, protect modes, times and attributes of files outside, end processes that
+a command left behind (`Children` does), let a command reach the proxy, or open `.git` for git alone.
 """
 
 # ruff: noqa: PTH118, PTH120  # pathlib takes 8 ms to load
@@ -36,7 +36,7 @@ MOST_RULES = 20_000  # some 5 us each
 
 
 class Right(IntFlag):
-    """As the kernel numbers them."""
+    """With the kernel's numbers."""
 
     EXECUTE = 1 << 0
     WRITE_FILE = 1 << 1
@@ -56,29 +56,29 @@ class Right(IntFlag):
     DEVICE_REQUESTS = 1 << 15
 
 
-READ = Right.READ_FILE  # folders can be listed: who may list the root of a tree may list all of it
+READ = Right.READ_FILE  # folders can be listed: a right to list the root of a tree covers all of it
 CHANGE = Right.WRITE_FILE | Right.TRUNCATE
 TREE = (
     CHANGE | Right.REMOVE_FOLDER | Right.REMOVE_FILE | Right.MAKE_FOLDER | Right.MAKE_FILE | Right.MAKE_SOCKET
     | Right.MAKE_PIPE | Right.MAKE_LINK | Right.MOVE
 )  # fmt: skip
-# Refused where no rule allows them.
+# Refused unless a rule allows them.
 HANDLED = TREE | Right.MAKE_CHARACTER_DEVICE | Right.MAKE_BLOCK_DEVICE | Right.DEVICE_REQUESTS
 
 
 class LandlockRule(NamedTuple):
     rights: Right
-    path: str  # and all that is in it; a link is not followed
+    path: str  # and everything in it; a link is not followed
 
 
 class LandlockSandbox:
-    """As `Sandbox`: one for a session. `program` is a Python."""
+    """Like `Sandbox`: one for a session. `program` is a Python."""
 
     def __init__(self, program: str, rooms: SandboxLayout) -> None:
         machine = bubblewrap.detect_machine()
         if machine is None:
-            raise SandboxError("there is no filter of system calls for this kind of machine: switch the sandbox off")
-        self._filter = bubblewrap.filter_for(machine, families=())  # landlock knows TCP only; there is more
+            raise SandboxError("there is no filter of system calls for this architecture: switch the sandbox off")
+        self._filter = bubblewrap.filter_for(machine, families=())  # landlock covers TCP only, of many protocols
         self._program = program
         self._rooms = rooms._replace(
             folders=tuple([os.path.realpath(folder) for folder in rooms.folders]),
@@ -94,7 +94,7 @@ class LandlockSandbox:
 
     @contextmanager
     def around(self, job: ProcessSpec) -> Generator[ProcessSpec]:
-        """The same job behind walls. To be left when it has ended."""
+        """The same job in the sandbox. Leave the context when it has ended."""
         rooms = self._rooms
         notes = [] if job.notes is None else job.notes
         if job.walls in (SandboxAccess.GIT, SandboxAccess.INIT):
@@ -120,10 +120,10 @@ class LandlockSandbox:
             yield job._replace(argv=(*words, *job.argv), passed=passed, env=env, notes=notes)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def _temps(self, job: ProcessSpec) -> list[str]:
-        """Landlock cannot keep a part of a folder, so one with something of ours in it stays closed."""
+        """Landlock cannot protect a part of a folder, so one that contains something of ours stays closed."""
         rooms = self._rooms
         kept = (*rooms.kept, *rooms.folders, *rooms.denied, rooms.state)
         real = real_temps() if job.walls is SandboxAccess.OWN else ()
@@ -132,7 +132,7 @@ class LandlockSandbox:
     def _look_after(self, folder: str, found: WorkspacePaths, notes: list[str]) -> None:
         for path in found.missing:
             if is_within(path, folder) and os.path.lexists(path):
-                words = f"'{path}' was made by a command, and is obeyed by programs that are started here"
+                words = f"'{path}' was created by a command, and programs that start here obey it"
                 notes.append(move_aside(path, words, self._aside))
 
 
@@ -155,7 +155,7 @@ def _always(rooms: SandboxLayout) -> Iterator[LandlockRule]:
 
 
 def _of_workspaces(found: dict[str, WorkspacePaths], denied: tuple[str, ...]) -> Iterator[LandlockRule]:
-    """A workspace may lie in another one, so what is kept in one is kept in all."""
+    """A workspace may be inside another one, so paths that are protected in one are protected in all."""
     kept = {path for workspace in found.values() for path in workspace.protected} | set(denied)
     closed = {folder for workspace in found.values() for folder in workspace.frozen}
     closed |= {parent for path in kept for top in found for parent in _around(path, top)}
@@ -165,7 +165,7 @@ def _of_workspaces(found: dict[str, WorkspacePaths], denied: tuple[str, ...]) ->
 
 
 def _readable(denied: tuple[str, ...]) -> Iterator[LandlockRule]:
-    """All but the denied."""
+    """Everything but the denied paths."""
     kept = set(denied)
     closed = {parent for path in denied for parent in _around(path, "/")}
     for path in _open_parts("/", kept, closed) if denied else ():
@@ -173,7 +173,7 @@ def _readable(denied: tuple[str, ...]) -> Iterator[LandlockRule]:
 
 
 def _open_parts(path: str, kept: set[str], closed: set[str]) -> Iterator[str]:
-    """The largest trees that hold nothing of `kept`. Of closed folders, what is in them now."""
+    """The largest trees without any path of `kept`. For closed folders, their current content."""
     if path in kept:
         return
     if path not in closed:
@@ -181,28 +181,28 @@ def _open_parts(path: str, kept: set[str], closed: set[str]) -> Iterator[str]:
         return
     try:
         entries = [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
-    except OSError:  # who cannot list it has nothing to lose in it
+    except OSError:  # a folder that we cannot list needs no rules
         return
     for entry in entries:
         yield from _open_parts(entry, kept, closed)
 
 
 def _around(path: str, top: str) -> Iterator[str]:
-    """The folders around it, up to `top`, if it is in there."""
+    """Its parent folders, up to `top`, if it is in there."""
     while path != top and is_within(path, top):
         path = os.path.dirname(path)
         yield path
 
 
 def find_landlock_problem(home: str) -> str:
-    """What is wrong with landlock here, if something is: it is tried around `true`."""
+    """Why landlock does not work here, if so: tries it with `true`."""
     import subprocess
 
     from mainspring.processes.environment import find_program
 
     true = find_program("true")
     if true is None:
-        return "there is no 'true' to try it with: install the package 'coreutils'"
+        return "'true' was not found for the test: install the package 'coreutils'"
     try:
         with make_scratch_folders(home) as (temp, state):
             walls = LandlockSandbox(sys.executable, SandboxLayout((), temp, state))
@@ -214,6 +214,6 @@ def find_landlock_problem(home: str) -> str:
     except (OSError, subprocess.TimeoutExpired, SandboxError) as error:
         return f"landlock does not work here: {error}"
     if ended.returncode:
-        said = ended.stderr.decode(errors="replace").strip().splitlines() or [f"it ended with {ended.returncode}"]
+        said = ended.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {ended.returncode}"]
         return f"landlock does not work here: {said[-1].removeprefix('mainspring-landlock: ')[:200]}"
     return ""

@@ -1,18 +1,17 @@
-"""Which places of a workspace are read-only in the sandbox: protected ones (security F5), also when missing or a link.
+"""Finds the read-only paths of a workspace: protected ones (security F5), also when missing or a link.
 
-What is mounted on cannot be removed, renamed or replaced, so a protected place is mounted on itself, read-only. But the
-folder around it can still be renamed, with all that is in it, to make room for another: so each folder on the way to it
-is mounted on itself, too. A link cannot be mounted on; there the folder around it is read-only, and each thing in it is
-writable by itself. A missing place is made, as an empty folder, while the sandbox is open (`placeholders.py`).
+A mount point cannot be removed, renamed or replaced, so a protected path is mounted on itself, read-only. But its
+parent folder can still be renamed, with everything in it, and replaced: so each folder on the way is mounted on
+itself, too. A link cannot be a mount point; its parent folder is read-only instead, and each other entry in it is
+writable by itself. A missing path gets a placeholder while the sandbox is open (`placeholders.py`).
 
-The search goes a few folders deep and is bounded: it is made before every command. All that the table protects counts
-at the top of a workspace; deeper only what makes a repository or configures us, since each place costs a mount.
+The search goes a few folders deep and is bounded: it runs before every command. The whole table applies at the top of
+a workspace; deeper only what makes a repository or configures us, since each path costs a mount.
 
-The repository that a working folder belongs to, where that lies outside of the folder: above it, or behind a file.
-
-The git room opens it as any other (`git.py`): all else out there stays read-only. It is the one that git itself
-would take, and only if it is beyond doubt the person's own: it belongs to our user, and if a file `.git` leads to it,
-as for worktrees and submodules, it names this place in return. An archive that brings such a file opens nothing.
+The module also finds the repository that a working folder belongs to, if that is outside the folder: above it, or
+behind a file. The git profile opens it as any other (`git.py`): everything else out there stays read-only. It is the
+one that git itself would use, and only if it is certainly the person's own: it belongs to our user, and if a file
+`.git` leads to it, as for worktrees and submodules, it points back. An archive with such a file opens nothing.
 """
 
 # ruff: noqa: PTH113, PTH114, PTH116, PTH118, PTH120  # pathlib takes 8 ms to load
@@ -39,19 +38,19 @@ from mainspring.sandbox.git import (
 )
 from mainspring.sandbox.placeholders import is_ours
 
-DEEPEST = 64  # folders above
+DEEPEST = 64  # parent folders
 
 
 class OuterRepository(NamedTuple):
-    """`why`: it stays closed."""
+    """`why`: it stays read-only."""
 
     repository: str  # the folder that all of its worktrees share
-    top: str  # where its `.git` lies
+    top: str  # the folder with its `.git`
     why: str = ""
 
 
 def find_outer_repository(folder: str, denied: Iterable[str] = ()) -> OuterRepository | None:
-    """None: there is none, or it lies in the folder itself. All paths are real ones."""
+    """None: there is none, or it is in the folder itself. All paths are real ones."""
     top = folder
     for _ in range(DEEPEST):
         entry = f"{top}/.git"
@@ -65,7 +64,7 @@ def find_outer_repository(folder: str, denied: Iterable[str] = ()) -> OuterRepos
             if is_repository(entry):
                 return OuterRepository(entry, top, _closed(entry, top, folder, denied))
         elif is_repository(top):
-            return None  # bare, in git's eyes: there is no working folder
+            return None  # bare for git: there is no working folder
         if top == "/":
             return None
         top = os.path.dirname(top)
@@ -73,7 +72,7 @@ def find_outer_repository(folder: str, denied: Iterable[str] = ()) -> OuterRepos
 
 
 def _behind(entry: str, folder: str, denied: Iterable[str]) -> OuterRepository | None:
-    """Where a file leads."""
+    """The target of a file."""
     own, top = read_git_pointer(entry, POINTER), os.path.dirname(entry)
     if own is None:
         return None
@@ -81,12 +80,12 @@ def _behind(entry: str, folder: str, denied: Iterable[str]) -> OuterRepository |
     if is_within(common, folder):
         return None
     if not _names_it(own, entry):
-        return OuterRepository(common, top, f"it does not name '{entry}', which leads to it, in return")
+        return OuterRepository(common, top, f"'{entry}' leads to it, but it does not point back")
     return OuterRepository(common, top, _closed(common, top, folder, denied))
 
 
 def _names_it(own: str, entry: str) -> bool:
-    """A worktree's folder holds the path of its `.git`; a submodule's configuration that of its working folder."""
+    """A worktree's folder has the path of its `.git`; a submodule's configuration that of its working folder."""
     if os.path.lexists(f"{own}/commondir"):
         return os.path.realpath(os.path.join(own, os.fsdecode(read_small_file(f"{own}/gitdir").strip()))) == entry
     named = WORKTREE.search(read_small_file(f"{own}/config"))
@@ -95,17 +94,17 @@ def _names_it(own: str, entry: str) -> bool:
 
 def _closed(repository: str, top: str, folder: str, denied: Iterable[str]) -> str:
     if any(is_within(repository, os.path.realpath(path)) for path in denied):
-        return "it lies in a place that is denied"
+        return "its path is denied"
     if top != folder and any(is_within(top, hidden) for hidden in (*TEMPORARY, "/run")):
-        return "its other files are hidden in the sandbox, and git would take them for removed"
+        return "its other files are hidden in the sandbox, so git would treat them as removed"
     with contextlib.suppress(OSError):
         if os.stat(repository).st_uid == os.geteuid():
             return ""
     return "it belongs to another user"
 
 
-# Missing at the top of a workspace, these are kept from being made: the next tool that is started there obeys them.
-# Not all of the table: an empty folder in the place of `uv.toml` or `.npmrc` stops the programs that read it.
+# Missing at the top of a workspace, these cannot be created: the next tool that starts there obeys them. Not the whole
+# table: an empty folder in the place of `uv.toml` or `.npmrc` stops the programs that read it.
 HELD = (".git", ".mainspring", ".claude", ".mcp.json", ".vscode", ".husky", ".envrc")
 BARE = "HEAD"  # with one, a folder without `.git` can pose as a repository
 
@@ -113,34 +112,34 @@ DEEPER = frozenset([".git", ".hg", ".svn", ".jj", ".mainspring", ".claude", ".mc
 ENDS = frozenset([tuple(end.split("/")) for row in TABLE for end in row.ends.split()])
 SKIPPED = frozenset(["node_modules", "__pycache__", "target", ".venv", "venv"])  # many folders, no repositories
 DEPTH = 3  # folders below the top
-MOST_FOLDERS = 300  # looked into; some 20 us each at first, 3 us when nothing changed
+MOST_FOLDERS = 300  # searched; some 20 us each at first, 3 us when nothing changed
 SETTLED = 50_000_000  # nanoseconds; the clock of file systems ticks every 4 ms, and a change within a tick is not seen
 MOST_PLACES = 60  # of one workspace; some 0.1 ms each
 MOST_NESTED = 40  # repositories that an index names
-MOST_PIECES = 200  # of a folder that is mounted piece by piece
+MOST_PIECES = 200  # of a folder that is mounted entry by entry
 
 
 class WorkspacePaths(NamedTuple):
     places: tuple[SandboxPath, ...]
-    missing: tuple[str, ...]  # to be made before the mounts
-    notes: tuple[str, ...]  # what a person should know
-    repositories: tuple[str, ...] = ()  # their folders, `.git` mostly; read-only, unless git is let in
-    unborn: tuple[str, ...] = ()  # where a repository in one of these would be obeyed: to be made, but not for git
-    protected: tuple[str, ...] = ()  # what exists of it
+    missing: tuple[str, ...]  # to be created before the mounts
+    notes: tuple[str, ...]  # for the person
+    repositories: tuple[str, ...] = ()  # their folders, `.git` mostly; read-only, unless the git profile opens them
+    unborn: tuple[str, ...] = ()  # paths where git would obey a new repository: get a placeholder, but not for git
+    protected: tuple[str, ...] = ()  # the existing ones
     frozen: tuple[str, ...] = ()  # folders in which a link must not be replaced
-    outer: OuterRepository | None = None  # the repository around it
-    no_repository: bool = False  # neither here nor above: git may make one
+    outer: OuterRepository | None = None  # the repository that contains it
+    no_repository: bool = False  # neither here nor above: git may create one
 
 
 class DirectoryListing(NamedTuple):
-    """A folder, as it was at some time."""
+    """A folder's content at some time."""
 
     changed: int  # nanoseconds
     protected: tuple[tuple[str, bool], ...]
     folders: tuple[str, ...]
 
 
-Seen = dict[tuple[str, str], DirectoryListing]  # by workspace and folder; bounded by what one search looks into
+Seen = dict[tuple[str, str], DirectoryListing]  # by workspace and folder; bounded by the size of one search
 
 
 def scan_workspace(folder: str, writable: tuple[str, ...], seen: Seen, denied: tuple[str, ...] = ()) -> WorkspacePaths:
@@ -169,7 +168,7 @@ def scan_workspace(folder: str, writable: tuple[str, ...], seen: Seen, denied: t
     places += [piece for path in frozen for piece in _pieces(path)]
     places += [SandboxPath(path, SandboxPathAccess.READ) for path in protected]
     places += [SandboxPath(path, SandboxPathAccess.EMPTY) for path in (*missing, *unborn)]
-    notes = [f"'{path}' is a link, so nothing new can be made beside it" for path in linked]
+    notes = [f"'{path}' is a link, so nothing new can be created beside it" for path in linked]
     return WorkspacePaths(
         tuple(places), tuple(missing), tuple(notes), tuple(repositories), tuple(unborn), tuple(protected), frozen,
         around, not _in_repository(folder),
@@ -177,7 +176,7 @@ def scan_workspace(folder: str, writable: tuple[str, ...], seen: Seen, denied: t
 
 
 def _repositories(protected: list[str], folder: str) -> list[str]:
-    """Also those that a file `.git` leads to, if they lie in the workspace; not those within another one."""
+    """Also those that a file `.git` leads to, if they are in the workspace; not those within another one."""
     found: list[str] = []
     for path in protected:
         if path.endswith("/.git"):
@@ -188,7 +187,7 @@ def _repositories(protected: list[str], folder: str) -> list[str]:
 
 
 def _nested(repositories: list[str], folder: str) -> tuple[list[str], list[str]]:
-    """What `git status` goes into, however deep: each one's `.git`, or the first thing that is missing on the way."""
+    """Repositories that `git status` enters, at any depth: each one's `.git`, or the first missing path on the way."""
     there: list[str] = []
     unborn: list[str] = []
     paths = [path for repository in repositories for path in find_nested_repositories(repository)]
@@ -200,9 +199,9 @@ def _nested(repositories: list[str], folder: str) -> tuple[list[str], list[str]]
 
 
 def _found(top: str, seen: Seen) -> Iterator[tuple[str, bool]]:
-    """Protected places that exist, with whether they are links."""
+    """Existing protected paths, with whether they are links."""
     folders = [(top, 0)]
-    for at, (folder, depth) in enumerate(folders):  # it grows while we go
+    for at, (folder, depth) in enumerate(folders):  # it grows during the loop
         if at >= MOST_FOLDERS:
             return
         listed = _listed(folder, top, depth, seen)
@@ -212,7 +211,7 @@ def _found(top: str, seen: Seen) -> Iterator[tuple[str, bool]]:
 
 
 def _listed(folder: str, top: str, depth: int, seen: Seen) -> DirectoryListing:
-    """From the last time, if nothing was made, removed or renamed in it since: nobody can set this time back."""
+    """From the last time, if nothing was created, removed or renamed in it since: this time cannot be set back."""
     try:
         changed = os.stat(folder, follow_symlinks=False).st_ctime_ns
         known = seen.get((top, folder))
@@ -237,7 +236,7 @@ def _listed(folder: str, top: str, depth: int, seen: Seen) -> DirectoryListing:
 def _counts(path: str, top: str, depth: int) -> bool:
     inner = path[len(top) :].strip("/")
     if depth == 0:
-        # Under a made-up folder: where the workspace itself lies is not the question.
+        # Below a fictitious folder: the location of the workspace itself does not matter.
         return is_protected(Resolved(inner, f"/workspace/{inner}")) is not None
     parts = tuple(inner.split("/"))
     return parts[-1] in DEEPER or parts[-2:] in ENDS or parts[-3:] in ENDS
@@ -255,14 +254,14 @@ def _in_repository(folder: str) -> bool:
 
 
 def _missing(folder: str) -> list[str]:
-    """What we or another session hold is missing, too: so all of them know."""
+    """A placeholder of ours or of another session counts as missing, so that all sessions protect it."""
     names = HELD if _in_repository(folder) else (*HELD, BARE)
     paths = [f"{folder}/{name}" for name in names]
     return [path for path in paths if not os.path.lexists(path) or is_ours(path)]
 
 
 def _end(link: str, writable: tuple[str, ...]) -> tuple[str, bool] | None:
-    """Where a link leads, if a command could write there, and whether that exists. If not: its first missing folder."""
+    """The target of a link, if a command could write there, and whether it exists. If not: its first missing folder."""
     path = os.path.realpath(link)
     if not any(is_within(path, folder) and path != folder for folder in writable):
         return None
@@ -270,7 +269,7 @@ def _end(link: str, writable: tuple[str, ...]) -> tuple[str, bool] | None:
 
 
 def first_missing(path: str) -> tuple[str, bool]:
-    """It, if it exists, or what is missing of it first."""
+    """The path itself, if it exists, or its first missing part."""
     there = os.path.lexists(path)
     while not there and not os.path.lexists(parent := os.path.dirname(path)):
         path = parent
@@ -286,9 +285,9 @@ def _between(folder: str, path: str) -> list[str]:
 
 
 def _pieces(folder: str) -> list[SandboxPath]:
-    """A folder in which nothing can be made or removed, though all that is in it can be changed."""
+    """A folder in which nothing can be created or removed, though everything in it can be changed."""
     entries = [entry for entry in os.scandir(folder) if not entry.is_symlink()]
-    entries.sort(key=lambda entry: not entry.is_dir(follow_symlinks=False))  # if they are too many: folders first
+    entries.sort(key=lambda entry: not entry.is_dir(follow_symlinks=False))  # if there are too many: folders first
     return [
         SandboxPath(folder, SandboxPathAccess.READ),
         *[SandboxPath(entry.path, SandboxPathAccess.WRITE) for entry in entries[:MOST_PIECES]],

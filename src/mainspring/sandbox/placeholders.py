@@ -1,13 +1,13 @@
-"""Empty folders in the place of missing protected ones, while a command runs in the sandbox, and their end.
+"""Placeholders for missing protected paths while a command runs in the sandbox, and their removal.
 
-A mount needs something to be mounted on, so what must not be made has to be there. It is an empty folder, also for a
-file: git does not see empty folders, so no `git add -A` takes them along. Only within `.git`, where git minds, it is a
-file (`git.py`). They go when the last command has ended, and when we are killed: a shell outside waits for the
-end of its input, which only we hold, and removes them then. It has no rights but ours, and removes nothing but empty
-folders and small files with the odd bit.
+A mount needs a mount point, so a path that must not be created has to exist. The placeholder is an empty folder, also
+for a file: git does not see empty folders, so no `git add -A` adds them. Only within `.git`, where git would notice,
+it is a file (`git.py`). Placeholders are removed when the last command has ended, and when we are killed: a shell
+outside waits for the end of its input, which only we hold, and removes them then. It has no rights but ours, and
+removes only empty folders and small files with the odd bit.
 
-Several sessions may work in one folder, or in folders of one repository: each has a shared lock while it holds
-something, and only who gets the lock alone removes anything.
+Several sessions may work in one folder, or in folders of one repository: each has a shared lock while it has
+placeholders, and only a session with the exclusive lock removes any.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from mainspring.processes.paths import PathRefused
 from mainspring.processes.safe_open import open_folder
 from mainspring.sandbox.bubblewrap import SandboxError
 
-# The odd bit tells ours from a person's, also after a power cut. We and they can write in it: only the sandbox cannot.
+# The odd bit distinguishes ours from a person's, also after a power cut. We and they can write in it: only the sandbox
+# cannot.
 MODE = 0o1755
 FILE_MODE = 0o1644
 LARGEST = 16  # bytes of a file of ours
-WAIT = 1  # seconds for a lock: ours to go, when we are killed, and others' until we give up
+WAIT = 1  # seconds for a lock: ours to be released, when we are killed, and others' until we give up
 
-# The paths come line by line; at the end of them all are removed. Without `flock`, other sessions are not minded.
+# The paths come line by line; at the end all of them are removed. Without `flock`, other sessions are not considered.
 REMOVE = """
 for path; do
     if [ -d "$path" ]; then rmdir -- "$path"
@@ -57,9 +58,9 @@ CLOSED = frozenset((
 
 
 class Placeholders:
-    """Of one workspace, or of one repository: others may be at work in it from another workspace.
+    """Of one workspace, or of one repository: other sessions may work in it from another workspace.
 
-    `state` is a folder of ours. `outside`: where no program may lie that is to be trusted.
+    `state` is a folder of ours. `outside`: programs in there are not trusted.
     """
 
     def __init__(self, folder: str, state: str, outside: tuple[str, ...] = ()) -> None:
@@ -68,16 +69,16 @@ class Placeholders:
         self._lock = -1
         self._guard: subprocess.Popen[bytes] | None = None
         self._told: set[str] = set()  # what the guard removes if we cannot
-        self._paths: set[str] = set()  # what is held now
-        self._holding = 0  # commands that run
+        self._paths: set[str] = set()  # current placeholders
+        self._holding = 0  # running commands
 
     def hold(self, paths: Iterable[str], files: Mapping[str, bytes] | None = None) -> set[str]:
-        """Makes what is missing; returns what is held. Where we cannot write, a command cannot either.
+        """Creates what is missing; returns the placeholders. Where we cannot write, a command cannot either.
 
         For each call one of `release`, unless it raises.
         """
         if self._guard is not None and self._guard.poll() is not None:
-            self.close()  # somebody ended it: there must be one while something is held
+            self.close()  # the guard was killed: there must be one while there are placeholders
         self._guard = self._guard or self._start()
         self._share()
         self._holding += 1
@@ -98,7 +99,7 @@ class Placeholders:
             self._paths.add(path)
 
     def _share(self) -> None:
-        """Others have the lock alone for milliseconds. We do not wait for ever: all that we do waits meanwhile."""
+        """Others have the exclusive lock for milliseconds. The wait is bounded: it blocks everything that we do."""
         deadline = time.monotonic() + WAIT
         while True:
             try:
@@ -106,11 +107,11 @@ class Placeholders:
                 return
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise SandboxError(f"another session is at work in '{self._outside[0]}': try again") from None
+                    raise SandboxError(f"another session is working in '{self._outside[0]}': try again") from None
                 time.sleep(0.005)
 
     def alone(self) -> bool:
-        """Whether no other session holds anything here. If so, none of them can until this is released."""
+        """Whether no other session has placeholders here. If so, none of them can until this is released."""
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -126,7 +127,7 @@ class Placeholders:
         with contextlib.suppress(BlockingIOError):  # another session: it removes them in the end
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for path in self._paths:
-                with contextlib.suppress(OSError):  # somebody put something into it
+                with contextlib.suppress(OSError):  # another process put something into it
                     _remove(path)
         self._paths.clear()
         fcntl.flock(self._lock, fcntl.LOCK_UN)
@@ -142,7 +143,7 @@ class Placeholders:
         self._told.clear()
 
     def _hold_folder(self, path: str) -> bool:
-        self._tell(path)  # before it is made: whatever happens then, somebody removes it
+        self._tell(path)  # before it is created: whatever happens then, the guard removes it
         try:
             parent, _, name = path.rpartition("/")
             folder = open_parent(parent)
@@ -170,7 +171,7 @@ class Placeholders:
         if path in self._told:
             return
         if "\n" in path:
-            raise SandboxError(f"the name of '{path}' holds a line break: rename the folder to work in the sandbox")
+            raise SandboxError(f"the name of '{path}' contains a line break: rename the folder to use the sandbox")
         assert self._guard is not None
         assert self._guard.stdin is not None
         self._guard.stdin.write(os.fsencode(path) + b"\n")
@@ -180,7 +181,7 @@ class Placeholders:
     def _start(self) -> subprocess.Popen[bytes]:
         shell = find_program("sh", outside=self._outside)
         if shell is None:
-            raise SandboxError("there is no 'sh' on this machine outside of the working folders: install one")
+            raise SandboxError("'sh' was not found outside the working folders: install it")
         flock = find_program("flock", outside=self._outside) or ""
         self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         return subprocess.Popen(  # noqa: S603  # our own script
@@ -195,15 +196,16 @@ class Placeholders:
 
 
 def _is_closed_to_all(error: OSError, path: str) -> bool:
-    """False: a command cannot make it either. On a full disk it can, once it has made room: then it must not run."""
+    """False: a command cannot create it either. On a full disk it can, once it has freed space: then it must not run."""
     if error.errno in CLOSED:
         return False
-    raise SandboxError(f"'{path}' cannot be held for the sandbox ({error.strerror}): free some space, and try again")
+    raise SandboxError(f"no placeholder could be created at '{path}' ({error.strerror}): free space, and try again")
 
 
 def open_parent(folder: str) -> int:
     """A descriptor of a folder, for names in it. Raises `OSError`, also if there is a link on the way: commands that
-    still run could lead us out of the workspace by one."""
+    still run could lead us out of the workspace by one.
+    """
     try:
         return open_folder(folder)
     except PathRefused as error:
@@ -224,7 +226,7 @@ def _remove(path: str) -> None:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a session holds it, or left it: an empty folder with the odd bit."""
+    """Whether it is a placeholder of a session, running or not: an empty folder with the odd bit."""
     with contextlib.suppress(OSError):
         return _is_odd(path) and not os.listdir(path)  # noqa: PTH208
     return False
@@ -242,7 +244,7 @@ def _is_small_and_odd(found: os.stat_result) -> bool:
 
 
 def _make_file(path: str, data: bytes) -> None:
-    """Whole from the first moment, where the file system can: git outside may be reading it."""
+    """Complete from the first moment, where the file system can: git outside may be reading it."""
     folder = os.path.dirname(path)  # noqa: PTH120
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
@@ -265,4 +267,4 @@ def _is_odd(path: str) -> bool:
 
 
 def _has_odd_bits(found: os.stat_result) -> bool:
-    return stat.S_IMODE(found.st_mode) & 0o7000 == MODE & 0o7000  # the rest is as the umask says
+    return stat.S_IMODE(found.st_mode) & 0o7000 == MODE & 0o7000  # the rest depends on the umask

@@ -1,13 +1,11 @@
-"""Ways out of the sandbox, as data: small programs that try, each with what it tries (security V6).
+"""Escape attempts from the sandbox, as data: small programs, each with a description (security V6).
 
-A probe ends with 0 if it got what it wanted; whether it left a trace outside is looked at as well (`probes.py`),
-so one that lies about itself is found out. The same probes run without walls, in a field made for them: those for
-`anyone` succeed there, and those for `root` if root runs them, which shows that they are able to. All they touch is in
-that field, or is put back as it was.
+A probe exits with 0 if it succeeded; changes outside are checked as well, so a probe that lies about itself is
+detected. The same probes run without a sandbox, in an area made for them: those for `anyone` succeed there, and those
+for `root` if root runs them, which shows that they work. They touch only that area, or restore what they changed.
 
-A field for the probes: a workspace, things outside of it, a victim and servers; and what became of them.
-
-It is made anew for each probe. Tests run the probes here, with walls and without; `doctor` only with walls.
+The area has a workspace, files outside of it, a victim process and servers. It is created again for each probe. Tests
+run the probes with and without a sandbox; `doctor` only with one.
 """
 
 from __future__ import annotations
@@ -28,14 +26,14 @@ from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.sandbox.placeholders import is_our_file, is_ours
 from mainspring.sandbox.sandbox import ProbeResult, SandboxBackend, SandboxLayout, build_sandbox
 
-Able = Literal["anyone", "root", "depends"]  # who gets through where there are no walls
+Able = Literal["anyone", "root", "depends"]  # who succeeds without a sandbox
 
 
 class Probe(NamedTuple):
     name: str
-    script: str  # Python; `F` holds the places of the field
+    script: str  # Python; `F` has the paths of the area
     able: Able = "anyone"
-    landlock: bool = True  # whether the lower walls stop it, too
+    landlock: bool = True  # whether the weaker sandbox stops it, too
 
 
 HEAD = "import ctypes, json, os, socket, stat, subprocess, sys, time\nF = json.loads(sys.argv[1])\n"
@@ -122,7 +120,7 @@ NETWORK: tuple[Probe, ...] = (
     Probe(
         "UDP",
         "s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('127.0.0.1', F['udp'])); s.send(b'x')\n"
-        "time.sleep(0.05); s.send(b'x')",  # the first one's refusal comes with the second
+        "time.sleep(0.05); s.send(b'x')",  # the refusal of the first one arrives with the second
     ),
     Probe("an abstract socket", "socket.socket(socket.AF_UNIX).connect('\\0' + F['abstract'])"),
     Probe("a socket by its path", "socket.socket(socket.AF_UNIX).connect(F['socket'])"),
@@ -167,7 +165,7 @@ KERNEL: tuple[Probe, ...] = (
         "def tries(p):\n"
         "    try: os.close(os.open(p, os.O_WRONLY | os.O_NONBLOCK)); return True\n"
         "    except OSError: return False\n"
-        "own = {'self', 'thread-self', 'sys', 'pressure'}\n"  # the last is for everybody: it tells of waiting
+        "own = {'self', 'thread-self', 'sys', 'pressure'}\n"  # everyone may write the last: it reports pressure
         "tops = [n for n in os.listdir('/proc') if not n.isdigit() and n not in own]\n"
         "files = [f'/proc/{n}' for n in tops] + [\n"
         "    f'{d}/{n}' for t in tops for d, _, ns in os.walk(f'/proc/{t}') for n in ns]\n"
@@ -196,7 +194,7 @@ KERNEL: tuple[Probe, ...] = (
     Probe(
         "a mount made writable",
         LIBC + "call(libc.mount(None, b'/', None, 32 | 4096, None)); open(F['out'] + '/file', 'w').write('x')",
-        "depends",  # outside there is nothing to be undone, and only root may
+        "depends",  # outside there is nothing to undo, and only root may
     ),
     Probe("the keys of the session", LIBC + f"call(libc.syscall({KEYCTL}[os.uname().machine], 0, -3, 1))", "depends"),
     Probe(
@@ -224,25 +222,26 @@ class ProbeOutcome(NamedTuple):
 
 
 class ProbeRunner(NamedTuple):
-    """Who tries, and behind which walls."""
+    """The user and the sandbox with which probes run."""
 
-    python: str = os.path.realpath(sys.executable)  # an environment may lie in a folder that is hidden in there
+    python: str = os.path.realpath(sys.executable)  # a virtual environment may be in a folder that is hidden inside
     user: int | None = None  # another one, if we are root
     walls: SandboxAccess = SandboxAccess.USUAL
     kind: SandboxBackend = SandboxBackend.BUBBLEWRAP
-    below: bool = False  # the working folder lies below the top of its repository
+    below: bool = False  # the working folder is below the top of its repository
 
 
 def run_one(probe: Probe, base: str, *, program: str | None, who: ProbeRunner | None = None) -> ProbeOutcome:
-    """`base`: an existing folder of ours, which must not lie in a temporary folder. `program`: what makes the walls;
-    None: without any."""
+    """`base`: an existing folder of ours, not in a temporary folder. `program`: the sandbox program; None: without a
+    sandbox.
+    """
     who = who or ProbeRunner()
     with ProbeField(base, who) as field, field.walls(program) as around:
         before = field.snapshot()
         code, said = field.run([who.python, "-I", "-c", HEAD + probe.script, json.dumps(field.places)], around)
         changes = field.changes(before)
     if code == 0:
-        return ProbeOutcome(probe, True, "it got what it wanted")
+        return ProbeOutcome(probe, True, "it succeeded")
     if changes:
         return ProbeOutcome(probe, True, f"it changed {changes[0]}")
     return ProbeOutcome(probe, False, said)
@@ -287,7 +286,7 @@ class ProbeField:
 
     def run(self, argv: Sequence[str], around: Around) -> tuple[int, str]:
         with around(ProcessSpec(argv, f"{self.root}/work", ENV, walls=self.who.walls)) as job:
-            self._own()  # what the sandbox made is the user's, as it would be if we were that user
+            self._own()  # files of the sandbox belong to the user, as if we were that user
             ended = subprocess.run(  # noqa: S603  # our own words
                 [*self._as_user(), *job.argv], pass_fds=job.passed, cwd=job.cwd, env=dict(job.env), check=False,
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=SECONDS,
@@ -297,7 +296,7 @@ class ProbeField:
         return ended.returncode, lines[-1] if lines else ""
 
     def snapshot(self) -> Snapshot:
-        """Of what no probe may change."""
+        """Of everything that no probe may change."""
         found: Snapshot = {}
         for top in ("out", ".git", "work/.git", "work/sub/.git", "work/.claude", "work/.mcp.json", "linked"):
             for path in _tree(self.root / top):
@@ -321,7 +320,7 @@ class ProbeField:
         git = root / ".git" if self.who.below else root / "work/.git"
         for folder in ("out", "temp", "state", "work/sub/.git", "work/denied", "linked/real"):
             (root / folder).mkdir(parents=True)
-        for folder in ("hooks", "objects/info", "refs"):  # a whole repository, so that the git room opens it
+        for folder in ("hooks", "objects/info", "refs"):  # a complete repository, so that the git profile opens it
             (git / folder).mkdir(parents=True)
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         for path in (root / "out/file", root / "work/mine", git / "config", root / "linked/real/settings.json"):
@@ -407,7 +406,7 @@ def _tree(top: Path) -> Iterator[Path]:
 
 
 def _looks(path: Path) -> tuple[int, float, str]:
-    """Mode, time and content. A folder's time tells of nothing but what is in it."""
+    """Mode, time and content. A folder's time says nothing beyond its content."""
     found = path.lstat()
     if path.is_symlink():
         return found.st_mode, 0.0, str(path.readlink())
@@ -428,5 +427,5 @@ def _until(state: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
     while not state():
         if time.monotonic() > deadline:
-            raise TimeoutError("the field of the probes is not ready")
+            raise TimeoutError("the area of the probes is not ready")
         time.sleep(0.002)

@@ -1,15 +1,14 @@
-"""The proxy through which commands in the sandbox reach the network: CONNECT, and plain http by absolute addresses.
+"""The proxy through which commands in the sandbox reach the network, and the sandbox's network namespace.
 
-Which hosts may be reached is decided by whoever makes it, with the function that decides for WebFetch too
-(security N2). A name is resolved once, its addresses are checked, and one of them is connected to
-(security N1, `processes/addresses.py`): what is not public is refused unless a rule names the host. Nothing is read of
-what passes; nothing of ours is added to it.
+The proxy supports CONNECT, and plain http with absolute addresses. Its creator decides which hosts are allowed, with
+the same function as for WebFetch (security N2). A name is resolved once, its addresses are checked, and the proxy
+connects to one of them (security N1, `processes/addresses.py`): an address that is not public is refused unless a rule
+names the host. The proxy neither reads the traffic nor adds to it.
 
-The network of the sandbox: a namespace with nothing but a loopback, in which our proxy listens.
-
-All commands of a session share it, so a server that one starts can be asked by the next. There is no way out of it but
-the proxy, and no relay inside: a small program makes the namespace and a listening socket in it, hands us the socket
-and becomes a `sleep` that keeps the namespace. What connects there is then accepted by us, outside.
+The namespace has only a loopback, on which our proxy listens. All commands of a session share it, so a server that one
+starts is reachable from the next. There is no way out of it but the proxy, and no relay inside: a small program makes
+the namespace and a listening socket in it, passes us the socket and becomes a `sleep` that keeps the namespace. We
+then accept connections to it outside.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from mainspring.sandbox.sandbox import NetworkAccess
 
 HEAD = 16_384  # bytes of a request's head
 HEAD_SECONDS, DIAL_SECONDS = 10.0, 15.0
-FLUSH_SECONDS = 30.0  # for the rest, to one who reads slowly
-IDLE_SECONDS = 600.0  # neither side said anything
+FLUSH_SECONDS = 30.0  # for the rest, to a slow reader
+IDLE_SECONDS = 600.0  # without data from either side
 MOST = 64  # connections at once; the next ones wait
 CHUNK = 65_536
 
@@ -45,12 +44,12 @@ _DROPPED = (b"host", b"connection", b"proxy-connection", b"proxy-authorization",
 
 
 class AllowedHost(NamedTuple):
-    host: str  # as it is to be resolved: in lower case, without port
-    local: bool = False  # a rule names this host, so it may be near
+    host: str  # to be resolved: in lower case, without port
+    local: bool = False  # a rule names this host, so its address may be local
 
 
 class HostRefusedError(MainspringError):
-    """The host is not to be reached. The message says why, for whoever reads the command's output."""
+    """The host is refused. The message says why, for the reader of the command's output."""
 
 
 Gate = Callable[[str], AllowedHost]  # from "host:port" or "host"; raises `HostRefusedError`, or another of our errors
@@ -59,13 +58,13 @@ Gate = Callable[[str], AllowedHost]  # from "host:port" or "host"; raises `HostR
 class ProxyRequest(NamedTuple):
     authority: str
     port: int
-    first: bytes  # what is sent on before anything else
-    answer: bytes  # what is said to the client before anything else
+    first: bytes  # bytes to send before anything else
+    answer: bytes  # the answer to the client before anything else
 
 
 class SandboxProxy:
     def __init__(self, gate: Gate, *, on_refusal: Callable[[str, str], object] | None = None) -> None:
-        """`on_refusal` gets the host as it was asked for, and the reason."""
+        """`on_refusal` gets the requested host and the reason."""
         self._gate, self._on_refusal = gate, on_refusal
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -137,10 +136,10 @@ def _parse(head: bytes) -> ProxyRequest:
         return ProxyRequest(authority, _port(authority, 443), b"", b"HTTP/1.1 200 Connection established\r\n\r\n")
     found = _PLAIN.match(line)
     if found is None:
-        raise HostRefusedError("the sandbox's proxy takes CONNECT and absolute http addresses only")
+        raise HostRefusedError("the sandbox's proxy supports only CONNECT and absolute http addresses")
     method, host, path, version = found.groups()
     kept = [field for field in fields if field.partition(b":")[0].strip().lower() not in _DROPPED]
-    # The address is what was decided about, so its host is the one that the server is told.
+    # The decision was about the address, so the server gets that host.
     first = [method + b" " + _origin(path) + b" " + version, b"Host: " + host, b"Connection: close", *kept, b"", b""]
     return ProxyRequest(_text(host), _port(_text(host), 80), b"\r\n".join(first), b"")
 
@@ -153,7 +152,7 @@ def _origin(path: bytes | None) -> bytes:
 
 def _text(host: bytes) -> str:
     if not host.isascii():
-        raise HostRefusedError("the host holds characters that programs read differently: write it in ASCII")
+        raise HostRefusedError("the host contains characters that programs read differently: write it in ASCII")
     return host.decode("ascii")
 
 
@@ -161,7 +160,7 @@ def _port(authority: str, usual: int) -> int:
     found = re.search(r":([0-9]{1,5})\Z", authority)
     port = int(found[1]) if found and not authority.endswith("]") else usual
     if not 0 < port < 65_536:
-        raise HostRefusedError(f"'{authority}' has no port that can be")
+        raise HostRefusedError(f"'{authority}' has no valid port")
     return port
 
 
@@ -178,7 +177,7 @@ async def _join(
     far_reader: asyncio.StreamReader,
     far_writer: asyncio.StreamWriter,
 ) -> None:
-    """Until both ends have said all, or one breaks."""
+    """Until both ends have sent everything, or one breaks."""
     async with asyncio.TaskGroup() as group:
         group.create_task(_pump(reader, far_writer))
         group.create_task(_pump(far_reader, writer))
@@ -193,12 +192,12 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
                 break
             target.write(data)
             await target.drain()
-    with contextlib.suppress(OSError, RuntimeError):  # it is closed already
+    with contextlib.suppress(OSError, RuntimeError):  # it is already closed
         target.write_eof()
 
 
 async def _flush(writer: asyncio.StreamWriter) -> None:
-    """What was written is on its way before the socket goes: a socket that is aborted forgets it."""
+    """Waits until all data is sent before the socket is closed: an aborted socket discards it."""
     writer.close()
     async with asyncio.timeout(FLUSH_SECONDS):
         await writer.wait_closed()
@@ -242,14 +241,14 @@ os.execv(sys.argv[2], ['sleep', 'infinity'])
 
 
 class ProxyNetwork:
-    """`async with ProxyNetwork(proxy) as way`: and the way is given to the sandbox."""
+    """`async with ProxyNetwork(proxy) as way`: pass the result to the sandbox."""
 
     def __init__(self, proxy: SandboxProxy, *, outside: tuple[str, ...] = ()) -> None:
         self._proxy, self._outside = proxy, outside
         self._keeper: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> NetworkAccess:
-        """Raises `SandboxError`. From a thread that lives on: what keeps the namespace ends with it."""
+        """Raises `SandboxError`. Call it from a thread that lives on: the keeper of the namespace ends with the thread."""
         enter, sleep = (find_program(name, outside=self._outside) for name in ("nsenter", "sleep"))
         if enter is None or sleep is None:
             raise SandboxError(
@@ -266,7 +265,7 @@ class ProxyNetwork:
             try:
                 server = await _receive(ours)
             except (OSError, TimeoutError):
-                raise SandboxError(f"no network namespace could be made: {self._end()}") from None
+                raise SandboxError(f"no network namespace could be created: {self._end()}") from None
             except BaseException:
                 self._end()
                 raise
@@ -286,14 +285,14 @@ class ProxyNetwork:
             self._end()
 
     def _end(self) -> str:
-        """What it said."""
+        """Its error output."""
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             return ""
         keeper.kill()
         _, said = keeper.communicate()
         lines = said.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "no error message"
 
 
 async def _receive(ours: socket.socket) -> socket.socket:

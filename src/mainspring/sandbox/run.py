@@ -1,20 +1,17 @@
-"""One command in the sandbox: what it finds there, what is held for it, and what is looked at when it has ended.
+"""Runs one command in the sandbox: its profile, its placeholders, and the checks after its end.
 
-All that is told of it goes into its own notes: several commands run beside each other. What they share is in
+All reports about a command go into its own notes: several commands run beside each other. They share a
 `SandboxRunState`.
 
-What is held is no concern of git's: for it, the held folders are ignored ones (`placeholders.py`).
+Git ignores the placeholders (`placeholders.py`). It does not see empty folders, but `git clean -d` and `git stash -u`
+remove them, fail at ours, and leave their work half done. So with the git profile `info/exclude` shows a file of ours:
+the repository's own lines, and then these folders.
 
-Git does not see empty folders, but `git clean -d` and `git stash -u` remove them, fail at ours, and leave their work
-half done. So in the git room `info/exclude` shows a file of ours: the repository's own lines, and then these folders.
-
-Whether a sandbox was built from what was decided on (security X3).
-
-Bubblewrap mounts by names, and a command that still runs in another sandbox can swap folders of the workspace for links
-meanwhile: then a folder from outside would be mounted in the workspace, and could be written. No descriptor can be
-handed to bubblewrap 0.8 instead of a name. So the first thing that runs inside is a check of ours: every mount in a
-working folder that can be written has to come from that working folder, wherever in it that is by now. The kernel says
-where it comes from, whatever its name was.
+A check verifies that the sandbox was built from the paths that were decided on (security X3). Bubblewrap mounts by
+name, and a command that still runs in another sandbox can replace folders of the workspace with links meanwhile: then
+a folder from outside would be mounted writable in the workspace. Bubblewrap 0.8 accepts no descriptor instead of a
+name. So the first thing that runs inside is our check: every writable mount in a working folder has to come from that
+working folder, wherever in it that is by now. The kernel reports the source of a mount, whatever its name was.
 """
 
 # ruff: noqa: PTH102, PTH105, PTH106, PTH112, PTH114, PTH208  # pathlib takes 8 ms to load
@@ -43,7 +40,7 @@ SPECIAL = re.compile(rb"([\\*?\[\]!# ])")
 
 
 def hide_placeholders_from_git(repository: str, held: Iterable[str], state: str) -> SandboxPath | None:
-    """`state`: a folder of ours. None: nothing of it lies in the repository, or nothing can be shown there."""
+    """`state`: a folder of ours. None: no placeholder is in the repository, or nothing can be shown there."""
     path = f"{repository}/{NAME}"
     paths = sorted(held)
     found = {
@@ -63,7 +60,7 @@ def _line(top: str, path: str) -> bytes:
 
 
 def _stored(text: bytes, state: str) -> str:
-    """By its content: it is there already, mostly, and commands beside this one may see another."""
+    """Named after its content: it mostly exists already, and concurrent commands may see another one."""
     path = f"{state}/ignored-{hashlib.sha256(text).hexdigest()[:16]}"
     if read_small_file(path) != text:
         new = f"{path}.{os.urandom(4).hex()}"
@@ -75,21 +72,21 @@ def _stored(text: bytes, state: str) -> str:
 
 
 class SandboxRunState:
-    """What the commands of a session share. All paths are real ones."""
+    """The state that the commands of a session share. All paths are real ones."""
 
     def __init__(self, folders: tuple[str, ...], more: tuple[str, ...], denied: tuple[str, ...], state: str) -> None:
-        """`more`: writable beyond the working folders, with nothing protected in it. `state`: a folder of ours."""
+        """`more`: writable besides the working folders, with nothing protected in it. `state`: a folder of ours."""
         self.folders, self.more, self.denied, self.state = folders, more, denied, state
         self.writable = (*folders, *more)
         self.aside = f"{os.path.realpath(state)}/aside"
         self.held = {folder: Placeholders(folder, state) for folder in folders}  # repositories come later
         self.bare = {folder for folder in folders if git.is_repository(folder)}  # a person's own
         self.seen: Seen = {}
-        self.at_work: Counter[str] = Counter()  # repositories that are open now, with how many work in them
-        self.remade: set[str] = set()  # those whose configuration is open: for one command alone
+        self.at_work: Counter[str] = Counter()  # open repositories, with the number of commands in each
+        self.remade: set[str] = set()  # those whose configuration is writable: for one command alone
 
     def held_in(self, repository: str) -> Placeholders:
-        """By its own name: another session may be at work in it from another folder."""
+        """By its own name: another session may work in it from another folder."""
         if repository not in self.held:
             self.held[repository] = Placeholders(repository, self.state, self.folders)
         return self.held[repository]
@@ -100,7 +97,7 @@ class SandboxRunState:
 
 
 class SandboxRun:
-    """`stack` is closed when the command has ended: what was put there last is done first."""
+    """`stack` is closed when the command has ended: the last callback runs first."""
 
     def __init__(self, shared: SandboxRunState, walls: SandboxAccess, stack: ExitStack, notes: list[str]) -> None:
         self._shared, self._walls, self._stack, self._notes = shared, walls, stack, notes
@@ -124,7 +121,7 @@ class SandboxRun:
         return places
 
     def read_only(self, paths: Iterable[str]) -> list[SandboxPath]:
-        """What the settings keep from being written. A missing one is held, as a protected one is."""
+        """Paths that the settings protect from writing. A missing one gets a placeholder, as a protected one does."""
         places: list[SandboxPath] = []
         for path in paths:
             top = next((folder for folder in self._shared.writable if is_within(path, folder)), None)
@@ -141,7 +138,7 @@ class SandboxRun:
         return places
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """What is different for git."""
+        """Variables for git."""
         if not self._is_git:
             return {}
         added = git.git_environment(env)
@@ -152,10 +149,10 @@ class SandboxRun:
     # --- before ---------------------------------------------------------------------------------------------------
 
     def _hold(self, folder: str, seen: WorkspacePaths, room: GitProfile) -> set[str]:
-        """What is missing in a working folder, except what git may make there; that is looked at afterwards."""
+        """Placeholders in a working folder, except what git may create there; that is checked afterwards."""
         shared, stack = self._shared, self._stack
         is_new = self._may_be_new(folder, seen)
-        is_empty = self._is_git and not os.listdir(folder)  # `git clone URL .` wants it so
+        is_empty = self._is_git and not os.listdir(folder)  # `git clone URL .` requires that
         free = {*seen.unborn} if self._is_git else set[str]()
         free |= {f"{folder}/.git", f"{folder}/{BARE}"} if is_new or is_empty else set()
         free |= {*seen.missing} if is_empty else set()
@@ -166,25 +163,25 @@ class SandboxRun:
         if is_new or is_empty:
             stack.callback(self._look_at_new, folder, alone=not room.opened)
         elif self._is_git and not seen.repositories and seen.outer is None:
-            self._notes.append(f"no repository lies in '{folder}' that can be written from there")
+            self._notes.append(f"'{folder}' contains no repository that can be written from there")
         if is_empty:
             stack.callback(self._look_at_made, [path for path in seen.missing if not path.endswith(("/.git", BARE))])
         return held
 
     def _may_be_new(self, folder: str, seen: WorkspacePaths) -> bool:
-        """Whether git may make a repository there. `git init` does so within another one, too."""
+        """Whether git may create a repository there. `git init` does so within another one, too."""
         if not self._is_git or folder in self._shared.bare:
             return False
         own = f"{folder}/.git"
         return seen.no_repository or (self._walls is SandboxAccess.INIT and (not os.path.lexists(own) or is_ours(own)))
 
     def _open_room(self, found: Mapping[str, WorkspacePaths]) -> GitProfile:
-        """For the repositories that lie in the working folders, and for those that these folders lie in."""
+        """For repositories in the working folders, and for those that contain these folders."""
         around = {seen.outer for seen in found.values() if seen.outer is not None}
         inside = {path: None for seen in found.values() for path in seen.repositories}  # in order
         open_ = {one.repository: None for one in around if not one.why and one.repository not in inside}
         self._notes += [
-            f"'{one.repository}' can only be read: {one.why}; run git outside of the sandbox"
+            f"'{one.repository}' can only be read: {one.why}; run git outside the sandbox"
             for one in sorted(around)
             if one.why and one.repository not in inside
         ]
@@ -193,7 +190,7 @@ class SandboxRun:
             return self._open_whole(repositories)
         room = self._open_safely(repositories)
         if room.opened:
-            # What is called last is done first: it must be a repository again before it is looked at.
+            # The last callback runs first: it must be a repository again before it is checked.
             self._stack.callback(self._look_after, room, git_quarantine.snapshot_repositories(room))
             self._stack.callback(self._put_back, git_quarantine.read_heads(room.opened))
         return room
@@ -202,7 +199,7 @@ class SandboxRun:
         """Without what leads to code."""
         shared = self._shared
         busy = [path for path in repositories if path in shared.remade]
-        self._notes += [f"'{path}' can only be read while 'git init' is at work in it: try again" for path in busy]
+        self._notes += [f"'{path}' can only be read while 'git init' runs in it: try again" for path in busy]
         free = [path for path in repositories if path not in busy]
         room = git.open_room(free)
         self._notes += room.notes
@@ -219,7 +216,7 @@ class SandboxRun:
         return room._replace(places=tuple([place for place in room.places if place.path not in missing]))
 
     def _is_alone_in(self, repositories: list[str]) -> bool:
-        """Git replaces the configuration: what was mounted there for others would be gone with the old one."""
+        """Git replaces the configuration: the mounts of other commands would be lost with the old one."""
         shared = self._shared
         held = [shared.held_in(path) for path in repositories]
         busy = [path for path in repositories if shared.at_work[path]]
@@ -228,11 +225,11 @@ class SandboxRun:
                 one.hold(())
                 self._stack.callback(one.release)
             busy = [path for path, one in zip(repositories, held, strict=True) if not one.alone()]
-        self._notes += [f"'{path}/config' stays as it is: other commands work in the repository" for path in busy]
+        self._notes += [f"'{path}/config' stays read-only: other commands work in the repository" for path in busy]
         return not busy
 
     def _open_whole(self, repositories: list[str]) -> GitProfile:
-        """With what leads to code: for git itself, and nobody else (`git_quarantine.py`)."""
+        """Including what leads to code: only for git itself (`git_quarantine.py`)."""
         shared = self._shared
         room = git.open_whole(repositories)
         self._notes += room.notes
@@ -243,7 +240,7 @@ class SandboxRun:
         return room
 
     def _no_excludes(self, repositories: Iterable[str]) -> dict[str, bytes]:
-        """Where there is no file for `run.py` to show another one in."""
+        """Without a file in whose place ours could be shown."""
         found: dict[str, bytes] = {}
         for folder in repositories:
             path = f"{folder}/{NAME}"
@@ -267,10 +264,10 @@ class SandboxRun:
     # --- after ----------------------------------------------------------------------------------------------------
 
     def _keep_from_posing(self, folder: str) -> None:
-        """With `HEAD`, `objects` and `refs` a folder is a repository for git as soon as its `.git` is none."""
-        shared, head = self._shared, f"{folder}/HEAD"  # a folder of that name is ours, and held
+        """With `HEAD`, `objects` and `refs` a folder is a repository for git as soon as its `.git` is not."""
+        shared, head = self._shared, f"{folder}/HEAD"  # a folder of that name is our placeholder
         if folder not in shared.bare and not os.path.isdir(head) and git.is_repository(folder):
-            words = f"'{head}' makes the folder a repository in git's eyes"
+            words = f"'{head}' makes the folder a repository for git"
             self._notes.append(git_quarantine.move_aside(head, words, shared.aside))
 
     def _look_after(self, room: GitProfile, before: git_quarantine.RepositoryBefore) -> None:
@@ -282,13 +279,13 @@ class SandboxRun:
         if made is not None:
             self._notes += made
         elif alone:
-            self._notes.append(f"no repository lies in '{folder}' or above it, so none could be written")
+            self._notes.append(f"there is no repository in '{folder}' or above it, so none could be written")
 
     def _look_at_made(self, paths: list[str]) -> None:
-        """What a clone brought into an empty folder, and what could not have been made otherwise."""
+        """Checks what a clone brought into an empty folder and could not have created otherwise."""
         for path in paths:
             if os.path.lexists(path) and not is_ours(path):
-                words = f"'{path}' is new, and is obeyed by programs that are started here"
+                words = f"'{path}' is new, and programs that start here obey it"
                 self._notes.append(git_quarantine.move_aside(path, words, self._shared.aside))
 
     def _put_back(self, heads: Mapping[str, bytes]) -> None:
@@ -298,10 +295,10 @@ class SandboxRun:
         self._notes += git_quarantine.restore_changed_configs(was, self._shared.aside)
 
     def _look_for_gaps(self, was: Mapping[str, tuple[int, int]]) -> None:
-        """A mount goes with what it is on: who replaces that outside takes it away from here, too."""
+        """A mount belongs to its mount point: replacing that outside removes it here, too."""
         for path in [path for path, looks in was.items() if _identity(path) not in (looks, None)]:
             self._notes.append(
-                f"'{path}' was replaced from outside while a command ran, which could write it from then on: look at "
+                f"'{path}' was replaced from outside while a command ran, which could write it from then on: check "
                 "it before you start anything there"
             )
 
@@ -312,7 +309,7 @@ def _remove(folder: str) -> None:
 
 
 def _looks(places: Iterable[SandboxPath]) -> dict[str, tuple[int, int]]:
-    """Of what is mounted on, and should not be written."""
+    """Of mount points that should not be written."""
     shut = [place.path for place in places if place.access is not SandboxPathAccess.WRITE]
     return {path: found for path in shut if (found := _identity(path)) is not None}
 
@@ -326,7 +323,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 TABLE = "/proc/self/mountinfo"
 REFUSED = 126  # the exit code, as for a command that cannot be run
-# Its arguments: where mounts may come from, the file systems that are known outside, the working folders, the command.
+# Its arguments: allowed sources of mounts, the file systems that are known outside, the working folders, the command.
 SCRIPT = """
 allowed=$1 known=$2 folders=$3; shift 3
 set -f
@@ -356,12 +353,12 @@ exec "$@"
 
 class Mount(NamedTuple):
     device: str
-    root: str  # what of its file system is mounted, as the table spells it
+    root: str  # the mounted part of its file system, as the table spells it
     point: str
 
 
 def check_before(shell: str, folders: Iterable[str], table: str) -> tuple[str, ...]:
-    """What stands before the command, inside. `table`: the mounts outside."""
+    """The words before the command, inside. `table`: the mounts outside."""
     mounts = read_table(table)
     spelled = [escape_mount_path(folder) for folder in folders]
     allowed = [f"{one.device} {one.root}" for folder in spelled for one in find_mount_sources(folder, mounts)]
@@ -375,12 +372,12 @@ def read_table(table: str) -> list[Mount]:
 
 
 def find_mount_sources(folder: str, mounts: list[Mount]) -> list[Mount]:
-    """What a working folder is of, and what is mounted in it."""
+    """The sources of a working folder, and of the mounts in it."""
     around = [mount for mount in mounts if is_within(folder, mount.point)]
     inner = [mount for mount in mounts if is_within(mount.point, folder) and mount.point != folder]
     if not around:
         return inner
-    last = max(around, key=lambda mount: len(mount.point.rstrip("/")))  # of two on one place, the later one
+    last = max(around, key=lambda mount: len(mount.point.rstrip("/")))  # of two on one path, the later one
     last = [mount for mount in around if mount.point == last.point][-1]
     rest = folder[len(last.point.rstrip("/")) :]
     return [last._replace(root=last.root.rstrip("/") + rest), *inner]

@@ -1,19 +1,17 @@
-"""The sandbox of a session (security X3 to X5): a command goes in as a job and comes out as a job behind walls.
+"""The sandbox of a session (security X3 to X5): wraps a job so that it runs in the sandbox.
 
     with sandbox.around(job) as inner:
         ended = await children.run(inner)
 
-Whether there is one is settled at the start (`decide_status`), said, and not changed behind anybody's back: a command
-that cannot get its walls is not run. Permissions are not decided here; the sandbox does not replace them. What the
-walls are is in `bubblewrap.py`, what is read-only in `paths.py`, what is done for one command and after it in
-`run.py`, whether the walls stand in `sandbox.py`.
+The status is decided and reported at the start (`decide_status`), and does not change silently: a command whose
+sandbox cannot be set up is not run. The sandbox does not replace permissions, which are decided elsewhere. The profile
+is in `bubblewrap.py`, read-only paths in `paths.py`, the work before and after a command in `run.py`.
 
-Whether the sandbox's walls stand on this machine: asked at the start, by building them once around `true`.
-
-A yes is kept in our folder, for this bubblewrap, this kernel, this user and these walls: the next start only compares.
-A no is asked again, since it goes away when somebody installs a package or changes a setting. If a kept yes is wrong,
-commands fail and say so; none runs without walls. A home that cannot be written is no reason for a no: the walls are
-tried in another folder.
+A probe at the start tests whether the sandbox works on this machine, by running `true` in it. A success is stored in
+our folder, for this bubblewrap, this kernel, this user and this version of the sandbox: the next start only compares.
+A failure is tested again, since installing a package or changing a setting may fix it. If a stored success is wrong,
+commands fail with a message; none runs without a sandbox. A home that is not writable is no failure: the probe uses
+another folder.
 """
 
 from __future__ import annotations
@@ -48,30 +46,30 @@ TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
 
 
 class SandboxLevel(StrEnum):
-    """What a person wants."""
+    """The level that the user chose."""
 
-    REQUIRED = "required"  # or nothing is started
-    ON = "on"  # where it can be had; where not, it is said
+    REQUIRED = "required"  # or nothing starts
+    ON = "on"  # where available; otherwise a warning says so
     OFF = "off"
 
 
 class SandboxBackend(StrEnum):
-    """Who makes the walls."""
+    """The program that makes the sandbox."""
 
     BUBBLEWRAP = "bubblewrap"
-    LANDLOCK = "landlock"  # lower ones: see `landlock.py`
+    LANDLOCK = "landlock"  # weaker: see `landlock.py`
 
 
 class ProbeResult(NamedTuple):
-    """Of the probe: whether the walls stand on this machine."""
+    """Of the probe: whether the sandbox works on this machine."""
 
-    program: str | None  # what makes them, if they do
-    reason: str = ""  # if not, or if they are lower than they could be: why, and what to do
+    program: str | None  # the sandbox program, if it works
+    reason: str = ""  # why not, or why only the weaker one, and what to do
     kind: SandboxBackend = SandboxBackend.BUBBLEWRAP
 
 
 class SandboxStatus(NamedTuple):
-    """What is in force: for the status, the first frame and the journal."""
+    """The current status: for the status display, the first frame and the journal."""
 
     wanted: SandboxLevel
     program: str | None  # None: commands run without a sandbox
@@ -90,7 +88,7 @@ class SandboxStatus(NamedTuple):
 
 
 def decide_status(wanted: SandboxLevel, answer: ProbeResult) -> SandboxStatus:
-    """Raises if it is required and cannot be had."""
+    """Raises if it is required and not available."""
     if wanted is SandboxLevel.OFF:
         return SandboxStatus(wanted, None, "switched off by the user's settings")
     if answer.program is None and wanted is SandboxLevel.REQUIRED:
@@ -100,8 +98,9 @@ def decide_status(wanted: SandboxLevel, answer: ProbeResult) -> SandboxStatus:
 
 @contextmanager
 def make_scratch_folders(home: str) -> Generator[tuple[str, str]]:
-    """Two new folders to try walls with: in our home or, if it cannot be written, in the system's temporary folder.
-    Raises `OSError` if neither can be."""
+    """Two new folders for a probe: in our home or, if that is not writable, in the system's temporary folder. Raises
+    `OSError` if neither is.
+    """
     import tempfile
 
     try:
@@ -119,23 +118,23 @@ def make_scratch_folders(home: str) -> Generator[tuple[str, str]]:
 
 
 class SandboxLayout(NamedTuple):
-    """What a command finds inside. All are absolute; links on the way to them are followed."""
+    """What a command sees inside. All paths are absolute; links on the way to them are followed."""
 
-    folders: tuple[str, ...]  # the workspace: writable, without its protected places
-    temp: str  # an existing folder of this session alone: `/tmp` inside; under its own name it can only be read
+    folders: tuple[str, ...]  # the workspace: writable, except its protected paths
+    temp: str  # an existing folder of this session alone: `/tmp` inside; under its own name it is read-only
     state: str  # a folder of ours, for locks
-    writable: tuple[str, ...] = ()  # beyond: caches, say; nothing is protected in there
+    writable: tuple[str, ...] = ()  # additional: caches, say; nothing is protected in there
     denied: tuple[str, ...] = ()  # neither read nor written, nor listed
     kept: tuple[str, ...] = ()  # never written, also where the real temporary folders can be: our home, say, and where
-    # all sessions have their private folders. They must stay while the sandbox is there.
-    read_only: tuple[str, ...] = ()  # not written, nor made where they are missing
+    # all sessions have their private folders. They must exist as long as the sandbox.
+    read_only: tuple[str, ...] = ()  # not written, nor created where they are missing
 
 
 class NetworkAccess(NamedTuple):
-    """To the network: through our proxy (`proxy.py`)."""
+    """Access to the network, through our proxy (`proxy.py`)."""
 
-    words: tuple[str, ...] = ()  # they put what follows into the sandbox's network namespace
-    env: Mapping[str, str] = {}  # nobody changes it
+    words: tuple[str, ...] = ()  # the words before a command that start it in the sandbox's network namespace
+    env: Mapping[str, str] = {}  # never changed
 
 
 class SandboxRunner(Protocol):
@@ -149,7 +148,7 @@ class SandboxRunner(Protocol):
 def build_sandbox(
     standing: SandboxStatus | ProbeResult, rooms: SandboxLayout, *, way: NetworkAccess | None = None
 ) -> SandboxRunner:
-    """With landlock there is no way to the network, so none is taken."""
+    """Landlock supports no proxy, so it gets none."""
     if standing.program is None:
         raise SandboxError(f"there is no sandbox: {standing.reason}")
     if standing.kind is SandboxBackend.BUBBLEWRAP:
@@ -163,10 +162,10 @@ class Sandbox:
     """One for a session. Start programs from a thread that lives on: they end with the thread that started them."""
 
     def __init__(self, program: str, rooms: SandboxLayout, *, way: NetworkAccess | None = None) -> None:
-        """`way`: None: nothing can be reached."""
+        """`way`: None: no network."""
         machine = bubblewrap.detect_machine()
         if machine is None:
-            raise SandboxError("there is no filter of system calls for this kind of machine: switch the sandbox off")
+            raise SandboxError("there is no filter of system calls for this architecture: switch the sandbox off")
         self._filter = bubblewrap.filter_for(machine)
         rooms = rooms._replace(
             folders=tuple([os.path.realpath(folder) for folder in rooms.folders]),
@@ -175,7 +174,7 @@ class Sandbox:
         )
         for folder in (*rooms.folders, *rooms.writable):
             check_workspace(folder)
-        # Our own folder, too: its locks are files that could be locked from inside, and then we would wait.
+        # Our own folder, too: a command could lock its files from inside, and then we would wait.
         self._denied = tuple([os.path.realpath(path) for path in (*rooms.denied, rooms.state)])
         self._read_only = tuple([os.path.realpath(path) for path in rooms.read_only])
         self._shared = SandboxRunState(rooms.folders, rooms.writable, rooms.denied, rooms.state)
@@ -185,17 +184,18 @@ class Sandbox:
         self._kept = (os.path.dirname(rooms.temp), *[os.path.realpath(path) for path in rooms.kept])  # noqa: PTH120
         shell = find_program("sh", outside=rooms.folders)
         if shell is None:
-            raise SandboxError("there is no 'sh' on this machine outside of the working folders: install one")
+            raise SandboxError("'sh' was not found outside the working folders: install it")
         self._shell = shell
 
     @contextmanager
     def around(self, job: ProcessSpec) -> Generator[ProcessSpec]:
-        """The same job behind walls. To be left when it has ended: what is held for it is let go then.
+        """The same job in the sandbox. Leave the context when it has ended: then its placeholders are released.
 
-        What a person should know is added to its `notes`; they are whole when this is left."""
+        Reports for the person are added to its `notes`; they are complete when the context is left.
+        """
         notes: list[str] = [] if job.notes is None else job.notes
         if self._temp is not None and _identity(self._profile.temp) != self._temp:
-            raise SandboxError(f"'{self._profile.temp}', the sandbox's own '/tmp', was replaced: start again")
+            raise SandboxError(f"'{self._profile.temp}', the sandbox's own '/tmp', was replaced: restart mainspring")
         with ExitStack() as stack:
             visit = SandboxRun(self._shared, job.walls, stack, notes)
             real = real_temps() if job.walls is SandboxAccess.OWN else ()
@@ -215,7 +215,9 @@ class Sandbox:
             yield job._replace(argv=argv, passed=passed, env=env, keeper=True, notes=notes)
 
     def _check(self, places: Iterable[SandboxPath]) -> tuple[str, ...]:
-        """Where something in a working folder is mounted by its name, and can be written: who could swap that name?"""
+        """Needed where a path in a working folder is mounted by name and writable: another command could swap that
+        name.
+        """
         folders = self._shared.folders
         inner = [
             place.path for place in places if place.access is SandboxPathAccess.WRITE and place.path not in folders
@@ -231,19 +233,19 @@ class Sandbox:
 
 
 def real_temps() -> tuple[str, ...]:
-    """The system's own, as far as there are any. A link leads to one that has a name of its own."""
+    """The existing ones of the system. A link leads to one that has its own name."""
     return tuple([folder for folder in TEMPORARY if os.path.isdir(folder) and not os.path.islink(folder)])  # noqa: PTH112, PTH114
 
 
 def temp_env(job: ProcessSpec, private: str) -> dict[str, str]:
-    """Where a job puts its temporary files. With the real folders its own choice holds, if it is one of them."""
+    """The variables for temporary files. With the real folders the job's own choice counts, if it is one of them."""
     named = {name: job.env[name] for name in TEMP_NAMES if name in job.env} if job.walls is SandboxAccess.OWN else {}
     good = {name: path for name, path in named.items() if any(is_within(path, folder) for folder in real_temps())}
     return {**dict.fromkeys(TEMP_NAMES, TEMPORARY[0] if job.walls is SandboxAccess.OWN else private), **good}
 
 
 def _kept_in(real: tuple[str, ...], kept: Iterable[str]) -> Generator[SandboxPath]:
-    """What in a real temporary folder must stay as it is: renamed, another could be put where we look for it."""
+    """Paths in a real temporary folder that must stay: renamed, they could be replaced where we look for them."""
     for folder in real:
         for path in dict.fromkeys(kept):
             if is_within(path, folder) and path != folder and os.path.isdir(path):  # noqa: PTH112  # as above
@@ -258,7 +260,7 @@ def _identity(folder: str) -> tuple[int, int] | None:
 
 
 def _masks(denied: Iterable[str]) -> Generator[SandboxPath]:
-    """For what is there now: what is not cannot be read."""
+    """For existing paths: others cannot be read."""
     for path in denied:
         if os.path.isdir(path):  # noqa: PTH112  # pathlib takes 8 ms to load
             yield SandboxPath(path, SandboxPathAccess.NO_FOLDER)
@@ -267,8 +269,9 @@ def _masks(denied: Iterable[str]) -> Generator[SandboxPath]:
 
 
 def _on_the_way(masks: list[SandboxPath], places: list[SandboxPath]) -> Generator[SandboxPath]:
-    """The folders around what is denied, where they can be written: renamed, they would take it to another path, where
-    the next command finds it."""
+    """The writable parent folders of denied paths: renamed, they would move the denied path to where the next command
+    can read it.
+    """
     known = sorted([*places, *masks], key=lambda place: (len(place.path), place.access is not SandboxPathAccess.WRITE))
     done = {"/"}
     for mask in masks:
@@ -282,7 +285,7 @@ def _on_the_way(masks: list[SandboxPath], places: list[SandboxPath]) -> Generato
 
 
 def _nothing_in(state: str) -> str:
-    """An empty file that nobody may open."""
+    """An empty file that no user may open."""
     path = f"{os.path.realpath(state)}/nothing"
     if not os.path.lexists(path):
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o000))
@@ -294,11 +297,11 @@ SECONDS = 10.0  # for something that takes 10 ms
 
 
 class ProbeNotRunError(Exception):
-    """No folder can be written, so nothing is known. Whoever builds the walls then fails as well, and runs nothing."""
+    """No folder is writable, so the result is unknown. Building the sandbox then fails as well, and nothing runs."""
 
 
 class ProbeCacheEntry(msgspec.Struct, frozen=True):
-    """For what a yes holds."""
+    """The conditions of a stored success."""
 
     program: str
     changed: int  # of the program, nanoseconds
@@ -315,11 +318,12 @@ def probe_sandbox(
     kinds: tuple[SandboxBackend, ...] = (SandboxBackend.BUBBLEWRAP,),
 ) -> ProbeResult:
     """`home` is our folder and exists; `outside` are the working folders, whose programs are not trusted. `kinds`: with
-    landlock among them, it is taken where there is no bubblewrap, and the answer still says why."""
+    landlock among them, it is used without bubblewrap, and the result still says why.
+    """
     answer = (
         _bubblewrap(home, path, outside)
         if SandboxBackend.BUBBLEWRAP in kinds
-        else ProbeResult(None, "bubblewrap is not wanted")
+        else ProbeResult(None, "bubblewrap is not requested")
     )
     if answer.program is not None or SandboxBackend.LANDLOCK not in kinds or sys.platform != "linux":
         return answer
@@ -351,10 +355,10 @@ def _bubblewrap(home: str, path: str, outside: Iterable[str]) -> ProbeResult:
 
 
 def _try(program: str, home: str) -> str:
-    """What is wrong, if something is."""
+    """The problem; empty: it works."""
     true = find_program("true")
     if true is None:
-        return "there is no 'true' to try it with: install the package 'coreutils'"
+        return "'true' was not found for the test: install the package 'coreutils'"
     try:
         with contextlib.ExitStack() as stack:
             try:
@@ -370,19 +374,19 @@ def _try(program: str, home: str) -> str:
         return f"'{program}' does not work here: {error}"
     if ended.returncode:
         said = ended.stderr.decode(errors="replace").strip().removeprefix("bwrap: ")
-        return _explained(program, said or f"it ended with {ended.returncode}")
+        return _explained(program, said or f"exit code {ended.returncode}")
     return ""
 
 
-# What bubblewrap says, and what that means. The first that is found counts.
+# Messages of bubblewrap, and their meaning. The first that matches counts.
 MEANINGS: tuple[tuple[str, str], ...] = (
     ("unknown option", "it is too old: version 0.8 or later is needed"),
     ("max_user_namespaces", "user namespaces are switched off: set 'user.max_user_namespaces' (sysctl) above 0"),
     ("no space left", "user namespaces are switched off: set 'user.max_user_namespaces' (sysctl) above 0"),
-    ("namespace", "user namespaces cannot be made, as in many containers: allow them, or run outside of the container"),
+    ("namespace", "user namespaces cannot be created, as in many containers: allow them, or run outside the container"),
     ("uid map", "user namespaces are restricted (AppArmor, or a container): allow them for bubblewrap"),
-    ("mount", "the file system cannot be mounted anew, as in many containers: run outside of the container"),
-    ("seccomp", "the kernel takes no filter of system calls"),
+    ("mount", "the file system cannot be remounted, as in many containers: run outside the container"),
+    ("seccomp", "the kernel accepts no filter of system calls"),
 )
 
 
@@ -400,12 +404,12 @@ def _kept(home: str) -> ProbeCacheEntry | None:
     with os.fdopen(descriptor, "rb") as file:
         try:
             return msgspec.json.decode(file.read(4_096), type=ProbeCacheEntry)
-        except (OSError, msgspec.DecodeError):  # nobody's answer
+        except (OSError, msgspec.DecodeError):  # not a valid entry
             return None
 
 
 def _keep(home: str, kept: ProbeCacheEntry) -> None:
-    """If it cannot be written, the next start asks again."""
+    """If it cannot be written, the next start probes again."""
     new = f"{home}/{FILE}.{os.getpid()}"
     with contextlib.suppress(OSError):
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
