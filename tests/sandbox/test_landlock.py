@@ -172,7 +172,7 @@ def test_without_a_protected_place_what_came_is_taken_away(yard: Yard) -> None:
     yard.run("mkdir .claude; echo x > .claude/settings.json; touch fresh")
     assert yard.names() == ["fresh"]
     (note,) = yard.notes
-    assert note.startswith(f"'{yard.work}/.claude' was made by a command")
+    assert note.startswith(f"'{yard.work}/.claude' was created by a command")
     (aside,) = (yard.base / "state/aside").iterdir()
     assert (aside / "settings.json").read_text() == "x\n"
 

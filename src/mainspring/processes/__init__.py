@@ -1,1 +1,1 @@
-"""What touches files and processes on behalf of tools: where a path leads, how it is opened, how it is written."""
+"""Files and processes for tools: resolving, opening and writing paths, starting and ending programs."""

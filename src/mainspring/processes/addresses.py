@@ -1,9 +1,8 @@
 """Which addresses may be reached (security N1): one decision for WebFetch and for the sandbox's proxy.
 
-A name is resolved once by whoever asks here, and what is connected to is what this lets through. The tables are those
-of the registries (IANA, special-purpose addresses), and not `ipaddress.is_global`: that says other things in other
-versions of Python. Of version 6 only what is given out is public. A form that hides a version 4 address is what that
-one is.
+The caller resolves a name once, and connects only to an address that this allows. The tables are those of the
+registries (IANA, special-purpose addresses), and not `ipaddress.is_global`, which differs between versions of Python.
+Of IPv6 only allocated ranges are public. An IPv6 form that embeds an IPv4 address counts as that address.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from collections.abc import Iterable
 from mainspring.core.errors import MainspringError
 
 _NOT_PUBLIC_4 = (
-    *("0.0.0.0/8", "127.0.0.0/8"),  # this machine; Linux takes 0.0.0.0 for itself
+    *("0.0.0.0/8", "127.0.0.0/8"),  # this machine; Linux treats 0.0.0.0 as itself
     *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),  # private, and the carriers' own
-    "169.254.0.0/16",  # link-local, and there the metadata of cloud machines
-    "168.63.129.16/32",  # the same of Azure, among public ones
+    "169.254.0.0/16",  # link-local, with the metadata of cloud machines
+    "168.63.129.16/32",  # Azure's metadata, in a public range
     *("192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15"),  # protocols, 6to4 relays, benchmarks
     *("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"),  # for documentation
     *("224.0.0.0/4", "240.0.0.0/4"),  # multicast; reserved, with the broadcast
@@ -27,23 +26,23 @@ _NOT_PUBLIC_6 = (
     "2001::/23",  # protocols, Teredo among them
     *("2001:db8::/32", "3fff::/20"),  # for documentation
 )
-# Where a version 4 address stands in one of version 6: the network, and the bits behind it.
+# IPv6 networks that embed an IPv4 address: the network, and the number of bits after it.
 _HIDING = (
     ("::ffff:0:0/96", 0),  # mapped
-    ("64:ff9b::/96", 0),  # NAT64: whoever has no version 4 gets all its hosts this way
+    ("64:ff9b::/96", 0),  # NAT64: hosts without IPv4 reach all IPv4 hosts this way
     ("2002::/16", 80),  # 6to4
 )
 
 
 class LocalAddressError(MainspringError):
-    """A host that is not to be reached. The message says why, and what would allow it."""
+    """A host that must not be reached. The message says why, and what would allow it."""
 
 
 def check_addresses(host: str, addresses: Iterable[str], *, near: bool = False) -> list[str]:
     """The addresses of the host, if all may be connected to. `near`: a rule names this host, so it may be anywhere,
-    but for where cloud machines keep their keys: there a rule must name the address itself.
+    except on cloud metadata addresses: for these a rule must name the address itself.
 
-    One that is not public refuses them all: a name with both kinds is an error of its owner, or an attack.
+    One address that is not public refuses them all: a name with both kinds is a mistake of its owner, or an attack.
     """
     found = list(dict.fromkeys(addresses))
     bare = host.strip("[]")
@@ -59,7 +58,7 @@ def check_addresses(host: str, addresses: Iterable[str], *, near: bool = False) 
 
 
 def is_metadata(address: str) -> bool:
-    """Or anything else that only a machine's own link reaches."""
+    """Or any other link-local address."""
     try:
         number = ipaddress.ip_address(address)
     except ValueError:

@@ -1,11 +1,11 @@
-"""Writing a file whole or not at all (security F4), and remembering what was read, by content.
+"""Writes files atomically (security F4), and remembers what was read, by content.
 
-The new content goes into a file without a name, is synced, gets a name and is moved over the old one. A reader sees the
-old bytes or the new ones. A crash leaves nothing, with two exceptions: `kill -9` between the last three system calls
-(name, look, move) leaves one whole `.mainspring-*.tmp`; and on file systems without nameless files (NFS, FAT) one of
-them stays when the kill comes at any time during the write. A new file is never preceded by such a name.
+The new content goes into a nameless file, is synced, gets a name and is moved over the old one. A reader sees the old
+bytes or the new ones. A crash leaves nothing, with two exceptions: `kill -9` between the last three system calls
+(name, check, move) leaves one complete `.mainspring-*.tmp`; and on file systems without nameless files (NFS, FAT) one
+of them stays if the kill comes at any time during the write. A new file is never preceded by such a name.
 
-Mode and owner are kept as far as we may; set-uid and set-gid are not, as with any write by somebody else, and neither
+Mode and owner are kept as far as we may; set-uid and set-gid are not, as with any write by another user, and neither
 are access lists and extended attributes. A file with several names (hard links) is written under this one only: the
 others keep the old bytes.
 """
@@ -34,23 +34,23 @@ KEPT_BITS = 0o1777
 
 _BLOCK = 1 << 20
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
-_NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)  # what kernels and file systems answer
+_NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)  # errors where they do not exist
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP)
 
 
 class FileChanged(PathRefused):
-    """It is not what was read. Read it again."""
+    """The file is not the one that was read. Read it again."""
 
 
-CHANGED = "changed"  # in the place of a digest that is not known, and that nothing has
+CHANGED = "changed"  # instead of an unknown digest; no file has it
 SLACK = 2  # milliseconds: the times of files and of messages are rounded
 
 
 class ReadSet:
-    """What was read, by content: a write is based on it, or fails."""
+    """The files that were read, by content: a write is based on that, or fails."""
 
     def __init__(self, log: str = "") -> None:
-        """`log`: where it is kept for a later process, and what an earlier one has kept."""
+        """`log`: stores it for a later process, and has the entries of an earlier one."""
         self._log = log
         self._seen: dict[str, str] = read_log.load_read_log(log) if log else {}
         self._shown: dict[str, int] = {}
@@ -75,19 +75,19 @@ class ReadSet:
             self._shown[path.real] = at
 
     def of(self, path: Resolved) -> str | None:
-        """The digest of what was read; None: it was not."""
+        """The digest of the content that was read; None: it was not read."""
         at = self._shown.pop(path.real, None)
         if at is not None and path.real not in self._seen:
             self._put(path.real, _digest_at(path, at))
         return self._seen.get(path.real)
 
     def newest(self) -> list[str]:
-        """The paths, what was read last first."""
+        """The paths, the last read first."""
         return list(reversed(self._seen))
 
 
 def _digest_at(path: Resolved, at: int) -> str:
-    """Of a file as it was at a time; only if it has not been touched since. Nobody can set back `st_ctime`."""
+    """Of a file as it was at a time; only if it has not been touched since. `st_ctime` cannot be set back."""
     try:
         fd = open_read(path)
         try:
@@ -107,10 +107,11 @@ def digest(data: bytes) -> str:
 
 
 def write_atomically(path: Resolved, data: bytes, *, before: str | None, mode: int | None = None) -> str:
-    """Puts `data` in place of what has the digest `before`; None: of nothing. Returns the digest of `data`.
+    """Replaces the content with the digest `before` by `data`; None: the file must not exist. Returns the digest of
+    `data`.
 
-    Missing folders are made. `mode` is for a new file and for one that must not keep its own; else the old one is
-    kept, and a new file gets what the umask leaves. Raises `FileChanged` when the file is not the one that was read.
+    Creates missing folders. `mode` is for a new file and for one that must not keep its own; else the old one is kept,
+    and a new file gets what the umask leaves. Raises `FileChanged` if the file is not the one that was read.
     """
     _refuse_unless_writable(path)
     folder_name, _, name = path.real.rpartition("/")
@@ -150,7 +151,7 @@ def _refuse_unless_writable(path: Resolved) -> None:
     if path.kind == "special":
         raise PathRefused(f"'{path.asked}' is no regular file: devices, pipes, sockets, /proc and /sys are not written")
     if path.kind == "folder" or path.asked.endswith("/"):
-        raise PathRefused(f"'{path.asked}' is a folder, or spelled like one")
+        raise PathRefused(f"'{path.asked}' is a folder, or ends like one")
 
 
 def _write(place: _OpenTarget, data: bytes, before: str | None, mode: int | None) -> None:
@@ -201,9 +202,9 @@ def _digest_of(fd: int) -> str:
 
 def _why(place: _OpenTarget, before: str | None, old: _ComparedFile | None) -> str:
     if old is None:
-        return f"'{place.real}' is gone since it was read"
+        return f"'{place.real}' was removed since it was read"
     if before is None:
-        return f"'{place.real}' is there already, and was not read: read it first"
+        return f"'{place.real}' already exists and was not read: read it first"
     return f"'{place.real}' changed since it was read: read it again"
 
 
@@ -231,16 +232,16 @@ def _named(fd: int, folder: int) -> str:
 
 
 def _appear(fd: int, name: str, place: _OpenTarget) -> str:
-    """Gives a new file its name, unless somebody else has it by now. Returns what is left to remove."""
+    """Gives a new file its name, unless another process has taken it. Returns the path that is left to remove."""
     try:
         if name:
             os.link(name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder, follow_symlinks=False)
         else:
             os.link(f"/proc/self/fd/{fd}", place.name, dst_dir_fd=place.folder, follow_symlinks=True)
     except FileExistsError:
-        raise FileChanged(f"'{place.real}' was made by somebody else meanwhile: read it first") from None
+        raise FileChanged(f"'{place.real}' was created by another process meanwhile: read it first") from None
     except OSError as error:
-        if not name or error.errno not in _NO_LINKS:  # FAT has no second names
+        if not name or error.errno not in _NO_LINKS:  # FAT has no hard links
             raise
         os.rename(name, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         return ""
@@ -254,7 +255,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _dress(fd: int, old: _ComparedFile | None, mode: int | None) -> None:
-    """Owner, group and mode, as far as we may. Whom the file was closed to, it stays closed to."""
+    """Owner, group and mode, as far as we may. Never opens the file to more users than before."""
     if old is None:
         if mode is not None:
             os.fchmod(fd, mode)
@@ -267,7 +268,7 @@ def _dress(fd: int, old: _ComparedFile | None, mode: int | None) -> None:
 
 
 def _give(fd: int, user: int, group: int) -> bool:
-    """Only root can give a file away, but a group may be one of ours. Whether the group is right in the end."""
+    """Only root can change the owner, but the group may be one of ours. Returns whether the group is right in the end."""
     now = os.fstat(fd)
     for owner in (user, -1):
         if now.st_gid == group and owner in (now.st_uid, -1):

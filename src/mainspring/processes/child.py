@@ -1,13 +1,11 @@
-"""A program that was started: in a session of its own, without descriptors of ours, its output read as it comes
-(security X1).
+"""A started program: in its own session, without our descriptors, its output read as it comes (security X1).
 
-The start itself does not wait, so nobody can be cancelled in the middle of it. It is `subprocess.Popen` without
-`preexec_fn`, which is `vfork` on Linux: no copy of our memory is made. `asyncio`'s own way waits for everybody who
-holds the output, and on Python 3.11 takes a thread for each child.
+The start itself does not wait, so it cannot be cancelled halfway. It is `subprocess.Popen` without `preexec_fn`, which
+is `vfork` on Linux: our memory is not copied. `asyncio`'s own subprocesses wait for every holder of the output, and on
+Python 3.11 take a thread for each child.
 
-The pipes of a child, read by the event loop: always, so that the child is never held up, and in small slices.
-
-Hearing that a child has ended, without reaping it: a zombie keeps its number, so its group can still be ended.
+The event loop always reads the pipes of a child, so that the child never blocks, and in small slices. It watches the
+end of a child without reaping it: a zombie keeps its number, so its group can still be ended.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ from typing import NamedTuple
 from mainspring.processes.output import OutputSizes, ProcessOutput
 from mainspring.processes.process_tree import NAME, ProcessTag, ProcessTree, new_mark, put_limit
 
-SLICE = 65_536  # bytes at a time: what a pipe holds. Everybody else has a turn between two of them
-LAST = 64  # slices that are read at the end, should a stranger still be writing
+SLICE = 65_536  # bytes at a time: the size of a pipe. Other tasks run between two of them
+LAST = 64  # slices that are read at the end, if another process still writes
 
 
 class PipeReader:
@@ -39,14 +37,14 @@ class PipeReader:
         self._loop.add_reader(fd, self._read)
 
     def finish(self) -> None:
-        """Take what is there, and close, whoever may still hold the other end."""
+        """Reads the rest, and closes, even if another process still holds the other end."""
         for _ in range(LAST):
             if self.closed.is_set() or not self._read():
                 break
         self._close()
 
     def _read(self) -> bool:
-        """Whether there was something."""
+        """Returns whether there was data."""
         try:
             data = os.read(self._fd, SLICE)
         except BlockingIOError:
@@ -62,13 +60,13 @@ class PipeReader:
     def _close(self) -> None:
         if not self.closed.is_set():
             self.closed.set()
-            with contextlib.suppress(RuntimeError):  # the loop is closed already
+            with contextlib.suppress(RuntimeError):  # the loop is already closed
                 self._loop.remove_reader(self._fd)
             os.close(self._fd)
 
 
 def input_of(data: bytes) -> int:
-    """A descriptor from which a child reads these bytes: a file in memory, so that nobody has to write to a pipe."""
+    """A descriptor from which a child reads these bytes: a file in memory, so that no task has to write to a pipe."""
     if not data:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -89,7 +87,7 @@ Stop = Callable[[], None]
 
 
 def watch_process(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -> Stop:
-    """`ended` is called once, in the event loop. The result stops the watch."""
+    """Calls `ended` once, in the event loop. The result stops the watch."""
     try:
         fd = os.pidfd_open(popen.pid)
     except (OSError, AttributeError):  # an old kernel, a filter, macOS; or no descriptor is left
@@ -101,7 +99,7 @@ def watch_process(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -
         nonlocal stopped
         if not stopped:
             stopped = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed already
+            with contextlib.suppress(RuntimeError):  # the loop is already closed
                 loop.remove_reader(fd)
             os.close(fd)
 
@@ -120,7 +118,7 @@ def watch_in_thread(popen: subprocess.Popen[bytes], ended: Callable[[], object])
 
     def wait() -> None:
         _wait(popen)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits any more
             loop.call_soon_threadsafe(ended)
 
     threading.Thread(target=wait, name=f"child {popen.pid}", daemon=True).start()
@@ -131,12 +129,12 @@ def _wait(popen: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "waitid"):
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
-    else:  # macOS before Python 3.13: its number may be given anew a moment too early
+    else:  # macOS before Python 3.13: its number may be reused a moment too early
         popen.wait()
 
 
 class ProcessLimits(NamedTuple):
-    """None: there is no such limit. The last two are the system's own, and hold for all that descends from it."""
+    """None: no limit. The last two are the system's own, and apply to all descendants."""
 
     seconds: float | None = None
     output: OutputSizes = OutputSizes()
@@ -145,32 +143,32 @@ class ProcessLimits(NamedTuple):
 
 
 class SandboxAccess(StrEnum):
-    """What a job may reach (`sandbox/sandbox.py`), where there is a sandbox."""
+    """What a job may access (`sandbox/sandbox.py`), if there is a sandbox."""
 
-    NONE = "none"  # all that we may: our own programs, and what a person has let out
+    NONE = "none"  # everything that we may: our own programs, and commands that a person let run outside
     USUAL = "usual"
     OWN = "own"  # the same, but with the real temporary folders: for hooks and the like, which are the user's programs
-    GIT = "git"  # the same, but `.git` can be written: for commands that run nothing but git
-    INIT = "init"  # and its configuration, too: for those that run nothing but `git init` and set a name
+    GIT = "git"  # the same, but `.git` can be written: for commands that run only git
+    INIT = "init"  # and its configuration, too: for those that run only `git init` and set a name
 
 
 class ProcessSpec(NamedTuple):
-    """What is to be started, and how."""
+    """What to start, and how."""
 
     argv: Sequence[str]  # an absolute program first
     cwd: str
-    env: Mapping[str, str]  # all of it: nothing of ours is added but a mark
+    env: Mapping[str, str]  # the whole environment: only a mark is added
     limits: ProcessLimits = ProcessLimits()
     stdin: bytes = b""
     merged: bool = False  # both outputs in one, in the order in which they came
     store_all: bool = False  # the output's file begins with its first byte
     on_output: Callable[[bytes], object] | None = None
-    passed: tuple[int, ...] = ()  # descriptors that it gets under their own numbers
+    passed: tuple[int, ...] = ()  # descriptors that it inherits under their own numbers
     readable: tuple[int, ...] | None = None  # descriptors of all that it can read; None: it is not confined
     mark: ProcessTag | None = None  # None: a new one
     walls: SandboxAccess = SandboxAccess.NONE
-    keeper: bool = False  # its first process only keeps the walls, and takes all inside along: TERM is not for it
-    notes: list[str] | None = None  # what a person should know of it; the sandbox adds to it, also at the end
+    keeper: bool = False  # its first process only keeps the sandbox, and ends all inside with it: it gets no TERM
+    notes: list[str] | None = None  # for the person; the sandbox adds to it, also at the end
 
 
 class Child:
@@ -179,8 +177,8 @@ class Child:
     def __init__(self, job: ProcessSpec) -> None:
         """Raises `OSError` if it cannot be started, and `ValueError` for a NUL in a word."""
         self.job = job
-        self.exited = asyncio.Event()  # itself; what it started may go on
-        self.closed = False  # ended, reaped, and nothing of it is open any more
+        self.exited = asyncio.Event()  # of the child itself; its descendants may go on
+        self.closed = False  # ended, reaped, and without open descriptors
         self.mark = job.mark or new_mark()
         self.stdout = ProcessOutput(job.limits.output, store_all=job.store_all)
         self.stderr = self.stdout if job.merged else ProcessOutput(job.limits.output, store_all=job.store_all)
@@ -193,7 +191,7 @@ class Child:
             _limit(self.pid, job.limits)
             put_limit(self.pid, self.mark)
             self._stop_watch = watch_process(self._popen, self.exited.set)
-        except BaseException:  # no thread, no memory: what nobody watches must not run
+        except BaseException:  # no thread, no memory: an unwatched child must not run
             self._popen.kill()
             self._popen.wait()
             self._silence_now()
@@ -205,17 +203,17 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """As `subprocess` has it: negative for a signal. None until it is closed."""
+        """As in `subprocess`: negative for a signal. None until it is closed."""
         return self._popen.returncode
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its walls have to say. Whole when it is closed."""
+        """The notes of its sandbox. Complete when it is closed."""
         return tuple(self.job.notes or ())
 
     @property
     def silent(self) -> bool:
-        """Nobody holds its output any more."""
+        """No process holds its output any more."""
         return all(reader.closed.is_set() for reader in self._readers)
 
     async def silence(self) -> None:
@@ -223,11 +221,11 @@ class Child:
             await reader.closed.wait()
 
     def is_reaped(self) -> bool:
-        """Whether it is gone for good. Its number may be another's from then on."""
+        """Whether it is reaped. From then on its number may be reused."""
         return self._popen.poll() is not None
 
     def close(self) -> None:
-        """When everything that belongs to it has ended."""
+        """When all of its processes have ended."""
         if self.closed:
             return
         self.closed = True
@@ -301,5 +299,5 @@ def _limit(pid: int, limits: ProcessLimits) -> None:
     if sys.platform == "linux":
         for kind, most in wanted:
             if most is not None:
-                with contextlib.suppress(OSError, ValueError):  # it ended already, or its limit is lower
+                with contextlib.suppress(OSError, ValueError):  # it has already ended, or its limit is lower
                     resource.prlimit(pid, kind, (most, most))

@@ -1,10 +1,9 @@
-"""All the programs that we start, and their ends: nothing outlives a call, nor us (security P7).
+"""All programs that we start, and their ends: nothing outlives a call, nor us (security P7).
 
-One of these is made by whoever owns a session and given to those who start programs: tools, hooks, searches. Whatever
-ends a call, a limit, a cancelled task, the end of the session or a signal, its processes end with it.
+The owner of a session makes one `Children` and passes it to everything that starts programs: tools, hooks, searches.
+Whatever ends a call, a limit, a cancelled task, the end of the session or a signal, ends its processes, too.
 
-The end of a child and of all that it started (security X2): TERM, two seconds, KILL until nothing is left, then
-reap.
+A child and all its descendants end with TERM, two seconds, KILL until nothing is left, then reaping (security X2).
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from mainspring.processes.child import Child, ProcessSpec, SandboxAccess
 from mainspring.processes.output import ProcessOutput
 
 GRACE = 2.0  # seconds between TERM and KILL
-MOMENT = 0.1  # seconds for what is begun after TERM, such as the programs of a trap
+MOMENT = 0.1  # seconds for processes that start after TERM, such as the programs of a trap
 LINGER = 0.1  # seconds for the rest of the output when the child has ended: `>(tee log)` ends after its shell
-TICK = 0.02  # seconds between two looks, at most, unless they take long
-SELDOM = 0.5  # seconds between two looks at what may run for hours
-ROUNDS, LAST_ROUNDS = 500, 100  # looks after KILL, and when nobody can wait; who survives them is held by the kernel
+TICK = 0.02  # seconds between two checks, at most, unless they take long
+SELDOM = 0.5  # seconds between two checks of what may run for hours
+ROUNDS, LAST_ROUNDS = 500, 100  # checks after KILL, and when we cannot wait; the kernel holds the survivors
 PAUSE = 0.002  # seconds between these
 
 
 async def end_child(child: Child) -> None:
-    """However often this is cancelled, the child is over when it returns or raises."""
+    """However often this is cancelled, the child has ended when it returns or raises."""
     if child.closed:
         return
     if child.exited.is_set() and not _left(child):
-        process_tree.send_group(child.pid, signal.SIGKILL)  # where nothing can be found (macOS), that is all there is
-        child.is_reaped()  # not before: from now on its number may be another's
+        process_tree.send_group(child.pid, signal.SIGKILL)  # without a process table (macOS), that is all there is
+        child.is_reaped()  # not before: from now on its number may be reused
         child.close()
         return
     ending = asyncio.get_running_loop().create_task(_end(child))
@@ -44,14 +43,14 @@ async def end_child(child: Child) -> None:
     while not ending.done():
         try:
             await asyncio.shield(ending)
-        except asyncio.CancelledError:  # of whoever waits, or of everything, when the loop closes
+        except asyncio.CancelledError:  # of the caller, or of everything, when the loop closes
             cancelled = True
     if cancelled:
         raise asyncio.CancelledError
 
 
 async def wait_for_leftovers(child: Child) -> None:
-    """After its own end: what it started may be about to finish."""
+    """After its own end: its descendants may be about to finish."""
     if not child.silent and _left(child):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LINGER):
@@ -59,7 +58,7 @@ async def wait_for_leftovers(child: Child) -> None:
 
 
 async def wait_for_descendants(child: Child) -> None:
-    """Until nothing of it runs any more, for a command that may leave others running."""
+    """Until none of its processes runs any more, for a command that may leave others running."""
     await child.exited.wait()
     while left := _left(child):
         while any(process_tree.is_alive(found) for found in left):  # noqa: ASYNC110  # nobody tells us of their end
@@ -81,15 +80,15 @@ async def _end(child: Child) -> None:
     try:
         await _ask(child)
         await _insist(child)
-    finally:  # if the loop itself is closing, there is no grace
+    finally:  # if the loop itself is closing, there is no grace period
         kill_child_now(child)
 
 
 async def _ask(child: Child) -> None:
-    """TERM to each, once. Except to one that has become another program since: it has forgotten.
+    """Sends TERM to each, once. Again to one that has become another program since: it has lost the signal.
 
-    A shell that has just forked hears TERM as the shell that it still is, and then becomes what it is to run. What is
-    begun after that is given a moment: it may be what cleans up.
+    A shell that has just forked gets TERM as a shell, and then becomes the program that it should run. Processes that
+    start after that get a moment: they may be cleaning up.
     """
     first = _left(child)
     there = {(one.pid, one.started) for one in first}
@@ -97,8 +96,8 @@ async def _ask(child: Child) -> None:
     if not child.job.keeper:
         told = {one.named for one in first if one.group == child.pid}
         process_tree.send_group(child.pid, signal.SIGTERM)
-        process_tree.send_group(child.pid, signal.SIGCONT)  # one that was stopped hears nothing
-    since: dict[tuple[int, int], float] = {}  # when the others were seen first
+        process_tree.send_group(child.pid, signal.SIGCONT)  # a stopped process receives nothing
+    since: dict[tuple[int, int], float] = {}  # when the others were first seen
     began = time.monotonic()
     delay = 0.001
     while (now := time.monotonic()) < began + GRACE:
@@ -110,7 +109,7 @@ async def _ask(child: Child) -> None:
         process_tree.send_signal(list(new.values()), signal.SIGTERM)
         process_tree.send_signal(list(new.values()), signal.SIGCONT)
         told.update(new)
-        await _moment(child, max(delay, 4 * (time.monotonic() - now)))  # looking takes a fifth of the time at most
+        await _moment(child, max(delay, 4 * (time.monotonic() - now)))  # checks take a fifth of the time at most
         delay = min(2 * delay, TICK)
 
 
@@ -131,15 +130,15 @@ async def _insist(child: Child) -> None:
 
 
 def _left(child: Child) -> list[process_tree.ProcessInfo]:
-    """What still runs of it. Those that are dead and came to us are buried on the way."""
+    """Its processes that still run. Reaps dead ones that we adopted."""
     found = process_tree.left_of(child.line, child.age)
     process_tree.reap_orphans(found)
     return [one for one in found if not one.zombie]
 
 
-SWEEP = 5.0  # seconds between two looks for the dead who came to us while their child still runs
+SWEEP = 5.0  # seconds between two sweeps for adopted zombies while their child still runs
 
-Around = Callable[[ProcessSpec], AbstractContextManager[ProcessSpec]]  # the same job behind walls, until it has ended
+Around = Callable[[ProcessSpec], AbstractContextManager[ProcessSpec]]  # the same job in a sandbox, until it has ended
 
 
 class ProcessResult(NamedTuple):
@@ -148,20 +147,21 @@ class ProcessResult(NamedTuple):
     stderr: ProcessOutput  # the same one if they were merged
     timed_out: bool
     seconds: float
-    notes: tuple[str, ...] = ()  # of this one: what a person should know
+    notes: tuple[str, ...] = ()  # of this one: for the person
 
 
 class Children:
     def __init__(self, *, adopt: bool = False, hide: bool = False, around: Around | None = None) -> None:
-        """`adopt` and `hide` are for the whole process, and take place at the first start (`own_process.py`). `around`
-        is the sandbox, for jobs that want walls."""
+        """`adopt` and `hide` apply to the whole process, and take effect at the first start (`own_process.py`).
+        `around` is the sandbox, for jobs that want one.
+        """
         self._adopt, self._hide, self._adopting = adopt, hide, False
         self.around = around
-        self._alive: dict[Child, ExitStack] = {}  # with what is held for each
+        self._alive: dict[Child, ExitStack] = {}  # with the resources of each
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def run(self, job: ProcessSpec) -> ProcessResult:
-        """To its end, and that of everything it started. Raises `OSError` if it cannot be started."""
+        """Runs it to its end, and that of all its descendants. Raises `OSError` if it cannot be started."""
         child = self.start(job)
         timed_out = False
         try:
@@ -176,7 +176,7 @@ class Children:
         return ProcessResult(child.code, child.stdout, child.stderr, timed_out, child.age, child.notes)
 
     def start(self, job: ProcessSpec) -> Child:
-        """Whoever starts it, ends it."""
+        """The caller must end it."""
         self._prepare()
         with ExitStack() as held:
             if self.around is not None and job.walls is not SandboxAccess.NONE:
@@ -194,11 +194,11 @@ class Children:
             self._forget(child)
 
     async def close(self) -> None:
-        """End all that is left. Nothing is started any more while this runs, or it is not its concern."""
+        """Ends all that are left. The caller starts nothing while this runs."""
         await asyncio.gather(*[self.end(child) for child in self._alive])
 
     def kill(self) -> None:
-        """End everything now, from anywhere: also from a signal handler."""
+        """Ends everything now, from anywhere: also from a signal handler."""
         for child in tuple(self._alive):
             self.kill_one(child)
 
@@ -207,7 +207,7 @@ class Children:
         self._forget(child)
 
     def sweep(self) -> None:
-        """Bury the dead who came to us, and whom nobody else waits for."""
+        """Reaps adopted zombies that no other code waits for."""
         lines = [child.line for child in self._alive]
         dead = [found for found in process_tree.list_own_children() if found.zombie]
         process_tree.reap_orphans(

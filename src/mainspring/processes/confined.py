@@ -1,11 +1,11 @@
-"""Starting a program that can read only what it is given (security F1): below some folders, and some files.
+"""Starts a program that can read only some folders and files (security F1).
 
-A program that walks folders opens files by their names. If one of the folders is swapped for a link meanwhile, the name
-leads elsewhere, and nothing that the program is told can prevent it. Landlock can: its rules are about the folders
-themselves, not about names.
+A program that walks folders opens files by name. If one of the folders is replaced by a link meanwhile, the name leads
+elsewhere, and no argument of the program can prevent that. Landlock can: its rules are about the folders themselves,
+not about names.
 
-Landlock restricts a thread and all that the thread starts. So a thread of its own restricts itself, starts the program,
-and ends. That costs 0.2 ms, where a helper program costs 15, and nothing of ours runs between fork and exec.
+Landlock restricts a thread and everything that the thread starts. So a new thread restricts itself, starts the
+program, and ends. That costs 0.2 ms, where a helper program costs 15, and no code of ours runs between fork and exec.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import cache
 from typing import TypeVar
 
-# Where loaders find libraries.
+# Library folders of loaders.
 LIBRARIES = (
     *("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", "/gnu/store"),
     *("/etc/ld.so.cache", "/etc/ld.so.preload"),
@@ -30,8 +30,9 @@ Started = TypeVar("Started")
 
 
 def start_confined(start: Callable[[], Started], readable: Iterable[int]) -> Started:
-    """What `start` returns. It runs in a thread that can read nothing but what these descriptors are of, and below.
-    Raises `OSError` if the restriction cannot be put in force: then `start` was not called."""
+    """Returns the result of `start`, which runs in a thread that can read only what these descriptors refer to, and
+    below. Raises `OSError` if the restriction cannot be applied: then `start` was not called.
+    """
     returned: list[Started] = []
     failed: list[BaseException] = []
 
@@ -67,7 +68,7 @@ def _restrict_thread(readable: Iterable[int]) -> None:
 
 @contextlib.contextmanager
 def hold_descriptors(paths: Iterable[str]) -> Generator[tuple[int, ...]]:
-    """Descriptors of those that are there; of a link, of what it leads to. For names that nobody swaps."""
+    """Descriptors of the existing ones; of a link, of its target. For paths that no command can swap."""
     found: list[int] = []
     try:
         for path in paths:
@@ -81,8 +82,9 @@ def hold_descriptors(paths: Iterable[str]) -> Generator[tuple[int, ...]]:
 
 @cache
 def can_be_confined(program: str) -> bool:
-    """Whether a program of the system works with nothing but its own file and libraries. A script does not, nor does a
-    program that starts others."""
+    """Whether a program of the system works with only its own file and libraries. A script does not, nor does a program
+    that starts others.
+    """
     if sys.platform != "linux":
         return False
     import subprocess

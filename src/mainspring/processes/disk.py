@@ -1,11 +1,10 @@
-"""What lies below a folder, and what git tracks in it: two questions that a permission decision asks of the disk.
+"""Questions about the disk for a permission decision: what is below a folder, what git tracks in it, aliases of git.
 
-Both are bounded, because a decision must not wait for a large disk. A bound that is reached is an answer of its own,
-never an empty one.
+All are bounded, because a decision must not wait for a large disk. Reaching a bound is a separate answer, never an
+empty one.
 
-The aliases of git, from the repository's configuration and the user's: `git x` may be any command.
-
-Only what is certain is told. A configuration that includes other files, or lies somewhere unusual, is not certain.
+Aliases come from the repository's configuration and the user's: `git x` may be any command. Only certain results are
+returned. A configuration that includes other files, or is somewhere unusual, is not certain.
 """
 
 # ruff: noqa: PTH112, PTH113, PTH120, PTH123  # pathlib takes 8 ms to load
@@ -23,7 +22,7 @@ LARGEST_INDEX = 20_000_000  # bytes
 FIRST_ENTRY = 12  # where the entries of a git index begin
 HEAD = 62  # bytes before a name, with SHA-1
 EXTENDED = 2  # more of them, for some entries
-PLAIN_VERSIONS = (2, 3)  # in version 4 a name is stored by its difference to the one before
+PLAIN_VERSIONS = (2, 3)  # in version 4 a name is stored as its difference to the previous one
 
 
 IGNORE_FILES = ("/.gitignore", "/.ignore", "/.rgignore")
@@ -36,14 +35,14 @@ class DiskEntry(NamedTuple):
 
 
 class TooManyError(Exception):
-    """There is more below the folder than a decision looks at."""
+    """There is more below the folder than a decision examines."""
 
 
 class Disk:
-    """The real one. Tests need no other: they make files."""
+    """The real disk. Tests need no other: they create files."""
 
     def list_folder(self, folder: str) -> list[DiskEntry]:
-        """Empty if it is no folder, or cannot be read: then a command cannot read it, either."""
+        """Empty if it is not a folder, or cannot be read: then a command cannot read it, either."""
         found: list[DiskEntry] = []
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
@@ -52,10 +51,10 @@ class Disk:
         return found
 
     def walk(self, folder: str, most: int = MOST_ENTRIES, skipped: str = "") -> Iterator[DiskEntry]:
-        """Everything below a folder, without following links, and without what is in a folder named `skipped`."""
+        """Everything below a folder, without following links, and without the content of folders named `skipped`."""
         left = most
         folders = [folder]
-        for one in folders:  # it grows while we go
+        for one in folders:  # it grows during the loop
             for entry in self.list_folder(one):
                 left -= 1
                 if left < 0:
@@ -73,7 +72,7 @@ class Disk:
         return folder
 
     def tracked(self, top: str) -> list[str] | None:
-        """The names in the index of a repository, from its top; None: they cannot be told."""
+        """The names in the index of a repository, from its top; None: unknown."""
         try:
             with open(f"{top}/.git/index", "rb") as file:
                 data = file.read(LARGEST_INDEX + 1)
@@ -84,7 +83,7 @@ class Disk:
         return _names(data) if len(data) <= LARGEST_INDEX else None
 
     def unhides(self, folder: str) -> bool:
-        """Whether an ignore file may say that ripgrep searches hidden files: with a line that begins with `!`."""
+        """Whether an ignore file may make ripgrep search hidden files: with a line that begins with `!`."""
         above = [folder]
         while above[-1] not in ("/", ""):
             above.append(os.path.dirname(above[-1]))
@@ -109,7 +108,7 @@ class Disk:
         return plain and (is_there(f"refs/heads/{name}") or is_there(f"refs/remotes/{name}"))
 
     def git_aliases(self, folder: str, home: str) -> dict[str, str] | None:
-        """What `git NAME` may stand for in a folder; None: it cannot be told."""
+        """What `git NAME` may mean in a folder; None: unknown."""
         return git_aliases(self.repository(folder), home)
 
 
@@ -130,7 +129,7 @@ def _names(data: bytes) -> list[str] | None:
         if end <= begins or min(end - begins, 0xFFF) != int.from_bytes(flags, "big") & 0xFFF:
             return None  # no index with hashes of this size
         found.append(os.fsdecode(data[begins:end]))
-        at += (end - at + 8) & ~7  # one to eight zeros behind each
+        at += (end - at + 8) & ~7  # each entry is followed by one to eight zeros
     return found
 
 
@@ -138,7 +137,7 @@ DISK = Disk()
 
 
 LARGEST = 256_000  # characters of a configuration
-AUTOCORRECT = "help.autocorrect"  # with this git takes a name for one that is close to it
+AUTOCORRECT = "help.autocorrect"  # with this git replaces a name with a similar one
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*("(?:[^"\\\n]|\\.)*")?\s*\]')
 _KEY = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=(.*))?\Z")
 _PIECE = re.compile(r'"((?:[^"\\]|\\.)*)"|(\\.)|([#;].*)|([^"\\#;]+)|(.)')
@@ -147,7 +146,8 @@ _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 def git_aliases(top: str | None, home: str) -> dict[str, str] | None:
     """By name, in lower case; `help.autocorrect` among them if it is on. `top`: of the working tree that git finds.
-    None: they cannot be told."""
+    None: unknown.
+    """
     files = ["/etc/gitconfig", f"{home}/.config/git/config", f"{home}/.gitconfig"]
     if top is not None:
         if not os.path.isdir(f"{top}/.git"):

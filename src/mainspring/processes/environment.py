@@ -1,10 +1,9 @@
-"""What the programs that we start find in their environment (security K2): names from a list, without secrets.
+"""The environment of programs that we start (security K2), and the search for programs (security T3).
 
-A name passes if it is in the table and does not sound like a secret. Whatever else a person wants passed, they name;
-what is ours is never passed, whoever names it.
+A variable passes if it is in the table and does not sound like a secret. The user can name further ones; our own never
+pass, even if named.
 
-Finding a program that is not the project's own (security T3): by an absolute path, outside of the working
-folders.
+A program is found by an absolute path outside the working folders, so that it is not the project's own.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from mainspring.processes.paths import is_within
 
-# Kept by kind, so that one sees what is missing.
+# By topic, so that gaps are visible.
 NAMES: dict[str, str] = {
     "the user": "HOME USER LOGNAME SHELL PATH MAIL HOSTNAME",
     "language and time": "LANG LANGUAGE TZ LOCPATH",
@@ -85,8 +84,8 @@ SECRET_ENDS = ("_PAT", "_PWD", "_PW", "_PASS", "_AUTH")
 OURS = ("ANTHROPIC", "CLAUDE", "MAINSPRING")  # our keys, addresses and settings
 
 ADDED: dict[str, str] = {
-    "CLAUDECODE": "1",  # how scripts know that an agent runs them
-    "GIT_EDITOR": "true",  # nobody is there to edit: git takes the message as it is
+    "CLAUDECODE": "1",  # tells scripts that an agent runs them
+    "GIT_EDITOR": "true",  # there is no person to edit: git uses the message as it is
 }
 
 _PASSING = frozenset(" ".join(NAMES.values()).split())
@@ -95,7 +94,7 @@ _PASSING = frozenset(" ".join(NAMES.values()).split())
 def child_environment(
     environ: Mapping[str, str], *, settings: Mapping[str, str] | None = None, names: Iterable[str] = ()
 ) -> dict[str, str]:
-    """`settings` are set as they are, `names` pass beyond the table: a person asked for both. Ours pass in no case."""
+    """`settings` are set as they are, `names` pass besides the table: the user asked for both. Ours never pass."""
     wanted = frozenset(names)
     found = {name: _public(value) for name, value in environ.items() if may_pass(name)}
     found |= {name: _public(value) for name, value in environ.items() if name in wanted}
@@ -117,7 +116,7 @@ def is_own_variable(name: str) -> bool:
 
 
 def _public(value: str) -> str:
-    """Addresses without the name and password before their '@', in one or in a list of them."""
+    """Addresses without the user name and password before their '@', in one or in a list of them."""
     if "@" not in value or "://" not in value:
         return value
     first, *rest = value.split("://")
@@ -125,7 +124,7 @@ def _public(value: str) -> str:
 
 
 def _host(part: str) -> str:
-    """What follows a '://', up to the next one. A password may hold an '@', so the last one before a '/' counts."""
+    """The text after a '://', up to the next one. A password may contain an '@', so the last one before a '/' counts."""
     authority, slash, path = part.partition("/")
     words = authority.split(" ")  # in a list of addresses, only the first word is the authority
     return " ".join([words[0].rpartition("@")[2], *words[1:]]) + slash + path
@@ -135,9 +134,11 @@ USUAL = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin", "/run/curren
 
 
 def find_program(name: str, *, path: str = "", outside: Iterable[str] = ()) -> str | None:
-    """First where systems keep it, then along `path`. None: it is nowhere, or only where a project may have put it."""
+    """First in the system's folders, then along `path`. None: it was not found, or only where a project may have put
+    it.
+    """
     folders = (*USUAL, *[folder for folder in path.split(":") if folder.startswith("/")])
-    kept_out = tuple([folder for folder in outside if folder.strip("/")])  # who works in '/' has only programs in it
+    kept_out = tuple([folder for folder in outside if folder.strip("/")])  # in '/' every program is inside it
     for folder in folders:
         place = f"{folder.rstrip('/')}/{name}"
         if os.access(place, os.X_OK) and not _in_any(place, kept_out):

@@ -1,8 +1,8 @@
-"""Walls by landlock and a filter of system calls, put around itself before it becomes the command (security X4).
+"""Restricts itself with Landlock and a filter of system calls, then executes the command (security X4).
 
-A program by itself, started with `python -I -S`: it imports nothing of ours and as little as possible of Python's. Its
-arguments: a descriptor with the rules (`sandbox/landlock.py` writes them), our number, the variable LC_CTYPE, and the
-command. If anything fails, the command is not run.
+A separate program, started with `python -I -S`: it imports nothing of ours and as little as possible of Python's. Its
+arguments: a descriptor with the rules (`sandbox/landlock.py` writes them), our process number, the variable LC_CTYPE,
+and the command. If anything fails, the command is not run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CAPABILITIES_3 = 0x20080522
 LAST_CAPABILITY = 63
 FAILED = 125
 
-# Rights on files, as bits: how many of them each version of the interface knows.
+# Rights on files, as bits: how many of them each version of the interface has.
 KNOWN = {1: 13, 2: 14, 3: 15, 4: 15}
 KNOWN_NOW = 16
 OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15  # execute, write, read, truncate, requests to devices
@@ -33,7 +33,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LandlockError(Exception):
-    """One that could not be put up."""
+    """A restriction that could not be applied."""
 
 
 def landlock_version() -> int:
@@ -43,7 +43,7 @@ def landlock_version() -> int:
 
 
 def ruleset_of(handled: int, found: int) -> bytes:
-    """What the kernel of this version takes: what it does not know is left out."""
+    """The attributes for a kernel of this version: unknown ones are left out."""
     rights = handled & known_rights(found)
     parts = [rights, TCP] if found >= VERSION_TCP else [rights]
     if found >= VERSION_SCOPES:
@@ -56,7 +56,7 @@ def known_rights(found: int) -> int:
 
 
 def parse_rules_file(data: bytes) -> tuple[int, bytes, list[tuple[int, str]]]:
-    """What is handled, the filter, and the rights on each path."""
+    """The handled rights, the filter, and the rights on each path."""
     handled, size = struct.unpack_from("=QI", data)
     start = struct.calcsize("=QI")
     lines = data[start + size :].split(b"\0")
@@ -83,7 +83,7 @@ def new_ruleset(handled: int, found: int) -> int:
 
 
 def enforce_ruleset(ruleset: int) -> None:
-    """For the thread that calls it, and all that it starts from now on."""
+    """For the calling thread, and everything that it starts from now on."""
     check_result("no new privileges", libc.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     check_result("landlock", libc.syscall(RESTRICT_SELF, ruleset, 0))
 
@@ -91,7 +91,7 @@ def enforce_ruleset(ruleset: int) -> None:
 def add_path_rule(ruleset: int, rights: int, path: str) -> None:
     try:
         descriptor = open_without_links(path)
-    except OSError:  # it is gone, or there is a link on the way now, which leads elsewhere
+    except OSError:  # it is gone, or there is now a link on the way, which leads elsewhere
         return
     allow_descriptor(ruleset, rights, descriptor, path)
     os.close(descriptor)
@@ -112,7 +112,7 @@ def open_without_links(path: str) -> int:
 
 
 def allow_descriptor(ruleset: int, rights: int, descriptor: int, name: str) -> None:
-    """What is below a folder, or a file."""
+    """Everything below a folder, or a file."""
     is_folder = os.fstat(descriptor).st_mode & 0o170000 == 0o040000
     if rights := rights if is_folder else rights & OF_FILES:
         rule = struct.pack("=Qi", rights, descriptor)
@@ -122,7 +122,7 @@ def allow_descriptor(ruleset: int, rights: int, descriptor: int, name: str) -> N
 def drop_capabilities() -> None:
     """Root without them is an ordinary user that owns much."""
     for number in range(LAST_CAPABILITY + 1):
-        libc.prctl(DROP_BOUNDING, number, 0, 0, 0)  # who may not do this has none to drop
+        libc.prctl(DROP_BOUNDING, number, 0, 0, 0)  # without this right there are none to drop
     libc.prctl(AMBIENT, CLEAR_ALL, 0, 0, 0)
     check_result("capabilities", libc.capset(struct.pack("=Ii", CAPABILITIES_3, 0), bytes(24)))
 
@@ -136,7 +136,7 @@ def filter_calls(program: bytes) -> None:
 def end_with(parent: int) -> None:
     libc.prctl(SET_DEATH_SIGNAL, KILL, 0, 0, 0)
     if os.getppid() != parent:
-        raise LandlockError("who started it is gone")
+        raise LandlockError("its parent process is gone")
 
 
 def check_result(what: str, answer: int) -> int:
@@ -152,7 +152,7 @@ def read_descriptor(descriptor: int) -> bytes:
 
 def main(descriptor: str, parent: str, language: str, *command: str) -> None:
     if not language:
-        os.environ.pop("LC_CTYPE", None)  # Python sets it, where nobody did
+        os.environ.pop("LC_CTYPE", None)  # Python sets it, if it was not set
     handled, program, rules = parse_rules_file(read_descriptor(int(descriptor)))
     restrict_process(handled, rules)
     end_with(int(parent))

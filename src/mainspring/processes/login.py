@@ -1,8 +1,8 @@
-"""The environment that a person's own shell has, after it read its start-up files: above all its PATH.
+"""The environment of the user's login shell, after its start-up files: above all its PATH.
 
-For programs that were not started from a terminal. It is asked once, off the start path, from the home folder, so that
-no file of a project is read (security T1). Names that do not pass to programs (`environment.py`) do not pass here
-either.
+For programs that were not started from a terminal. The shell runs once, off the start path, in the home folder, so
+that it reads no file of a project (security T1). Variables that do not pass to programs (`environment.py`) do not pass
+here either.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mainspring.processes.environment import child_environment, find_program
 from mainspring.processes.output import OutputSizes
 
 SECONDS = 10.0  # start-up files may do anything, also wait for a key
-SHELLS = ("bash", "zsh")  # whose options are known
+SHELLS = ("bash", "zsh")  # with known options
 ROOM = 1_000_000  # bytes of an environment
 
 
 async def login_environment(
     children: Children, environ: Mapping[str, str], *, home: str, seconds: float = SECONDS
 ) -> dict[str, str]:
-    """What the shell adds: names that were missing, and its PATH. Empty if it does not answer in time.
+    """The variables that the shell adds: missing ones, and its PATH. Empty if it does not answer in time.
 
-    A value that is there already stays: it may come from an activated environment, of which the shell knows nothing.
+    An existing value stays: it may come from an activated environment, of which the shell knows nothing.
     """
     shell = _shell(environ.get("SHELL", ""))
     if shell is None:
@@ -49,7 +49,7 @@ async def login_environment(
 
 
 def _joined(ours: str, its: str) -> str:
-    """Its order, after what only we have."""
+    """The entries that only we have, then the shell's in its order."""
     known = its.split(":")
     return ":".join([*[folder for folder in ours.split(":") if folder and folder not in known], *known])
 

@@ -1,9 +1,9 @@
-"""What a program prints, however much it is (security X6): both ends in memory, the whole in a capped file of our own.
+"""The output of a program, of any size (security X6): both ends in memory, all of it in a capped file of ours.
 
-Bytes come in as they are read. Text goes out decoded as UTF-8, what is none replaced, and no character is torn where
-something was cut. The last lines matter as much as the first ones: in a test log, that is where the failure is.
+Bytes come in as they are read. Text is decoded as UTF-8, with invalid bytes replaced, and no character is split at a
+cut. The last lines matter as much as the first ones: in a test log, that is where the failure is.
 
-Texts that are too long to show: stored whole, for the owner's eyes only, and shown with both their ends
+Texts that are too long to show are stored in full, readable by their owner only, and shown with both their ends
 (security P8).
 """
 
@@ -26,7 +26,7 @@ _LONGEST = 4  # bytes of a character
 
 
 class OutputFilter(Protocol):
-    """Bytes in, as many bytes out, though some of them only with the next piece."""
+    """Takes bytes and returns as many bytes, though some of them only with the next chunk."""
 
     def feed(self, data: bytes) -> bytes: ...
 
@@ -40,19 +40,19 @@ class OutputSizes(NamedTuple):
     tail: int = TAIL
     folder: str = ""
     disk: int = DISK
-    cover: Callable[[], OutputFilter] | None = None  # makes what takes our keys out of what is stored
+    cover: Callable[[], OutputFilter] | None = None  # makes a filter that masks our keys in what is stored
 
 
 class ProcessOutput:
     def __init__(self, sizes: OutputSizes, *, store_all: bool = False) -> None:
-        """`store_all`: the file begins with the first byte; otherwise there is none unless something is left out."""
+        """`store_all`: the file begins with the first byte; otherwise there is one only if something is left out."""
         self._sizes = sizes
         self._file = SpillFile(sizes.folder, sizes.disk, sizes.cover() if sizes.cover is not None else None)
         self._storing = store_all
         self._head, self._tail = bytearray(), bytearray()
         self.size = self.lines = 0  # since the beginning, or since `take`
         if store_all:
-            self._file.write(b"")  # there from now on
+            self._file.write(b"")  # creates the file
 
     def feed(self, data: bytes) -> None:
         self.size += len(data)
@@ -73,12 +73,12 @@ class ProcessOutput:
 
     @property
     def cut(self) -> bool:
-        """Whether the middle is not in memory any more."""
+        """Whether the middle is no longer in memory."""
         return self.size > self._sizes.head + self._sizes.tail
 
     @property
     def path(self) -> str:
-        """Where the whole is, or its beginning; empty if it is stored nowhere."""
+        """The file with all of it, or its beginning; empty if it is not stored."""
         return self._file.path
 
     @property
@@ -92,16 +92,16 @@ class ProcessOutput:
 
     @property
     def data(self) -> bytes:
-        """Whole only if it is not `cut`."""
+        """Complete only if it is not `cut`."""
         return bytes(self._head + self._tail)
 
     def end(self, size: int) -> str:
-        """The last of it, for somebody who watches."""
+        """The last part, for a progress display."""
         kept = bytes(self._tail[-size:]) if len(self._tail) >= size else self.data[-size:]
         return _from_character(kept).decode(errors="replace")
 
     def take(self) -> str:
-        """The text since the last time. A character that has only half arrived stays for the next."""
+        """The text since the last call. An incomplete character stays for the next."""
         text = self._text(final=False)
         _, unfinished = _decoded(self.data[-_LONGEST:])
         self._head, self._tail = bytearray(unfinished), bytearray()
@@ -127,7 +127,7 @@ class ProcessOutput:
 
 
 class SpillFile:
-    """A file for what is too long to be shown. It never fails: a full disk is told in the note."""
+    """A file for an output that is too long to show. It never fails: the note reports a full disk."""
 
     def __init__(self, folder: str, most: int, cover: OutputFilter | None = None) -> None:
         self.path = ""
@@ -135,7 +135,7 @@ class SpillFile:
         self._folder, self._most = folder, most
         self._fd, self.written = -1, 0
         self._closed = not folder
-        self._why = ""  # how much of it is there, if not the whole
+        self._why = ""  # how much is stored, if not everything
 
     def write(self, data: bytes) -> None:
         if self._closed:
@@ -163,14 +163,14 @@ class SpillFile:
         self._closed = True
         if self._fd >= 0:
             if self._cover is not None:
-                with contextlib.suppress(OSError):  # a full disk has been told of
+                with contextlib.suppress(OSError):  # the note reports a full disk
                     self.written += _write_all(self._fd, self._cover.finish()[: self._most - self.written])
             os.close(self._fd)
             self._fd = -1
 
 
 def create_spill_file(folder: str) -> tuple[str, int]:
-    """A new file that only we can read, whatever the umask is, and whatever lies there already."""
+    """A new file that only we can read, whatever the umask is, and whatever exists there."""
     name = f"output-{os.urandom(8).hex()}.txt"
     fd = create_private(folder, name)
     with contextlib.suppress(OSError):  # a file system without modes
@@ -191,7 +191,7 @@ NEWLINE = b"\n"
 
 
 def _decoded(data: bytes) -> tuple[str, bytes]:
-    """The text, and the bytes of a character that is not complete."""
+    """The text, and the bytes of an incomplete character."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(data)
     return text, decoder.getstate()[0]
@@ -214,7 +214,7 @@ def _from_character(data: bytes) -> bytes:
     return data[skipped:]
 
 
-# --- all of them together ---------------------------------------------------------------------------------------
+# --- all outputs of a session -----------------------------------------------------------------------------------
 
 TOTAL = 4 * DISK  # bytes of stored outputs that a session keeps
 
@@ -227,13 +227,13 @@ class StoredOutputs:
         self._files: dict[str, int] = {}
 
     def keep(self, output: ProcessOutput) -> None:
-        """An output that is complete."""
+        """Registers a complete output."""
         if output.path:
             self._files[output.path] = output.stored
         while sum(self._files.values()) > self._most:
             oldest = next(iter(self._files))
             del self._files[oldest]
-            with contextlib.suppress(OSError):  # somebody was faster
+            with contextlib.suppress(OSError):  # another process removed it first
                 os.unlink(oldest)  # noqa: PTH108
 
 
@@ -244,13 +244,14 @@ class SpillFolder:
     """A folder for them, by its real path."""
 
     def __init__(self, folder: str = "", cover: Callable[[bytes], bytes] = bytes) -> None:
-        """`cover` puts stars in the place of secrets."""
+        """`cover` masks secrets with stars."""
         self._folder = folder  # empty: nothing is stored
         self._cover = cover
 
     def put(self, name: str, text: str) -> str:
-        """Where it is; empty if it could not be stored, which is no reason to fail. One that is there is left as it is:
-        named after its message, a text lands in the same place also after a resume."""
+        """Returns the path; empty if it could not be stored, which is no error. An existing file is left as it is:
+        named after its message, a text gets the same path also after a resume.
+        """
         safe = "".join([c for c in name if c.isascii() and (c.isalnum() or c in "-_")])[:64]
         if not self._folder or not safe:
             return ""
@@ -280,8 +281,9 @@ def write_new_file(path: str, data: bytes) -> None:
 
 
 def both_ends(text: str, most: int, stored: str = "", *, head: int | None = None) -> str:
-    """So many characters of it. Most of them from the end, where a log says what went wrong, unless told otherwise.
-    `stored`: where all of it is."""
+    """Both ends, with so many characters. Most of them from the end, where a log says what went wrong, unless `head`
+    says otherwise. `stored`: the file with all of it.
+    """
     head = most // 3 if head is None else head
     tail = most - head
     where = f"; all of it is in '{stored}': read it with offset and limit" if stored else ""

@@ -1,18 +1,13 @@
-"""Two properties of our whole process (Linux), set before the first child. For the command line; a library asks first.
+"""Properties of our whole process, set before the first child. For the command line; a library asks the host first.
 
-`become_subreaper`: descendants whose own parents are gone become our children. Whoever sets it has to reap strangers,
-and `children.py` does so for those that its own children left. Without it they go to process 1, which in many
-containers reaps nobody.
+`become_subreaper` (Linux): descendants whose own parents are gone become our children. A process that sets it has to
+reap them, and `children.py` does so for those that its own children left. Without it they go to process 1, which in
+many containers reaps none.
 
-`hide_process`: no other process of this user may look into our memory and at the environment with which we were started
-(security K2), where a key may stand. Removing the variable would not do: the kernel still shows it.
-
-Our own process, closed to others before a key is in it (security K2). For the command line: a library asks its owner
-first.
-
-Not dumpable: no other process of this user may trace us, read our memory or the environment that we were started with;
-and the kernel writes no core of us. The core size is set to 0 as well, for systems where the first is not to be had.
-Our children may raise it again for themselves.
+`harden_process` closes our process to others before it has a key (security K2). Not dumpable: no other process of this
+user may trace us, read our memory or the environment that we were started with, which may contain a key; and the
+kernel writes no core of us. Removing the variable is not enough: the kernel still shows it. The core size is set to 0
+as well, for systems without the first. Our children may raise it again for themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 
 
 def become_subreaper() -> bool:
-    """Whether it worked."""
+    """Returns whether it worked."""
     return _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -36,12 +31,12 @@ def hide_process() -> bool:
 def _prctl(option: int, value: int) -> bool:
     if sys.platform != "linux":
         return False
-    try:  # what `ctypes` is made of: 0.4 ms to load instead of 2.1, and this is done at every start
+    try:  # what `ctypes` is made of: 0.4 ms to load instead of 2.1, at every start
         import _ctypes as c
 
         address = c.dlsym(c.dlopen(None, os.RTLD_NOW), "prctl")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         return bool(c.call_cdeclfunction(address, (option, value, 0, 0, 0)) == 0)
-    except (ImportError, AttributeError, TypeError):  # another Python: the long way
+    except (ImportError, AttributeError, TypeError):  # another Python: the slow way
         return _by_ctypes(option, value)
 
 
@@ -55,7 +50,7 @@ def _by_ctypes(option: int, value: int) -> bool:
 
 
 def harden_process() -> bool:
-    """Whether nobody can look in now."""
+    """Returns whether other processes are now locked out."""
     import resource
 
     with suppress(OSError, ValueError):

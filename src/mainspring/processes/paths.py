@@ -1,11 +1,10 @@
-"""Where a path leads (security F1, F2, F3). Nothing is opened here.
+"""Resolves paths (security F1, F2, F3). Nothing is opened here.
 
-`resolve_path` follows every link by itself and keeps each name that the file has on the way, so that a rule can be held
-against all of them: deny if any matches, allow only if all do. What is opened later is `real`, which has no links and
-no `..` left, and whoever opens it follows none (`safe_open.py`): there is no second resolution that could end
-elsewhere.
+`resolve_path` follows every link by itself and keeps each name that the file has on the way, so that a rule can be
+checked against all of them: deny if any matches, allow only if all do. The tool later opens `real`, which has no links
+and no `..` left, without following links (`safe_open.py`): there is no second resolution that could end elsewhere.
 
-A name is taken as it stands: nothing is decoded, folded or expanded, except a leading `~/`.
+A name is used as it is: nothing is decoded, folded or expanded, except a leading `~/`.
 """
 
 # ruff: noqa: PTH111, PTH115  # pathlib takes 8 ms to load, and drops the trailing slash
@@ -22,8 +21,8 @@ from msgspec.structs import replace
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 
-MOST_LINKS = 40  # what Linux follows
-LONGEST = 4_096  # bytes; what Linux takes
+MOST_LINKS = 40  # as many as Linux follows
+LONGEST = 4_096  # bytes; the limit of Linux
 NO_FILES = ("/proc", "/sys")  # look like files, but reading them asks the kernel, and may block
 _NO_FILES = tuple([f"{place}/" for place in NO_FILES])
 
@@ -31,11 +30,11 @@ Kind = Literal["file", "folder", "missing", "special"]
 
 
 class PathRefused(ToolError):  # noqa: N818  # it reads as what it says
-    """This path is not opened. The message says why, for the model."""
+    """This path must not be opened. The message says why, for the model."""
 
 
 class Resolved(Value):
-    """A path that somebody asked for, and every name of what it leads to."""
+    """A requested path, and every name of its target."""
 
     asked: str
     real: str  # absolute, without links and `..`
@@ -48,7 +47,7 @@ class Resolved(Value):
 
 
 def resolve_path(path: str, cwd: str, *, home: str | None = None) -> Resolved:
-    """`home` is what a leading `~/` stands for; None: this user's."""
+    """`home` replaces a leading `~/`; None: this user's."""
     if not cwd.startswith("/"):
         raise UsageError(f"the working folder '{cwd}' is no absolute path")
     _check_spelling(path)
@@ -67,7 +66,7 @@ def names_of_path(path: str) -> tuple[str, ...]:
 
 
 class Resolutions:
-    """The paths of one tool call, each resolved once: the permission rules decide on what the tool then opens."""
+    """The paths of one tool call, each resolved once: the permission rules decide on exactly what the tool then opens."""
 
     def __init__(self, home: str | None = None) -> None:
         self._home = home
@@ -82,8 +81,9 @@ class Resolutions:
 
 
 def look_again(path: Resolved) -> Resolved:
-    """What is there now, under the name that was decided on. Hooks and people may take hours to decide, so a file may
-    have come or gone since. A link that has come since is refused: nobody decided on where it leads."""
+    """The current target of the name that was decided on. Hooks and people may take hours to decide, so a file may have
+    appeared or disappeared since. A new link is refused: the decision did not cover its target.
+    """
     now = resolve_path(path.real, "/")
     if now.real != path.real:
         raise PathRefused(
@@ -94,7 +94,7 @@ def look_again(path: Resolved) -> Resolved:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or in it. Both are absolute; what still has a `..` is in nothing."""
+    """Whether `path` is `folder` or in it. Both are absolute; a path with a `..` is in nothing."""
     parts, outer = _parts(path), _parts(folder)
     return ".." not in parts and ".." not in outer and parts[: len(outer)] == outer
 
@@ -130,13 +130,13 @@ def _from_home(path: str, home: str | None) -> str:
 
 
 class _Walk:
-    """One component after the other, as the kernel does it."""
+    """Walks one component after the other, as the kernel does."""
 
     def __init__(self, asked: str) -> None:
         self.asked = asked
         self.done = ""  # the real path so far; empty at the root
         self.mode = stat.S_IFDIR  # of what it leads to
-        self.missing_from: str | None = None  # the last folder that is there, when a name behind it is not
+        self.missing_from: str | None = None  # the last existing folder, if a name after it is missing
         self.via: list[str] = []
         self.links = 0
 
@@ -161,14 +161,14 @@ class _Walk:
             raise PathRefused(f"'{self.asked}' goes through '{self.here}', which is no folder")
 
     def up(self) -> None:
-        """Behind a name that is not there `..` can only mean its parent: nothing else is ever looked up or opened."""
+        """After a missing name `..` can only mean its parent: nothing else is ever looked up or opened."""
         self.done = self.done.rpartition("/")[0]
         if self.missing_from is not None and len(self.done) <= len(self.missing_from):
             self.missing_from = None
         self.mode = stat.S_IFDIR
 
     def down(self, part: str) -> str:
-        """One step; what the link says if it is one."""
+        """One step; the link's text if it is one."""
         place = f"{self.done}/{part}"
         if self.missing_from is None:
             try:
@@ -188,7 +188,7 @@ class _Walk:
             raise PathRefused(f"'{self.asked}' leads through more than {MOST_LINKS} links")
         behind = [] if ".." in rest else [name for name in rest[::-1] if name not in ("", ".")]
         self.via.append("/".join([self.done, part, *behind]))
-        self.mode = stat.S_IFDIR  # a link stands in a folder, and so does what it says
+        self.mode = stat.S_IFDIR  # a link is in a folder, and so is its text
         if target.startswith("/"):
             self.done = ""
         rest.extend(target.split("/")[::-1])

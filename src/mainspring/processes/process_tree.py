@@ -1,17 +1,14 @@
-"""Finding what a child left behind, and ending it (security X2), also when it went into a session of its own.
+"""Finds and ends the processes that a child left behind (security X2), also in sessions of their own.
 
-A process belongs to a child if it is in the child's group or session, or bears its mark, or was started by one of
-those. They are looked for among the processes that are younger than the child. Linux tells the youngest number in
-`/proc/loadavg`, so after a short command that is a handful of numbers, or none at all, and costs 10 us.
+A process belongs to a child if it is in the child's group or session, or has its mark, or was started by one of those.
+The search covers the processes that are younger than the child. Linux reports the youngest number in `/proc/loadavg`,
+so after a short command that is a handful of numbers, or none at all, and costs 10 us. Without `/proc` (macOS) nothing
+is found, and only the group is ended.
 
-Where there is no `/proc` (macOS), nothing is found, and the group alone is ended.
-
-How a process is known as one of a call's, wherever it went: two marks that every descendant inherits.
-
-The first is a variable of the environment. A program may clear it (`env -i`), overwrite it (servers that change their
-title), or be another user's (`sudo`); a zombie has none. So there is a second one that nobody thinks of changing: an
-odd limit on the bytes of message queues. It survives `fork`, `exec`, `setsid` and closed descriptors, and anybody may
-read it. Where a system has no such limit, the first one must do.
+Every descendant inherits two marks. The first is an environment variable. A program may clear it (`env -i`), overwrite
+it (servers that change their title), or run as another user (`sudo`); a zombie has none. So there is a second one that
+programs do not change: an odd limit on the bytes of message queues. It survives `fork`, `exec`, `setsid` and closed
+descriptors, and every user may read it. On a system without such a limit, there is only the first one.
 """
 
 # ruff: noqa: PTH123, PTH208  # pathlib takes 8 ms to load
@@ -26,10 +23,10 @@ import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
-NAME = "MAINSPRING_CALL"  # of the variable; an agent within an agent adds its own to the value, so both are found
+NAME = "MAINSPRING_CALL"  # of the variable; an agent within an agent appends its own to the value, so both are found
 
-_USUAL = 819_200  # what Linux gives; taken where there is no limit at all
-_SPREAD = 8  # the mark takes away an eighth of the limit at most: enough room for 100,000 different ones
+_USUAL = 819_200  # the default of Linux; used without a limit
+_SPREAD = 8  # the mark takes an eighth of the limit at most: enough for 100,000 different ones
 _LEAST = 8_000  # below, there is no room for marks
 
 
@@ -43,21 +40,21 @@ class ProcessTag(NamedTuple):
 
 
 def new_mark() -> ProcessTag:
-    """The text of one who was marked himself, as an agent's agent is, begins with his own."""
+    """If we are marked ourselves, as an agent's agent is, the new mark begins with ours."""
     mine = os.urandom(8).hex()
     outer = os.environ.get(NAME, "")
     return ProcessTag(f"{outer}/{mine}" if outer else mine, _odd_limit())
 
 
 def put_limit(pid: int, mark: ProcessTag) -> None:
-    """On a process that was just started, and may have started others already: so it is only the second net."""
+    """On a process that was just started, and may have started others already: so it is only a fallback."""
     if mark.limit and sys.platform == "linux":
-        with contextlib.suppress(OSError, ValueError):  # it is gone, or another user's by now
+        with contextlib.suppress(OSError, ValueError):  # it is gone, or now runs as another user
             resource.prlimit(pid, resource.RLIMIT_MSGQUEUE, (mark.limit, mark.limit))
 
 
 def first_words(mark: ProcessTag) -> str:
-    """The same, for a script of bash: there it is in force before anything else can be started."""
+    """The same, for a bash script: there it applies before anything else can start."""
     return f"ulimit -q {mark.limit} 2>/dev/null; " if mark.limit else ""
 
 
@@ -72,7 +69,7 @@ def _odd_limit() -> int:
     return top - 1 - int.from_bytes(os.urandom(4), "little") % (top // _SPREAD)
 
 
-SHORT = 1.0  # seconds in which the numbers of processes cannot have gone round
+SHORT = 1.0  # seconds in which process numbers cannot have wrapped around
 FEW = 200  # numbers that are tried one by one; reading the whole table costs as much
 
 _VARIABLE = f"{NAME}=".encode()
@@ -84,17 +81,17 @@ class ProcessInfo(NamedTuple):
     parent: int
     group: int
     session: int
-    started: int  # in ticks since the machine was; with the number, it names a process for good
+    started: int  # in ticks since boot; with the number, it identifies a process
     zombie: bool
 
     @property
     def named(self) -> tuple[int, int, bytes]:
-        """With the program that it is at this moment."""
+        """With its current program."""
         return self.pid, self.started, _read(self.pid, "cmdline")
 
 
 class ProcessTree(NamedTuple):
-    """What descends from one child: its number is also that of its group and its session."""
+    """The descendants of one child, whose number is also that of its group and its session."""
 
     pid: int
     mark: ProcessTag
@@ -103,11 +100,11 @@ class ProcessTree(NamedTuple):
 def left_of(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
     """Everything that belongs to a child which was started so long ago, except the child itself."""
     first = read_process(line.pid)
-    since = first.started if first is not None else 0  # whoever is older, is no descendant
+    since = first.started if first is not None else 0  # older processes are no descendants
     seen = [read_process(pid) for pid in _younger(line.pid, seconds) if pid != line.pid]
     others = [found for found in seen if found is not None and found.started >= since]
     mine = {found.pid: found for found in others if _belongs(found, line)}
-    if mine:  # whoever lost both marks may still be the child of one that did not
+    if mine:  # a process that lost both marks may still be the child of one that did not
         grown = -1
         while grown != len(mine):
             grown = len(mine)
@@ -118,7 +115,7 @@ def left_of(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
 def read_process(pid: int) -> ProcessInfo | None:
     """None: there is no such process, or no `/proc`."""
     text = _read(pid, "stat")
-    _, _, rest = text.rpartition(b") ")  # a program's name may hold anything
+    _, _, rest = text.rpartition(b") ")  # a program's name may contain anything
     fields = rest.split()
     if len(fields) < 20 or fields[0] == _DEAD:
         return None
@@ -132,19 +129,20 @@ def is_alive(found: ProcessInfo) -> bool:
 
 
 def send_signal(founds: Iterable[ProcessInfo], number: signal.Signals) -> list[ProcessInfo]:
-    """To each, if it still is who it was: numbers are given anew. Without zombies and another user's."""
+    """To each, if it is still the same process: numbers are reused. Without zombies and other users' processes."""
     return [found for found in founds if not found.zombie and _send(found, number)]
 
 
 def send_group(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone; the second is macOS for that
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone; the second is how macOS reports that
         os.killpg(group, number)
 
 
 def kill_tree(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
-    """KILL to the group and to whatever else belongs to it. What was still there; call it until that is nothing.
+    """Sends KILL to the group and to everything else that belongs to it. Returns what still existed; call it until that
+    is empty.
 
-    A process needs a moment to die, and one that starts others may be quicker than we are, but not often.
+    A process needs a moment to die, and one that starts others may be faster than we are, but not often.
     """
     send_group(line.pid, signal.SIGKILL)
     left = left_of(line, seconds)
@@ -153,7 +151,7 @@ def kill_tree(line: ProcessTree, seconds: float) -> list[ProcessInfo]:
 
 
 def reap_orphans(founds: Iterable[ProcessInfo]) -> None:
-    """Those that came to us because their parents are gone (`own_process.py`)."""
+    """Those that we adopted because their parents are gone (`own_process.py`)."""
     me = os.getpid()
     for found in founds:
         if found.zombie and found.parent == me:
@@ -161,7 +159,7 @@ def reap_orphans(founds: Iterable[ProcessInfo]) -> None:
 
 
 def list_own_children() -> list[ProcessInfo]:
-    """Our own ones, whoever started them."""
+    """All our children."""
     found: list[ProcessInfo] = []
     for task in _names("/proc/self/task"):
         pids = _read_file(f"/proc/self/task/{task}/children").split()
@@ -202,13 +200,15 @@ def _younger(pid: int, seconds: float) -> Iterable[int]:
 
 
 def _youngest() -> int:
-    """The number that was given last; 0 where nobody tells."""
+    """The number that was given last; 0 if unknown."""
     number = _read_file("/proc/loadavg").rpartition(b" ")[2].strip()
     return int(number) if number.isdigit() else 0
 
 
 def _send(found: ProcessInfo, number: signal.Signals) -> bool:
-    """Whether it may hear us. One that went away meanwhile counts: it may have left a zombie, so one looks again."""
+    """Returns whether the signal may have arrived. A process that has gone meanwhile counts: it may have left a zombie,
+    so the caller checks again.
+    """
     try:
         _send_safely(found, number)
     except PermissionError:
@@ -219,7 +219,7 @@ def _send(found: ProcessInfo, number: signal.Signals) -> bool:
 
 
 def _send_safely(found: ProcessInfo, number: signal.Signals) -> None:
-    """While the descriptor is open, the number is nobody else's."""
+    """While the descriptor is open, the number is not reused."""
     try:
         fd = os.pidfd_open(found.pid)
     except ProcessLookupError:
@@ -254,7 +254,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _read_file(path: str) -> bytes:
-    """Whole; empty if it is gone or not ours to read."""
+    """All of it; empty if it is gone or not readable for us."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         return file.read()
     return b""

@@ -1,10 +1,10 @@
-"""Places whose content runs later, or says what may run: writing there is never approved by itself (security F5).
+"""Paths whose content runs later, or configures what may run: writing there always needs approval (security F5).
 
-One table. A row matches a file by its name, a folder anywhere on the way, or the end of a path; `*` stands for the rest
-of one name. Letters are compared without case and without invisible characters: some file systems do not tell them
-apart, and here a match too many only asks a person.
+One table. A row matches a file by its name, a folder anywhere on the way, or the end of a path; `*` matches the rest
+of one name. The comparison ignores case and invisible characters: some file systems do not distinguish them, and a
+false match only asks a person.
 
-Not here, because agents are asked to edit them all day: `package.json`, `Makefile`, `pyproject.toml`, memory files.
+Not here, because agents edit them all day: `package.json`, `Makefile`, `pyproject.toml`, memory files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ProtectedPathRule(NamedTuple):
     reason: str
     names: str = ""  # files
     folders: str = ""  # and everything in them
-    ends: str = ""  # several components; what is in them, too
+    ends: str = ""  # several components; their content, too
 
 
 TABLE: tuple[ProtectedPathRule, ...] = (
@@ -91,13 +91,13 @@ TABLE: tuple[ProtectedPathRule, ...] = (
         ".config/systemd .config/containers .local/bin .local/share/applications .local/share/systemd var/spool/cron",
     ),
 )
-# Whole trees of the system: nothing in them is anybody's project.
+# Whole trees of the system: no project is in them.
 SYSTEM = ("/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr/bin", "/usr/sbin", "/usr/lib", "/boot", "/var/spool/cron")
 SYSTEM_REASON = "it belongs to the system"
 
 
 def is_protected(path: Resolved, *, homes: tuple[str, ...] = ()) -> str | None:
-    """Why writing here must be asked, if it must. `homes`: our folders in the user's home, wherever they are."""
+    """Why writing here needs approval; empty: it does not. `homes`: our folders in the user's home, wherever they are."""
     for name in path.names:
         if any(is_within(name, home) for home in homes):
             return TABLE[1].reason
@@ -110,11 +110,11 @@ def is_protected(path: Resolved, *, homes: tuple[str, ...] = ()) -> str | None:
 
 def _is_of_the_system(name: str) -> bool:
     parts = name.split("/", 4)
-    return any("/".join(parts[:size]) in SYSTEM for size in (2, 3, 4))  # no place has more components than three
+    return any("/".join(parts[:size]) in SYSTEM for size in (2, 3, 4))  # no entry has more than three components
 
 
 class _Index(NamedTuple):
-    """The table by what is looked up: one pass over the components of a path."""
+    """The table as an index: one pass over the components of a path."""
 
     names: dict[str, str]
     starts: tuple[tuple[str, str], ...]  # "lefthook." of "lefthook.*"

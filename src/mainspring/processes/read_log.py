@@ -1,7 +1,7 @@
-"""What a session has read, on disk: one line a file, with the digest of its content. A later process resumes with it.
+"""The files that a session has read, on disk: one line per file, with the digest of its content, for a resume.
 
-The log is beside the session's file. It is no part of the conversation: without it, files have to be read again before
-they are changed, and nothing else is lost. So whatever goes wrong here goes wrong in silence.
+The log is beside the session's file. It is not part of the conversation: without it, files have to be read again
+before they are changed, and nothing else is lost. So errors here are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MODE = 0o600
 
 
 def load_read_log(log: str) -> dict[str, str]:
-    """Digests by path, what was read last at the end."""
+    """Digests by path, the last read at the end."""
     with suppress(OSError):
         fd = os.open(log, _READ)
         try:
@@ -35,7 +35,7 @@ def load_read_log(log: str) -> dict[str, str]:
 
 def _entries(data: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
-    for line in data.split(b"\n")[:-1]:  # what stands behind the last newline was cut off
+    for line in data.split(b"\n")[:-1]:  # text after the last newline was cut off
         digest, space, path = line.partition(b" ")
         if space and path.startswith(b"/"):
             name = os.fsdecode(path)
@@ -67,7 +67,7 @@ def _line(path: str, digest: str) -> bytes:
 
 
 def _shorten(log: str, entries: dict[str, str]) -> None:
-    """Half of it, so that it need not be done again soon."""
+    """To half its size, so that it is not needed again soon."""
     lines = [_line(path, digest) for path, digest in entries.items()]
     draft = f"{log}.{os.getpid()}"
     fd = os.open(draft, _APPEND | os.O_EXCL, _MODE)

@@ -1,10 +1,11 @@
-"""Opening what was decided on, and nothing else (security F1, F3).
+"""Opens exactly what was decided on (security F1, F3).
 
-From `/` downwards, a descriptor for each folder, following no link: whatever is swapped meanwhile, the open ends at the
-name that was decided on, or fails. Then the descriptor itself is checked: a regular file, still under that name.
+It walks from `/` downwards, with a descriptor for each folder, and follows no link: whatever is replaced meanwhile,
+the open ends at the name that was decided on, or fails. Then the descriptor itself is checked: a regular file, still
+under that name.
 
-Why no `openat2`: it gives no more than this walk, which is needed anyway where the kernel or a filter has none of it,
-and calling it costs 2.4 ms for `ctypes` where the walk costs 0.01 (docs/decisions/0013).
+It does not use `openat2`, which adds nothing to this walk. The walk is needed anyway where the kernel or a filter
+lacks the call, and calling it costs 2.4 ms for `ctypes` where the walk costs 0.01 (docs/decisions/0013).
 """
 
 # ruff: noqa: PTH115, PTH116  # pathlib knows no descriptors
@@ -31,7 +32,7 @@ _BLOCK = 1 << 20
 
 
 class FileMovedError(PathRefused):
-    """What was opened has another name by now."""
+    """The opened file has another name by now."""
 
 
 def open_read(path: Resolved) -> int:
@@ -44,7 +45,7 @@ def open_read(path: Resolved) -> int:
 
 
 def read_resolved_file(path: Resolved, *, limit: int) -> bytes:
-    """The bytes of a file, every one of them as it is."""
+    """The bytes of a file, unchanged."""
     fd = open_read(path)
     try:
         return read_all(fd, path.real, limit)
@@ -65,7 +66,7 @@ def read_all(fd: int, name: str, limit: int) -> bytes:
 
 
 def open_folder(real: str, *, make: bool = False, mode: int = 0o777) -> int:
-    """A descriptor of a folder, good for `dir_fd` only. `make` creates what is missing. The caller closes it."""
+    """A descriptor of a folder, for `dir_fd` only. `make` creates missing folders. The caller closes it."""
     fd = os.open("/", _STEP)
     for part in real.split("/"):
         if part:
@@ -95,7 +96,7 @@ def open_below(folder: int, name: str) -> int:
 
 
 def open_folder_below(folder: int, name: str) -> int:
-    """A folder somewhere below an opened one, good for `dir_fd` only. The caller closes it."""
+    """A folder somewhere below an opened one, for `dir_fd` only. The caller closes it."""
     fd = os.dup(folder)
     for part in name.split("/"):
         try:
@@ -114,8 +115,9 @@ def _part(part: str, name: str) -> str:
 
 
 def create_private(folder_name: str, name: str) -> int:
-    """A new file that only we can read, for writing; missing folders are made in the same way. No link is followed, not
-    even on the way: raises `OSError` if there is one, or if something has that name. The caller closes it."""
+    """A new file that only we can read, for writing; missing folders are created in the same way. Follows no link, not
+    even on the way: raises `OSError` if there is one, or if the name exists. The caller closes it.
+    """
     try:
         folder = open_folder(folder_name, make=True, mode=0o700)
     except PathRefused as error:
@@ -127,11 +129,11 @@ def create_private(folder_name: str, name: str) -> int:
 
 
 def open_child(folder: int, name: str, real: str) -> int:
-    """A regular file of that folder, for reading; no link is followed and nothing blocks."""
+    """A regular file of that folder, for reading; follows no link and does not block."""
     try:
         fd = os.open(name, _READ, dir_fd=folder)
     except OSError as error:
-        if error.errno in (*_SWAPPED, errno.ENXIO):  # the last one: a socket, or a device that is not there
+        if error.errno in (*_SWAPPED, errno.ENXIO):  # the last one: a socket, or a missing device
             raise PathRefused(f"'{real}' is no regular file: {error.strerror}") from None
         raise
     try:
@@ -143,7 +145,7 @@ def open_child(folder: int, name: str, real: str) -> int:
 
 
 def refuse_unless_file(path: Resolved) -> None:
-    """By what was found when it was resolved: nothing is touched."""
+    """By the result of the resolution: nothing is touched."""
     if path.kind == "missing":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path.real)
     if path.kind == "folder":
@@ -159,14 +161,14 @@ def refuse_unless_regular(fd: int, real: str) -> None:
 
 
 def refuse_if_moved(fd: int, real: str) -> None:
-    """Names that are spelled in another way fail here, too, where a file system does not tell them apart."""
+    """Names in another spelling fail here, too, where a file system does not distinguish them."""
     place = descriptor_path(fd)
     if place not in (None, real):
         raise FileMovedError(f"'{real}' is at '{place}': it was moved or replaced meanwhile, or that is its name")
 
 
 def descriptor_path(fd: int) -> str | None:
-    """The name under which the kernel knows a descriptor now; None where it does not tell."""
+    """The kernel's current name of a descriptor; None if it has none."""
     if sys.platform == "darwin":
         return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
     try:
@@ -191,14 +193,14 @@ def _open_once(real: str) -> int:
 
 
 def _step(folder: int, part: str, real: str, make: int | None) -> int:
-    """From a folder into the next one; the first descriptor is closed in any case. `make`: the mode of a new one."""
+    """From a folder into the next one; closes the first descriptor in any case. `make`: the mode of a new one."""
     try:
         try:
             return os.open(part, _STEP, dir_fd=folder)
         except FileNotFoundError:
             if make is None:
                 raise
-        with contextlib.suppress(FileExistsError):  # somebody was faster
+        with contextlib.suppress(FileExistsError):  # another process was faster
             os.mkdir(part, make, dir_fd=folder)
         return os.open(part, _STEP, dir_fd=folder)
     except OSError as error:
@@ -210,7 +212,7 @@ def _step(folder: int, part: str, real: str, make: int | None) -> int:
 
 
 def _kernel_devices() -> set[int]:
-    """What `/proc` and `/sys` stand on, so that they are known under any other mount as well."""
+    """The devices of `/proc` and `/sys`, so that they are recognized under any other mount as well."""
     found: set[int] = set()
     for place in NO_FILES:
         try:
