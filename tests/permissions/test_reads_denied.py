@@ -324,5 +324,5 @@ def test_a_known_reader_is_decided_by_its_words_whatever_rule_names_it() -> None
 def test_what_is_said_and_offered() -> None:
     found = verdict("npm test", deny=["Read(.env)"], allow=["Bash"])
     assert found.reason == (
-        "what 'npm' reads cannot be told from its words, and a rule keeps files from being read: Read(.env)"
+        "the words of 'npm' do not show what it reads, and a rule keeps files from being read: Read(.env)"
     )

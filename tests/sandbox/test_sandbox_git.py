@@ -285,7 +285,7 @@ LEFT = [
     (
         "mkdir .git/rebase-merge; printf 'pick 1\\n exec touch /ran\\n' > .git/rebase-merge/git-rebase-todo",
         "rebase-merge/git-rebase-todo",
-        "holds commands",
+        "contains commands",
     ),
     ("mkdir .git/rebase-merge; echo ../x > .git/rebase-merge/strategy", "rebase-merge/strategy", "merge strategy"),
     (
@@ -481,7 +481,7 @@ NEW = [
     (INIT + "mkdir evil; echo ../evil > .git/commondir", "with 'commondir'"),
     (INIT + "git config include.path ../evil", "with the setting"),
     (INIT + "git config core.sshCommand evil", "with the setting"),
-    (INIT + "mkdir -p .git/rebase-merge; echo 'exec evil' > .git/rebase-merge/git-rebase-todo", "holds commands"),
+    (INIT + "mkdir -p .git/rebase-merge; echo 'exec evil' > .git/rebase-merge/git-rebase-todo", "contains commands"),
     ("git init -q --separate-git-dir=evil .", "leads to a repository elsewhere"),
     ("git init -q evil; ln -s evil/.git .git", "leads to a repository elsewhere"),
     ("echo 'gitdir: not-yet' > .git", "leads to a repository elsewhere"),
@@ -495,7 +495,7 @@ def test_a_new_repository_that_leads_to_code_is_taken_away(empty: Box, command: 
     assert told in note
     assert "it was moved to" in note
     assert len(list((empty.base / "state/aside").iterdir())) == 1
-    if told != "holds commands":
+    if told != "contains commands":
         assert not os.path.lexists(empty.work / ".git")
 
 

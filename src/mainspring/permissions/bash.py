@@ -1,4 +1,4 @@
-"""Rules about shell commands: what the line would run, read and write, held against the policy (security S2 to S9)."""
+"""Checks shell commands against the policy: what the line would run, read and write (security S2 to S9)."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from mainspring.permissions.targets import (
 )
 from mainspring.processes.disk import AUTOCORRECT
 
-_PUT_IN = frozenset({FOUND, "{}"})  # in `ShellWord.names`: by `find`, or by `xargs` and its like
-MOST_ALIASES = 5  # that lead to one another
+_PUT_IN = frozenset({FOUND, "{}"})  # in `ShellWord.names`: inserted by `find`, or by `xargs` and the like
+MOST_ALIASES = 5  # in a chain
 _GIT_FOLDER = frozenset({"-C", "--git-dir", "--work-tree"})
-MOST_GIVEN = 50  # words of a command that may be handed on; with more its name alone counts
+MOST_GIVEN = 50  # words of a command that may be passed on; with more only its name counts
 
 
 def _note(
@@ -65,7 +65,7 @@ def _unknown_to_git(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
 
 
 def _meant(alias: str, words: tuple[ShellWord, ...], cwd: str, top: str | None) -> str:
-    """The line that an alias stands for: a command of git, or after `!` one for a shell, at the repository's top."""
+    """The line that an alias means: a command of git, or after `!` one for a shell, at the repository's top."""
     given = "".join([" " + (shlex.quote(word.text) if word.exact else '"$GIVEN"') for word in words])
     if not alias.startswith("!"):
         return f"git {alias}{given}"
@@ -78,7 +78,7 @@ def check_bash_command(text: str, files: FileRules) -> Findings:
 
 class _Line:
     def __init__(self, text: str, files: FileRules, depth: int = 0) -> None:
-        """`depth`: how many aliases led to this line."""
+        """`depth`: the number of aliases that led to this line."""
         self.text = text
         self.depth = depth
         self.stripped = text.lstrip()
@@ -95,8 +95,8 @@ class _Line:
         self.redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
         self.here = find_working_directories(self.sight, files)
         self.never: list[str] = []
-        self.unenumerated: list[str] = []  # doubts about what is read: said only if there is no other
-        # By what really runs: the words of a runner are those of what it runs.
+        self.unenumerated: list[str] = []  # doubts about reads: reported only if there is no other
+        # By what really runs: the words of a runner are those of the inner command.
         run = [seen.words for seen in self.sight.commands if seen.sure and seen.words[0].exact]
         self.touched = [
             find_touched_files(words)
@@ -104,7 +104,7 @@ class _Line:
             if not is_runner(words[0].text) or base_name(words[0].text) == "xargs"
         ]
         self.run = run
-        self.aliased: list[tuple[ShellWord, ...]] = []  # commands that stand for another line
+        self.aliased: list[tuple[ShellWord, ...]] = []  # commands that mean another line
         self.meant = self._aliases()
         self.asks = self._asks()
         self.rough: list[parse.Commands] | None = None
@@ -170,7 +170,7 @@ class _Line:
         return any(parse.holds_command(found, parts, prefix=pattern.prefix) for found in self.rough)
 
     def _given(self) -> dict[str, list[tuple[ShellWord, ...]]]:
-        """Words that programs we know nothing of may take for commands, by name."""
+        """Words that unknown programs may take for commands, by name."""
         found: dict[str, list[tuple[ShellWord, ...]]] = {}
         if not self.rules.some:
             return found
@@ -205,7 +205,7 @@ class _Line:
     # --- aliases of git ------------------------------------------------------------------------------------------
 
     def _aliases(self) -> list[str]:
-        """The lines that `git NAME` stands for in this folder, where NAME is no command of git's own."""
+        """The lines that `git NAME` means in this folder, if NAME is no command of git's own."""
         found: list[str] = []
         for seen in self.sight.commands:
             rest = _unknown_to_git(seen.words)
@@ -246,7 +246,7 @@ class _Line:
         return False
 
     def _doubts(self) -> None:
-        """What is not fully resolvable is asked while any rule could be about it (security S4)."""
+        """A line that is not fully resolvable is asked while any rule could be about it (security S4)."""
         if self.here.full:
             self.never.append(f"it goes to more than {MOST_FOLDERS} folders")
         if self.sight.opaque and (self.rules.some or self.rules.guarded):
@@ -264,7 +264,7 @@ class _Line:
         return None
 
     def _asks(self) -> list[FileAccessRequest]:
-        """The files that the line names for certain. Those that it may name are noted as doubts."""
+        """The files that the line certainly names. Those that it may name are recorded as doubts."""
         asks = [ask for redirect in self.redirects if (ask := redirect_ask(redirect)) is not None]
         if not self.rules.guarded:
             return asks
@@ -331,7 +331,7 @@ class _Line:
                     self.never.append(reason)
 
     def _searched(self) -> list[str]:
-        """Where the line's `find` begins: what it finds there may be put into another command."""
+        """The start folders of the line's `find`: its results may be inserted into another command."""
         return [
             path_of(word)
             for words in self.run

@@ -1,6 +1,6 @@
-"""May this call run? The rules in force, put together once; `permissions/` decides.
+"""The permission checker of a session: builds the policy once and calls `permissions/` for each decision.
 
-What decides is loaded at the first call: nobody pays for it before a model has asked for something.
+The deciding modules are loaded at the first call, not at the start.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 class RuleText(Bundle):
-    """Rules as somebody wrote them, and who."""
+    """Rules as written, and their source."""
 
     behavior: str  # deny, ask, allow
     text: str
     source: str  # one of `permissions.rules.Source`
-    base: str | None = None  # what `/path` in it is relative to; None: the working folder
+    base: str | None = None  # the base of `/path` in it; None: the working folder
 
 
 if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
         @property
         def rules(self) -> tuple[str, ...]:
-            """Added by somebody who was asked: `allow Bash(npm test)`."""
+            """Rules that an answer added: `allow Bash(npm test)`."""
             ...
 
 
@@ -58,14 +58,14 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
 
         @property
         def auto_allow(self) -> bool:
-            """What runs in it need not be asked for: the user said so."""
+            """Commands in it need no approval: the user set that."""
             ...
 
-        def hides_denied(self, command: str, leave: bool) -> bool:  # as it is asked
-            """Whether the command would find none of the files that rules keep from being read."""
+        def hides_denied(self, command: str, leave: bool) -> bool:  # as requested
+            """Whether the command would find none of the files that rules deny reading."""
             ...
 
-        def walls(self, command: str, leave: bool) -> str:  # as it is asked
+        def walls(self, command: str, leave: bool) -> str:  # as requested
             """`none`: the command would run outside."""
             ...
 
@@ -94,8 +94,8 @@ class PermissionChecker:
         counts: Callable[[RuleText], bool] = _every,
         sandbox: SandboxRules | None = None,
     ) -> None:
-        """`trusted`: whether what the repository brings may run; asked when the first call is decided. `counts`:
-        whether a rule that was added in the session has a say; the administrator may keep all allow rules to himself.
+        """`trusted`: whether the repository's own code may run; called when the first call is decided. `counts`:
+        whether a rule that was added in the session counts; the administrator may reserve allow rules.
         """
         self._written = written
         self._home, self._ours = home, ours
@@ -107,7 +107,7 @@ class PermissionChecker:
         self.set_folders(folders)
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
-        """The working folders, from now on; the first one stays what it was."""
+        """Sets the working folders; the first one stays."""
         from mainspring.processes.paths import names_of_path
 
         self._folders, self._made = folders, None
@@ -144,8 +144,9 @@ class PermissionChecker:
     async def verdict(
         self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None
     ) -> PermissionDecision:
-        """`paths`: how paths are resolved. Whoever opens one afterwards passes its own, and opens what that returned;
-        None: nothing is opened, or only by a name that this decides on."""
+        """`paths`: the resolver. A caller that opens a path afterwards passes its own, and opens what that returned;
+        None: nothing is opened, or only by a name that this decides on.
+        """
         from mainspring.permissions.decide import decide
         from mainspring.permissions.policy import apply_classifier
 
@@ -171,14 +172,14 @@ class PermissionChecker:
         return suggested_mode(asked, self.policy(standing), paths or self._paths)
 
     def _beside_sandbox(self, asked: PermissionRequest, policy: PermissionPolicy) -> PermissionPolicy:
-        """What a sandbox enforces need not be asked about. It is tried only if there are rules about reading."""
+        """Adds what the sandbox enforces. The sandbox is consulted only if there are rules about reading."""
         if asked.tool != "Bash" or self.sandbox is None or not has_reading_rules(policy):
             return policy
         hidden = self.sandbox.hides_denied(str(asked.input.get("command", "")), asked.input.get(LEAVES) is True)
         return replace(policy, reads_enforced=hidden)
 
     def unreadable(self, cwd: str, standing: PolicyView) -> tuple[tuple[str, ...], bool]:
-        """For a sandbox: the places that rules keep from being read, and whether these are all."""
+        """For a sandbox: the paths that rules deny reading, and whether these are all."""
         from mainspring.permissions.files import FileRules
 
         policy = self.policy(standing)
@@ -193,8 +194,9 @@ class PermissionChecker:
         return Resolutions(self._home or None)
 
     def readable(self, cwd: str, standing: PolicyView) -> Callable[[str], bool]:
-        """For searches: which files a rule keeps from `Read` (security F6). That the folder may be searched is decided
-        already, so a file that no rule speaks of is open."""
+        """For searches: which files a rule denies to `Read` (security F6). The search of the folder is already allowed,
+        so a file without a rule is readable.
+        """
         return self.reading_rules(cwd, standing) or _anything
 
     def reading_rules(self, cwd: str, standing: PolicyView) -> Callable[[str], bool] | None:
@@ -215,7 +217,7 @@ class PermissionChecker:
         return may_read
 
     def names_host(self, host: str, standing: PolicyView) -> bool:
-        """Whether an allow rule names this host itself, so that it may be on this machine or near it (security N1)."""
+        """Whether an allow rule names this host itself, so that it may be on this machine or local (security N1)."""
         from mainspring.permissions.hosts import names_host
 
         return names_host(self.policy(standing).rules, host)
@@ -243,7 +245,7 @@ ELSEWHERE = ("cd", "pushd", "-C", "--git-dir", "--work-tree", "GIT_", "-c", "--e
 
 
 def asks_git_here(asked: PermissionRequest) -> bool:
-    """A line about the repository it is in, which brings nothing that git would run (security P6)."""
+    """A line about the repository it is in, which contains nothing that git would run (security P6)."""
     command = str(asked.input.get("command", ""))
     if "git" not in command or any(word in command for word in ELSEWHERE):
         return False
@@ -255,8 +257,7 @@ def asks_git_here(asked: PermissionRequest) -> bool:
 def decide_outside_sandbox(
     asked: PermissionRequest, verdict: PermissionDecision, mode: str, sandbox: SandboxRules
 ) -> PermissionDecision:
-    """To leave the sandbox is another thing than to run the command: no rule for the command grants it
-    (security X5)."""
+    """Leaving the sandbox is a separate right: no rule for the command grants it (security X5)."""
     leaves, command = asked.input.get(LEAVES) is True, str(asked.input.get("command", ""))
     if leaves:
         free = verdict.decision == "deny" or asked.hook == "allow" or mode == "bypassPermissions"
@@ -276,7 +277,7 @@ def decide_outside_sandbox(
 
 
 class AllowAll(PermissionChecker):
-    """No rules: whoever brings the tools answers for them. For programs that hand us their own functions."""
+    """No rules: the host is responsible for its tools. For programs that pass us their own functions."""
 
     async def verdict(
         self,

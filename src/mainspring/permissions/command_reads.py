@@ -1,7 +1,8 @@
-"""What a line reads besides the files that it names, held against the rules about reading.
+"""Checks what a line reads besides the files that it names against the rules about reading.
 
-Where a rule denies reading, a command is free only if all that it reads is known (settled 40). What it may read in
-passing is a doubt; what cannot be told is one only if no allow rule names the command and no sandbox hides the files.
+If a rule denies reading, a command is allowed without asking only if everything it reads is known (settled 40). Files
+that it may read in passing are doubts; unknown reads are doubts only if no allow rule names the command and no sandbox
+hides the files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mainspring.permissions.shell.values import UNKNOWN, Redirect, ShellWord, na
 from mainspring.permissions.targets import format_word, path_of
 from mainspring.processes.paths import PathRefused
 
-_MAGIC = re.compile(r"[*?\[\]\\:^]")  # in a path that git is given
+_MAGIC = re.compile(r"[*?\[\]\\:^]")  # in a path argument of git
 _ALL = "git would print what files are or were in"
 # The second form asks for a parent, which only a commit has.
 _COMMIT = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*|@?\{[^{}]*\})*\Z|[^:]+[~^][0-9]*\Z", re.ASCII)
@@ -37,7 +38,7 @@ class ReadCheck:
         self.here = here
         self.own = files
         self.rules = files.rules
-        self.files: list[ShellWord] = []  # read for certain
+        self.files: list[ShellWord] = []  # certainly read
         self.doubts: list[str] = []
         self.unenumerated: list[str] = []
 
@@ -49,12 +50,12 @@ class ReadCheck:
         if self.own.policy.reads_enforced:
             return
         if self.here.lost and _reads_files(run, redirects):
-            self.unenumerated.append("it reads in a folder that cannot be told from its words, and a rule denies some")
+            self.unenumerated.append("it reads in a folder that its words do not name, and a rule denies some")
         if _reads_what_it_unpacks(run, redirects):
             self.unenumerated.append("it may put links in the place of the files that it reads, and a rule denies some")
 
     def _functions(self) -> set[int]:
-        """Names that call a function of the line, there for certain: what is in it is seen by itself."""
+        """Names that certainly call a function of the line, whose body is analyzed by itself."""
         script = self.sight.script
         if not script.functions or any(seen.words[0].text == "unset" for seen in self.sight.commands):
             return set()
@@ -63,7 +64,7 @@ class ReadCheck:
         return {id(word) for word in called if word.start >= first.get(word.text, sys.maxsize)}
 
     def named(self, path: str, *, whole: bool = False) -> None:
-        """A path that is opened under another name than the rules know it by. `whole`: with all that is in it."""
+        """A path that is opened under another name than the rules use. `whole`: with everything in it."""
         for cwd in self.here.cwds if self.rules.reading else ():
             if self.own.leads_elsewhere(path, cwd):
                 self.doubts.append(f"'{path}' leads somewhere that only the kernel knows")
@@ -104,7 +105,7 @@ class ReadCheck:
                 )
 
     def _expanded(self, tree: ReadTree, cwd: str) -> list[str] | None:
-        """The paths that a word stands for; None: not known."""
+        """The paths that a word matches; None: not known."""
         word = tree.word
         if word.exact:
             return [path_of(word)]
@@ -133,7 +134,7 @@ class ReadCheck:
         return ""
 
     def _commits(self, found: CommandReads, cwd: str, top: str | None) -> str:
-        """The words are files in commits (`HEAD:path`), paths that limit what is shown, or revisions."""
+        """The words are files in commits (`HEAD:path`), paths that limit the output, or revisions."""
         limited = False
         blobs = 0
         words = (*(found.history or ()), *found.revisions)
@@ -178,7 +179,7 @@ class ReadCheck:
         return ""
 
     def _is_commit(self, text: str, top: str | None) -> bool:
-        """Whether a word surely stands for commits: a tag and a number may also be those of a file."""
+        """Whether a word certainly means commits: a tag and a number may also mean a file."""
         sides = [side for side in text.removeprefix("^").replace("...", "..").split("..") if side]
         return all(_COMMIT.match(side) or (top is not None and self.own.disk.is_branch(top, side)) for side in sides)
 
@@ -192,7 +193,7 @@ class ReadCheck:
 
 
 def _is_pathspec(text: str) -> bool:
-    """No name of a commit holds a wildcard, and none of them begins like `:/` or `:(top)`."""
+    """No name of a commit has a wildcard, and none of them begins like `:/` or `:(top)`."""
     return any(letter in text.partition("^{")[0] for letter in "*?[\\") or text.startswith((":/", ":(", ":!", ":^"))
 
 
@@ -204,7 +205,7 @@ def _reads_what_it_unpacks(run: Sequence[tuple[ShellWord, ...]], redirects: Sequ
 
 
 def _reads_files(run: Sequence[tuple[ShellWord, ...]], redirects: Sequence[Redirect]) -> bool:
-    """What is in them, and not only their names."""
+    """Whether it reads the content of files, and not only their names."""
     for words in run:
         if base_name(words[0].text) in _NAMES_ONLY:
             continue

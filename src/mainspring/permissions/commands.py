@@ -1,10 +1,10 @@
-"""Rules for Bash against one simple command: exact, `prefix:*`, `prefix *`, `*` anywhere (security S3).
+"""Matches Bash rules against one simple command: exact, `prefix:*`, `prefix *`, `*` anywhere (security S3).
 
-Words are compared after quote removal, joined by a character that no word can hold: a rule's blank never matches a
-blank inside a word. A command with unknown parts is matched twice: whether it is covered whatever they turn out to
-be, and whether it could be.
+Words are compared after quote removal, joined by a character that no word can contain: a rule's blank never matches a
+blank inside a word. A command with unknown parts is matched twice: whether it is covered whatever they turn out to be,
+and whether it could be.
 
-Where a line may be when one of its commands runs: `cd` and its relatives.
+The module also finds the folders in which a line's commands may run: `cd` and its relatives.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from mainspring.permissions.shell.values import UNKNOWN, Assignment, ShellWord
 
 Match = Literal["yes", "maybe", "no"]
 
-_STAR = "\x1e"  # a wildcard, while a rule is taken apart; control characters cannot stand in a rule
+_STAR = "\x1e"  # a wildcard, while a rule is parsed; a rule cannot contain control characters
 _OPERATORS = re.compile(r"[;|&\n<>]")
-# The same option, written out: so much is the same everywhere.
+# Equivalent long options: these are the same everywhere.
 _LONG = {"--recursive": "r", "--force": "f", "--verbose": "v", "--interactive": "i", "--quiet": "q"}
 
 
 class CommandPattern(NamedTuple):
     parts: tuple[str, ...]  # texts with a wildcard between each two
     prefix: bool  # the one part, then nothing or further words
-    words: int  # how many words stand before the first wildcard, whole
-    whole_line: str  # the rule's text when it holds shell operators, else ""
-    name: str = ""  # the base name of the command, or how it begins
-    open_name: bool = False  # a wildcard stands in the name
-    first: str = ""  # the first word as it is written, or how it begins
-    line_start: str = ""  # how a line begins that `whole_line` may be about
+    words: int  # the number of complete words that precede the first wildcard
+    whole_line: str  # the rule's text if it has shell operators, else ""
+    name: str = ""  # the base name of the command, or its beginning
+    open_name: bool = False  # the name has a wildcard
+    first: str = ""  # the first word as written, or its beginning
+    line_start: str = ""  # the beginning of lines that `whole_line` may match
 
     @property
     def is_exact(self) -> bool:
@@ -74,7 +74,7 @@ def _pattern(specifier: str) -> CommandPattern:
 
 
 def _rule_words(text: str) -> list[str]:
-    """The words of a rule without their quotes, wildcards marked. What is quoted wrongly is taken as it stands."""
+    """The words of a rule without their quotes, wildcards marked. Invalid quoting is kept as it is."""
     words: list[str] = []
     current: list[str] | None = None
     index = 0
@@ -110,7 +110,7 @@ def _rule_words(text: str) -> list[str]:
 def pattern_covers(rule: CommandPattern, words: tuple[ShellWord, ...]) -> bool:
     """For allow rules: by the written name, and whatever the unknown parts are."""
     if not words[0].text.startswith(rule.first):
-        return False  # which most are
+        return False  # the usual case
     if not rule.prefix and any(word.many for word in words):
         return False  # they may vanish, and the blanks around them with them
     return _matches(rule, SEPARATOR.join([word.text for word in words]))
@@ -123,7 +123,7 @@ def match_command(rule: CommandPattern, words: tuple[ShellWord, ...]) -> Match:
     name = words[0].text
     short = base_name(name)
     if short != rule.name and not (rule.open_name and (short.startswith(rule.name) or name.startswith(rule.parts[0]))):
-        return "no"  # which most are
+        return "no"  # the usual case
     result: Match = "no"
     further = words[1:]
     tail = "".join([SEPARATOR + word.text for word in further])
@@ -146,13 +146,14 @@ def _may_be_named(rule: CommandPattern, word: ShellWord) -> bool:
 
 
 def _in_other_words(rule: CommandPattern, further: tuple[ShellWord, ...]) -> bool:
-    """Whether the words of a rule are all there, though with options before, between or in another form: `rm -fr` for
-    `rm -rf`, `npm -w x publish` for `npm publish`. Which options have values is not known, so then it is asked."""
+    """Whether all words of a rule occur, though with options before, between or in another form: `rm -fr` for `rm -rf`,
+    `npm -w x publish` for `npm publish`. It is not known which options have values, so such a match is asked.
+    """
     head, *others = rule.parts
     if others:
         return False
     if rule.name == "git" and further and further[0].text.startswith("-"):
-        return False  # what stands before the subcommand is known, and seen without it
+        return False  # the options before the subcommand are known, and were skipped
     wanted = head.split(SEPARATOR)[1:]
     plain = [word for word in wanted if not word.startswith("-")]
     left = len(plain)
@@ -226,7 +227,7 @@ def _may_match(rule: CommandPattern, text: str, words: tuple[ShellWord, ...]) ->
 def line_matches(rule: CommandPattern, line: str) -> bool:
     """For deny and ask rules with operators in them, such as `curl * | sh`: against the whole line."""
     if not rule.whole_line or not line.lstrip().startswith(rule.line_start):
-        return False  # which most are
+        return False  # the usual case
     text = " ".join(line.split())
     start = rule.whole_line.removesuffix(":*")
     parts = [" ".join(part.split()) for part in start.split("*")]
@@ -237,12 +238,12 @@ def line_matches(rule: CommandPattern, line: str) -> bool:
 
 CHDIR = {"env": frozenset({"-C", "--chdir"}), "sudo": frozenset({"-D", "--chdir"})}
 _MOVERS = frozenset({*CHDIR, "cd", "pushd", "popd"})
-MOST_FOLDERS = 16  # with more, it is not known where the line is
+MOST_FOLDERS = 16  # with more, the folder of the line is not known
 
 
 class WorkingDirectories(Value):
-    cwds: tuple[str, ...]  # the working folder, and where a `cd` may lead
-    moves: bool  # there is a `cd` to somewhere else
+    cwds: tuple[str, ...]  # the working folder, and the targets of each `cd`
+    moves: bool  # there is a `cd` to another folder
     known: bool
     inside: bool  # all of those are in the working folders
     lost: bool  # it may be in a folder that is not among `cwds`
@@ -250,14 +251,14 @@ class WorkingDirectories(Value):
 
 
 def find_working_directories(sight: CommandAnalysis, files: FileRules) -> WorkingDirectories:
-    """Where the line may be when a command of it runs."""
+    """The folders in which the commands of the line may run."""
     cwds = [files.cwd]
     moves, known, lost = False, True, False
-    pushed = 0  # folders that a `popd` may come back to, all of them among `cwds`
+    pushed = 0  # folders that a `popd` may return to, all of them among `cwds`
     for seen in sight.commands:
         first = seen.words[0]
         if base_name(first.text) not in _MOVERS:
-            continue  # which most are
+            continue  # the usual case
         chdir = CHDIR.get(base_name(first.text))
         if chdir is not None and len(cwds) <= MOST_FOLDERS:
             for text, word in option_values(chdir, seen.words[:MOST_FOLDERS]):

@@ -1,5 +1,6 @@
-"""Whether allow rules, the read-only table and acceptEdits cover a line: each command, each redirect
-(security S2, S5 to S7)."""
+"""Whether allow rules, the read-only table and acceptEdits cover a line: each command, each redirect (security S2, S5
+to S7).
+"""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ from mainspring.permissions.targets import (
 )
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
-# They steer the shell and do nothing else.
+# They control the shell and do nothing else.
 _CONTROL = names("break continue exit return shift wait set read local")
-# Never covered by a prefix rule for themselves, because they run what is given to them (security S6).
+# Never covered by a prefix rule for themselves, because they run their arguments (security S6).
 _RUN_ANYTHING = frozenset(RUNNERS) - frozenset(ALLOW_LOOKS_THROUGH) | names(
     """watch parallel entr ssh rsh eval source . trap alias su runuser sg script systemd-run start-stop-daemon pkexec
     gosu"""
@@ -70,7 +71,7 @@ class RuleCoverage:
         self.bare = files.rules.bare
         self.functions = sight.script.functions
         if self.functions and any(seen.words[0].text == "unset" for seen in sight.commands):
-            self.functions = ()  # they may have been taken back
+            self.functions = ()  # they may have been unset
 
     def findings(self, text: str) -> Findings:
         if self.bare is not None:
@@ -99,7 +100,7 @@ class RuleCoverage:
         return Findings(allow=tuple(rules), covered=covered, reads=reads, edits=edits, why=why)
 
     def _by_bare_rule(self, rule: PermissionRule) -> Findings:
-        """Every command is covered; what a redirect writes, if it stays in the working folders (security S7)."""
+        """Covers every command; and the target of a redirect, if it is in the working folders (security S7)."""
         redirects = [redirect for script in self.sight.scripts for redirect in script.all_redirects]
         for redirect in redirects:
             if not self._bare_redirect(redirect):
@@ -121,8 +122,7 @@ class RuleCoverage:
         )
 
     def _combination(self) -> str:
-        """`cd` and git, or `cd` and a redirect: what runs or is written depends on a folder nobody looked at
-        (security S7)."""
+        """`cd` and git, or `cd` and a redirect: the effect depends on a folder that was not checked (security S7)."""
         if not self.here.moves:
             return ""
         if self._runs_git():
@@ -179,7 +179,7 @@ class RuleCoverage:
         return _NOT
 
     def _stripped(self, command: SimpleCommand) -> tuple[ShellWord, ...] | None:
-        """Without what allow looks through; None when something stands there that it does not."""
+        """Without the prefixes that allow rules look through; None if there is any other."""
         words = command.words
         splits = words[0].text == "read"  # and IFS only says how
         for assign in command.assigns:
@@ -207,7 +207,7 @@ class RuleCoverage:
         )
 
     def _only_reads(self, words: tuple[ShellWord, ...], command: SimpleCommand) -> bool:
-        """`words`: the command without what allow looks through."""
+        """`words`: the command without the prefixes that allow rules look through."""
         if not words[0].exact:
             return False
         name = words[0].text
@@ -225,7 +225,7 @@ class RuleCoverage:
         return named is not None and all(self._may_read(word) for word in named)
 
     def _is_function(self, name: ShellWord) -> bool:
-        """Defined before, for certain, and not taken back: else a program of that name would run."""
+        """Certainly defined before, and not unset: else a program of that name would run."""
         return any(name.text == defined and name.start >= start for defined, start in self.functions)
 
     def _may_read(self, word: ShellWord) -> bool:
@@ -242,7 +242,7 @@ class RuleCoverage:
         return self.files.check(ask, at=cwd)
 
     def _file_command(self, words: tuple[ShellWord, ...]) -> bool:
-        """What acceptEdits lets through."""
+        """Commands that acceptEdits allows."""
         found = plain_file_command(words)
         return found is not None and all(self._may_edit(path_of(word)) for word in found.writes)
 
@@ -285,12 +285,12 @@ class RuleCoverage:
 
 
 def _reads_commands(words: tuple[ShellWord, ...]) -> bool:
-    """A shell that takes its commands from its input: a rule shows none of them (security S10)."""
+    """A shell that reads its commands from its input: a rule shows none of them (security S10)."""
     return words[0].exact and base_name(words[0].text) in SHELLS and shell_operand(words)[0] == "input"
 
 
 def _may_climb(path: str) -> bool:
-    """Whether a glob may lead to a folder above: `.*` is also `..`, and `..` may stand behind it."""
+    """Whether a glob may lead to a folder above: `.*` also matches `..`, and `..` may follow it."""
     dots = "." + UNKNOWN
     return any(
         name == ".." or (UNKNOWN in name and name.startswith(".") and not name.strip(dots)) for name in path.split("/")
@@ -298,7 +298,7 @@ def _may_climb(path: str) -> bool:
 
 
 def _harmless(assign: Assignment) -> bool:
-    """A variable of the shell that no program looks at. Programs' variables are in capitals."""
+    """A variable of the shell that no program reads. Programs' variables are in capitals."""
     return assign.name in SAFE_VARIABLES or (assign.name.islower() and not can_run_programs(assign.name))
 
 
@@ -320,7 +320,7 @@ def may_cover(pattern: commands.CommandPattern, words: tuple[ShellWord, ...], be
 
 
 def _inner_word(words: tuple[ShellWord, ...]) -> int | None:
-    """Which word says what is really run; None when it is the first one."""
+    """The word that names the program that really runs; None if it is the first one."""
     name = base_name(words[0].text)
     if name == "find":
         changes = any(may_be_find_action(word) or word.text in FIND_RUNS or word.text in FIND_CHANGES for word in words)

@@ -1,7 +1,7 @@
-"""May this call run? Pure: the same call and policy give the same verdict; the world is asked only where paths lead.
+"""Decides whether a call may run. Pure: the same call and policy give the same decision; only paths are looked up.
 
-The order is fixed, and being specific never matters (security S4): deny rules, a hook's no, ask rules and what is never
-approved without a person, a hook's yes or question, the mode, allow rules, what is free, else ask.
+The order is fixed, and a more specific rule has no priority (security S4): deny rules, a hook's deny, ask rules and
+calls that always need a person, a hook's allow or ask, the mode, allow rules, calls that only read, else ask.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from mainspring.permissions.rules import (
 from mainspring.permissions.shell.values import names
 from mainspring.text import format_call_input, show_invisible
 
-# Nothing to protect in them: they touch the session itself, speak with the person, or send out an agent, each of whose
-# calls is decided about.
+# Nothing to protect in them: they concern the session itself, talk to the person, or start an agent, each of whose
+# calls is decided by itself.
 FREE_TOOLS = names(
     """TodoWrite TaskCreate TaskUpdate TaskList TaskGet EnterPlanMode ExitPlanMode AskUserQuestion StructuredOutput
     ToolSearch ListMcpResourcesTool BashOutput TaskOutput KillShell Sleep Recall Agent"""
@@ -48,7 +48,7 @@ NAMED_BY = {
     "Skill": ("skill", "command", "name"),
     "ReadMcpResourceTool": ("server",),
 }
-UNNAMED = {"Agent": "general-purpose"}  # what a call means that names none: see `tools/agent.py`
+UNNAMED = {"Agent": "general-purpose"}  # the default agent type: see `tools/agent.py`
 
 
 def decide(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> PermissionDecision:
@@ -68,7 +68,7 @@ def decide(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> 
 
 
 def _stricter(now: Findings, before: Findings) -> Findings:
-    """Deny and ask hold for the input as the model sent it and as a hook left it; allow for what will run."""
+    """Deny and ask apply to the input as the model sent it and as a hook left it; allow to what will run."""
     return replace(
         now, deny=now.deny or before.deny, refused=now.refused or before.refused, ask=now.ask or before.ask,
         never=now.never or before.never,
@@ -138,7 +138,7 @@ def _broken(tool: str, policy: PermissionPolicy) -> BrokenRule | None:
     return None
 
 
-# --- what the rules say -----------------------------------------------------------------------------------------
+# --- findings of the rules --------------------------------------------------------------------------------------
 
 
 def findings(tool: str, input: Mapping[str, object], files: FileRules) -> Findings:
@@ -227,7 +227,7 @@ def _fetch(input: Mapping[str, object], policy: PermissionPolicy) -> Findings:
 
 
 def _named(tool: str, input: Mapping[str, object], policy: PermissionPolicy) -> Findings:
-    """Tools without a grammar of their own: the whole tool, or for agents and skills, one of them."""
+    """Tools without their own rule syntax: the whole tool, or for agents and skills, one of them."""
     named = [value for key in NAMED_BY.get(tool, ()) if isinstance(value := input.get(key), str)]
     name = named[0] if named else UNNAMED.get(tool, "")
 

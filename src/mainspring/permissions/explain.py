@@ -1,6 +1,6 @@
-"""`mainspring permissions explain_decision`: which rule decided, and why. One call as text, or many as JSON lines.
+"""`mainspring permissions explain`: which rule decided, and why. One call as text, or many as JSON lines.
 
-Plain values in and out. The command line brings the policy; a line of a batch brings its own.
+Plain values in and out. The command line supplies the policy; each line of a batch has its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_LINE = 4_000_000  # characters; the longest command that is decided has 
 
 
 class LineError(UsageError):
-    """A line of a batch that cannot be read."""
+    """An invalid line of a batch."""
 
 
 # --- one call ---------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def explain_decision(
 
 
 def parse_explain_input(tool: str, text: str) -> dict[str, object]:
-    """What a person writes for INPUT: JSON, or the one field that matters."""
+    """INPUT as a person writes it: JSON, or the one field that matters."""
     if text.lstrip().startswith("{"):
         with suppress(LineError):  # then it is text that begins with a brace
             return _object(text)
@@ -55,7 +55,7 @@ def parse_explain_input(tool: str, text: str) -> dict[str, object]:
 
 
 def explain_lines(lines: Iterable[str], *, cwd: str, home: str, paths: Paths) -> Iterator[str]:
-    """One answer for each line, in order. A line that cannot be read is answered, too."""
+    """One answer for each line, in order. An invalid line is answered, too."""
     for number, line in enumerate(lines, 1):
         try:
             answer = _answer(line, cwd, home, paths)
@@ -113,8 +113,7 @@ def _field(found: dict[str, Any], name: str, kind: type, default: Any) -> Any:
 
 
 def main(argv: list[str], policy: PermissionPolicy, *, cwd: str, paths: Paths, pipes: tuple[TextIO, TextIO]) -> int:
-    """`explain_decision TOOL INPUT`, or `explain_decision --batch` with JSON lines on the input. `pipes`: input and
-    output."""
+    """`explain TOOL INPUT`, or `explain --batch` with JSON lines on the input. `pipes`: input and output."""
     stdin, stdout = pipes
     if argv == ["--batch"]:
         for answer in explain_lines(stdin, cwd=cwd, home=policy.home, paths=paths):

@@ -1,4 +1,4 @@
-"""Whether a file may be read or written: path rules, working folders, protected places (security F1, F2, F3, F5)."""
+"""Whether a file may be read or written: path rules, working folders, protected paths (security F1, F2, F3, F5)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mainspring.processes.disk import DISK, Disk, TooManyError
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.protected_paths import is_protected
 
-MOST_HIDDEN = 200_000  # files and folders that are looked at for a sandbox, once a session
+MOST_HIDDEN = 200_000  # files and folders that are examined for a sandbox, once per session
 _ELSEWHERE = re.compile(r"(?:/proc/[^/]+/(?:task/[^/]+/)?(?:cwd|root|fd|map_files)|/dev/fd)(?:/|\Z)")
 _OPEN_ALREADY = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/[0-9]+)\Z", re.ASCII)
 MOST_FOUND = 2_000  # by a pattern; with more, it is asked
@@ -52,7 +52,7 @@ def _passes_descriptors(path: str) -> bool:
 
 
 class FileAccessRequest(Value):
-    """Who wants what. `tool` is "" for a redirect or a file that a shell command names."""
+    """One access to a file. `tool` is "" for a redirect or a file that a shell command names."""
 
     access: Access
     path: str
@@ -60,7 +60,7 @@ class FileAccessRequest(Value):
 
 
 class FileRules:
-    """The rules about files, for one decision: within it, a path leads to one place."""
+    """The rules about files, for one decision: within it, a path has one target."""
 
     def __init__(self, policy: PermissionPolicy, cwd: str, paths: Paths, disk: Disk = DISK) -> None:
         self.policy = policy
@@ -69,7 +69,7 @@ class FileRules:
         self._paths = paths
         self._known: dict[str, Resolved] = {}
         self._straight: list[str] = []  # real paths, with a slash at the end, that led through no link
-        self._seen_from = policy.root or cwd  # what rules are relative to
+        self._seen_from = policy.root or cwd  # the base of relative rules
         self._checked: dict[tuple[str, str, str, str], Findings] = {}
         self._passed: dict[tuple[str, str, bool, bool], bool] = {}
         self.rules = sort_rules(policy.rules)
@@ -86,19 +86,19 @@ class FileRules:
     def names(self, path: str) -> tuple[str, ...]:
         """Every name of a path; none if it leads nowhere."""
         if any(one.startswith(path + "/") for one in self._straight):
-            return (path,)  # on the way to something else no link was met
+            return (path,)  # no link was met on the way to another path
         try:
             return self.resolve(path, "/").names
         except PathRefused:
             return ()
 
     def _all_names(self, path: str) -> tuple[str, ...]:
-        """Those of a path with `..`, too: after a link the kernel goes elsewhere than the words say."""
+        """Those of a path with `..`, too: after a link the kernel goes elsewhere than the text says."""
         found = self.names(posixpath.normpath(path))
         return (*found, *self.names(path)) if ".." in path else found
 
     def glob_leads_to_a_rule(self, path: str, at: str) -> bool:
-        """Whether a pattern finds a link to what a rule is about. Of `path`, what is not known stands for anything."""
+        """Whether a pattern finds a link to a file that a rule is about. Unknown parts of `path` match anything."""
         full = self.policy.home + path[1:] if path[:2] == "~/" else posixpath.join(at, path)
         before, _, _ = full.partition(UNKNOWN)
         start = before.rpartition("/")[0]
@@ -128,7 +128,7 @@ class FileRules:
     # --- one file ----------------------------------------------------------------------------------------------
 
     def check(self, ask: FileAccessRequest, *, at: str | None = None) -> Findings:
-        """`at`: where the path is seen from, if not from the working folder. Rules are anchored at that folder."""
+        """`at`: the folder that the path is relative to, if not the working folder. Rules are anchored at that folder."""
         key = (ask.access, ask.path, ask.tool, at or self.cwd)
         found = self._checked.get(key)
         if found is None:
@@ -174,7 +174,7 @@ class FileRules:
             return True
         if held is not None:
             return False
-        # The folder itself may be a link, or lie behind one: then its real name counts, too.
+        # The folder itself may be a link, or behind one: then its real name counts, too.
         further = [self.names(folder) for folder in {self.cwd, *self.policy.folders}]
         return _within(names, [*folders, *[patterns.split_components(name) for found in further for name in found]])
 
@@ -185,7 +185,7 @@ class FileRules:
             return False
 
     def is_named_by_a_rule(self, path: str, at: str) -> bool:
-        """Whether a deny or ask rule is about the path as it is written: for words that may not even be paths."""
+        """Whether a deny or ask rule is about the path as written: for words that may not even be paths."""
         if not any(needle in path or needle in at for needle in self.rules.needles):
             return False
         full = path if path.startswith("/") else f"{at}/{path}"
@@ -193,16 +193,18 @@ class FileRules:
         return any(self._hits(rule, [name]) for rule in self.rules.guarded)
 
     def may_match_a_rule(self, parts: Sequence[Sequence[str]]) -> bool:
-        """Whether a deny or ask rule may be about a file that a glob finds. A part of the path is what stands between
-        its wildcards. What begins with a dot is found only by what begins with one."""
+        """Whether a deny or ask rule may be about a file that a glob finds. A part of the path is the text between its
+        wildcards. A name that begins with a dot is found only by a part that begins with one.
+        """
         return any(
             not needle or any(glob_matches(part, needle) and (part[0] or needle[0] != ".") for part in parts)
             for needle in self.rules.needles
         )
 
     def begins_in(self, folder: str, at: str) -> bool:
-        """Whether a deny or ask rule about writing begins in the folder: then what is done to all of it is done to
-        that, too. For a name at any depth this is so for the working folder, not for a folder in it."""
+        """Whether a deny or ask rule about writing begins in the folder: then an operation on all of it affects that,
+        too. For a name at any depth this applies to the working folder, not to a folder in it.
+        """
         names = [patterns.split_components(name) for name in self._all_names(posixpath.join(at, folder))]
         return any(
             base[: len(name)] == name
@@ -212,10 +214,10 @@ class FileRules:
             for name in names
         )
 
-    # --- all that is in a folder -------------------------------------------------------------------------------
+    # --- whole folders -----------------------------------------------------------------------------------------
 
     def may_hold(self, folder: str, at: str) -> bool:
-        """Whether a rule about reading may match something in a folder, whatever there is now."""
+        """Whether a rule about reading may match something in a folder, whatever it contains now."""
         names = [patterns.split_components(name) for name in self._all_names(posixpath.join(at, folder))]
         for rule in self.rules.reading:
             place, bases = self._anchored(rule)
@@ -227,7 +229,7 @@ class FileRules:
         return False
 
     def leads_elsewhere(self, path: str, at: str) -> bool:
-        """`/proc/self/cwd/x`: the kernel says where it leads, and for each process something else."""
+        """`/proc/self/cwd/x`: only the kernel knows its target, which differs for each process."""
         if _OPEN_ALREADY.match(path):
             return False
         full = posixpath.normpath(posixpath.join(at, path))
@@ -236,14 +238,15 @@ class FileRules:
         return any(_ELSEWHERE.match(name) for name in (full, *self._names_on_the_way(full)))
 
     def _names_on_the_way(self, path: str) -> tuple[str, ...]:
-        """Of a path, or where it leads nowhere for us, of as much of it as leads somewhere."""
+        """Of a path, or if it leads nowhere for us, of its longest existing part."""
         parts = path.split("/")
         ways = ("/".join(parts[:end]) for end in range(len(parts), 1, -1))
         return next((names for way in ways if (names := self.names(way))), ())
 
     def holds_commits(self, path: str, at: str, *, whole: bool) -> bool:
         """Whether a path is in the object store of a repository in which a rule may be about a file. `whole`: all of
-        the path is read."""
+        the path is read.
+        """
         if ".git" not in path:
             return False
         full = posixpath.normpath(posixpath.join(at, path))
@@ -252,9 +255,10 @@ class FileRules:
         return inside and self.may_hold(top, at)
 
     def read_in_passing(self, folder: str, at: str, *, hidden: bool, follow: bool) -> bool:
-        """Whether who reads all of a folder reads what a rule is about. `hidden`: also names with a dot before them;
-        `follow`: also behind links. Where a rule begins in the folder, it is so whether there is such a file or not;
-        else the disk is asked, unless a sandbox hides such files anyway."""
+        """Whether reading all of a folder reads a file that a rule is about. `hidden`: also names with a leading dot;
+        `follow`: also behind links. If a rule begins in the folder, the answer is yes whether there is such a file or
+        not; else the disk is searched, unless a sandbox hides such files anyway.
+        """
         key = (folder, at, hidden, follow)
         found = self._passed.get(key)
         if found is None:
@@ -297,7 +301,7 @@ class FileRules:
         return False
 
     def _leads_to_a_rule(self, link: str) -> bool:
-        """A link to a denied file, or to a folder that is not looked into once more: it may hold one."""
+        """A link to a denied file, or to a folder that is not searched again: it may contain one."""
         try:
             target = self.resolve(link, "/")
         except PathRefused:
@@ -310,8 +314,9 @@ class FileRules:
         )
 
     def unreadable(self, folders: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-        """For a sandbox: the places that rules keep from being read, and whether these are all. What a rule names in
-        full is among them though it does not exist; of patterns, what matches now."""
+        """For a sandbox: the paths that rules deny reading, and whether these are all. A path that a rule names in full
+        is among them even if it does not exist; of patterns, the current matches.
+        """
         found: set[str] = set()
         roots: dict[str, None] = {}
         for rule in self.rules.reading:
@@ -333,7 +338,7 @@ class FileRules:
         return _tops(found), True
 
     def tracks_what_a_rule_is_about(self, top: str | None) -> bool:
-        """Whether a repository tracks a file that a rule keeps from being read; also if that cannot be told."""
+        """Whether a repository tracks a file that a rule denies reading; also yes if that is unknown."""
         tracked = None if top is None else self.disk.tracked(top)
         if top is None or tracked is None:
             return True
@@ -380,19 +385,19 @@ class FileRules:
         return known
 
     def _covers(self, rule: PermissionRule, names: list[tuple[str, ...]]) -> bool:
-        """For allow: all of them. The folder that the rule is anchored at may lie behind a link; nothing below may."""
+        """For allow: all of them. The folder that the rule is anchored at may be behind a link; nothing below may."""
         place, root, base = _allowed(rule.specifier or "", rule.base or "", self._seen_from, self.policy.home)
         if all(patterns.matches_under(place, base, name) for name in names):
             return True
         roots = self.names(root)
         if roots == (root,):
-            return False  # it lies behind no link, as most do
+            return False  # it is behind no link, as most are
         bases = [patterns.split_components(_join(one, place)) for one in {root, *roots}]
         return all(any(patterns.matches_under(place, one, name) for one in bases) for name in names)
 
 
 def _tops(paths: set[str]) -> tuple[str, ...]:
-    """Without what lies in another one of them."""
+    """Without those inside another one of them."""
     tops: list[str] = []
     for path in sorted(paths):
         if not tops or not path.startswith(f"{tops[-1]}/"):
@@ -400,7 +405,7 @@ def _tops(paths: set[str]) -> tuple[str, ...]:
     return tuple(tops)
 
 
-# Of texts alone, so they may be kept: where things really lie is asked anew for each decision.
+# Of texts alone, so they may be cached: real paths are looked up again for each decision.
 @lru_cache(maxsize=256)
 def _as_components(folders: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple([patterns.split_components(folder) for folder in dict.fromkeys(folders)])
@@ -408,7 +413,7 @@ def _as_components(folders: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(maxsize=1_024)
 def _allowed(specifier: str, base: str, seen_from: str, home: str) -> tuple[patterns.PathPattern, str, tuple[str, ...]]:
-    """An allow rule: its pattern, the folder that it is anchored at, and where its literal part leads."""
+    """An allow rule: its pattern, the folder that it is anchored at, and the target of its literal part."""
     place = patterns.parse_path_pattern(specifier, allow=True)
     root = _root(place, base, seen_from, home)
     return place, root, patterns.split_components(_join(root, place))
@@ -431,7 +436,7 @@ def _why(ask: FileAccessRequest, *, inside: bool) -> str:
 
 
 def _within(names: list[tuple[str, ...]], folders: Sequence[tuple[str, ...]]) -> bool:
-    """Whether each name is in one of the folders: by components, never by how the text begins (security F2)."""
+    """Whether each name is in one of the folders: by components, never by text prefix (security F2)."""
     return all(any(name[: len(folder)] == folder for folder in folders) for name in names)
 
 
@@ -454,7 +459,7 @@ def _concerns(rule: PermissionRule, ask: FileAccessRequest, behavior: Behavior) 
     if ask.access == "read":
         return tool == "Read" or (tool in READERS and (behavior != "allow" or tool == ask.tool))
     if behavior == "deny" and tool in READERS:
-        return tool == "Read"  # what must not be read must not be replaced, either
+        return tool == "Read"  # a file that must not be read must not be replaced, either
     if behavior == "allow" and tool != "Edit":
         return tool in WRITERS and (tool == ask.tool or (not ask.tool and tool == "Write"))
     return tool in WRITERS

@@ -1,12 +1,11 @@
-"""The host of an address, and domain rules, label by label (security N2).
+"""The host of an address, domain rules, label by label, and the hosts that rules allow (security N2).
 
-If two parsers could disagree about the host, there is no answer but refusal: so the forms that are read here are few.
+If two parsers could disagree about the host, the address is refused: so only few forms are accepted.
 
-Which hosts the rules let anybody reach (security N2): the same for WebFetch and for the sandbox's proxy.
-
-WebFetch's calls are decided by `permissions.decide`, like all calls; so is every host that a command in the sandbox
-asks for, as if it were a page to be fetched. Nobody can be asked in the middle of a connection: there, what is not
-allowed is refused. That a host may be near takes an allow rule that names it, letter by letter (security N1).
+The same rules apply to WebFetch and to the sandbox's proxy. `permissions.decide` decides WebFetch's calls, like all
+calls, and every host that a command in the sandbox connects to, as if it were a page to fetch. A connection cannot
+wait for a person: there, a host that is not allowed is refused. A local host needs an allow rule that names it, letter
+by letter (security N1).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _URL = re.compile(
 _AUTHORITY = re.compile(
     r"(?:(?P<user>[A-Za-z0-9._~!$&'()*+,;=%:-]*)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^@:\[\]]+)(?::(?P<port>[0-9]{1,5}))?\Z"
 )
-_HIDDEN = re.compile(r"%(?:2f|3a|3f|23|40|5c|00|0a|0d|09)", re.IGNORECASE)  # who decodes first sees another host
+_HIDDEN = re.compile(r"%(?:2f|3a|3f|23|40|5c|00|0a|0d|09)", re.IGNORECASE)  # decoded first, it is another host
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\Z", re.ASCII)
 _RULE_LABEL = re.compile(r"[a-z0-9_*](?:[a-z0-9_*-]{0,61}[a-z0-9_*])?\Z", re.ASCII)
 _DOTTED = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})\.){3}(?:0|[1-9][0-9]{0,2})\Z", re.ASCII)
@@ -40,7 +39,7 @@ _NUMBER = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)\Z", re.ASCII)
 
 
 class AddressError(UsageError):
-    """An address whose host is not beyond doubt."""
+    """An address whose host is ambiguous."""
 
 
 def host_of(address: str) -> str:
@@ -71,7 +70,7 @@ def _check(host: str, address: str) -> None:
 
 
 def domain_pattern(text: str) -> tuple[str, ...]:
-    """The labels of `domain:...`. Raises for what cannot be a domain."""
+    """The labels of `domain:...`. Raises for an invalid domain."""
     labels = tuple(text.strip().lower().removesuffix(".").split("."))
     if text.strip() != "*" and not all(_RULE_LABEL.match(label) for label in labels):
         raise AddressError(f"'{text}' is no domain: write it as 'example.com' or '*.example.com'")
@@ -93,7 +92,7 @@ def _each(labels: tuple[str, ...], names: list[str]) -> bool:
     return all(glob_matches(label.split("*"), name) for label, name in zip(labels, names, strict=True))
 
 
-NEAR_ENDS = (".localhost", ".local", ".internal", ".home.arpa", ".lan")  # of names that nobody can register
+NEAR_ENDS = (".localhost", ".local", ".internal", ".home.arpa", ".lan")  # of names that cannot be registered
 
 
 def names_host(rules: PermissionRules, host: str) -> bool:
@@ -105,7 +104,7 @@ def names_host(rules: PermissionRules, host: str) -> bool:
 
 
 def is_visibly_near(host: str) -> bool:
-    """Whether whoever reads this host sees that it is on this machine or near it."""
+    """Whether the host's name shows that it is on this machine or local."""
     bare = host.strip("[]")
     if ":" in bare or bare.replace(".", "").isdigit():
         return not is_public(bare)
@@ -115,15 +114,15 @@ def is_visibly_near(host: str) -> bool:
 def _is_exactly(specifier: str, host: str) -> bool:
     kind, _, domain = specifier.partition(":")
     try:
-        return kind == "domain" and ".".join(domain_pattern(domain)) == host  # a host holds no '*'
+        return kind == "domain" and ".".join(domain_pattern(domain)) == host  # a host has no '*'
     except AddressError:
         return False
 
 
 def proxy_gate(policy: Callable[[], PermissionPolicy], domains: Iterable[str] = ()) -> Gate:
-    """For the sandbox's proxy: WebFetch's rules as they are at that moment, and the domains of the user's settings.
+    """For the sandbox's proxy: WebFetch's current rules, and the domains of the user's settings.
 
-    The mode does not count: a mode in which everything runs is no reason to let everything out.
+    The mode does not count: a mode in which everything runs does not open the network.
     """
     more = parse_rules(allow=[f"WebFetch(domain:{domain})" for domain in domains], source=RuleSource.USER)
 

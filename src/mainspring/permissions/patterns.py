@@ -1,8 +1,8 @@
 """Path rules: `//from/root`, `~/from/home`, `/from/the/settings`, `./from/here`, `anywhere/below`, as in a .gitignore.
 
-`*` and `?` stand for characters of one name, `**` for any number of folders; what is below a match matches too. Names
-are compared as they are: nothing is decoded or folded (security F2). Matching takes time in proportion to pattern and
-path, also for patterns that were made to be slow.
+`*` and `?` match characters of one name, `**` any number of folders; everything below a match matches too. Names are
+compared as they are: nothing is decoded or folded (security F2). Matching takes time in proportion to pattern and
+path, also for patterns that are crafted to be slow.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANY = object()  # any number of items
 
 
 class PathPattern(NamedTuple):
-    """A pattern, taken apart: where it is anchored, the names that are literal, the rest."""
+    """A parsed pattern: its anchor, the literal names, the rest."""
 
     anchor: Anchor
     literal: tuple[str, ...]
@@ -45,13 +45,13 @@ def parse_path_pattern(specifier: str, *, allow: bool) -> PathPattern:
 
 
 def find_needle(specifier: str) -> str:
-    """A name that stands in every path that a deny rule matches, or ""."""
+    """A name that occurs in every path that a deny rule matches, or ""."""
     found = parse_path_pattern(specifier, allow=False)
     return next((token for token in (*found.literal, *found.rest)[::-1] if isinstance(token, str)), "")
 
 
 def is_hidden(tokens: Sequence[object]) -> bool:
-    """Whether a name that begins with a dot stands in every path that matches."""
+    """Whether every path that matches has a name that begins with a dot."""
     return any(isinstance(token, str) and token.startswith(".") for token in tokens)
 
 
@@ -75,12 +75,12 @@ def matches_below(rest: Sequence[object], names: Sequence[str]) -> bool:
 
 
 def is_literal(rest: Sequence[object]) -> bool:
-    """Whether a pattern without its literal part matches everything: one place, and all below it."""
+    """Whether a pattern without its literal part matches everything: one path, and all below it."""
     return all(token is _ANY for token in rest)
 
 
 def may_reach(rest: Sequence[object], names: Sequence[str]) -> bool:
-    """Whether something below a folder may match, whose components from the literal part on these are."""
+    """Whether something below a folder may match; these are its components from the literal part on."""
     for token, name in zip(rest, names, strict=False):
         if token is _ANY:
             return True
@@ -100,7 +100,7 @@ def _one_character(token: object, character: str) -> bool:
 
 
 def _walk(tokens: Sequence[Token], items: Sequence[Item], fits: Callable[[Token, Item], bool]) -> bool:
-    """The classic match with one wildcard: only the last one has to be tried again, so it never takes long."""
+    """The classic match with one wildcard: only the last one has to be retried, so it never takes long."""
     token = item = 0
     star, retry = -1, 0
     while item < len(items):
@@ -122,7 +122,7 @@ def _walk(tokens: Sequence[Token], items: Sequence[Item], fits: Callable[[Token,
 
 
 def _component(part: str) -> object:
-    """A text where nothing is special, `_ANY` for `**`, else tokens for single characters."""
+    """A plain text, `_ANY` for `**`, else tokens for single characters."""
     if part == "**":
         return _ANY
     tokens: list[object] = []
@@ -177,7 +177,7 @@ def split_components(path: str) -> tuple[str, ...]:
 
 
 def matches_under(found: PathPattern, base: tuple[str, ...], name: tuple[str, ...]) -> bool:
-    """Whether a path matches, seen from the folder that the literal part leads to. Both as components."""
+    """Whether a path matches, relative to the folder of the literal part. Both as components."""
     if ".." in name or name[: len(base)] != base:
         return False
     return matches_below(found.rest, name[len(base) :])

@@ -1,7 +1,4 @@
-"""What a decision is made from, and what it says. Values only.
-
-Around a verdict: who may choose bypassPermissions, and the classifier of mode auto.
-"""
+"""The input and the result of a decision, as values; who may choose bypassPermissions; the classifier of mode auto."""
 
 from __future__ import annotations
 
@@ -36,11 +33,11 @@ class PermissionPolicy(Value):
     folders: tuple[str, ...] = ()  # the working folders; the current one is always among them
     home: str = ""
     ours: tuple[str, ...] = ()  # our own folders in the user's home: protected wherever they are
-    root: str = ""  # where the session began: rules are seen from there, wherever a shell has gone since
-    reads_enforced: bool = False  # a sandbox hides from commands what rules keep from being read
-    trusted: bool = True  # whether what a repository brings may run, as its configuration of git does
-    # Every name that the folders had when they were added: a command may put a link in the place of one later, and
-    # where that leads nobody has allowed. None: nobody has looked, so the names of now count, the current one's too.
+    root: str = ""  # where the session began: rules are relative to it, wherever a shell has gone since
+    reads_enforced: bool = False  # a sandbox hides files from commands that rules deny reading
+    trusted: bool = True  # whether the repository's own code may run, such as its git configuration
+    # Every name that the folders had when they were added: a command may replace one with a link later, whose target
+    # was never allowed. None: not looked up, so the current names count, also that of the current folder.
     reached: tuple[str, ...] | None = None
 
 
@@ -50,10 +47,10 @@ class PermissionRequest(Value):
     tool: str
     input: Mapping[str, object]
     cwd: str
-    before: Mapping[str, object] | None = None  # the input before a hook changed it: deny and ask hold for both
-    hook: Decision | None = None  # what the hooks said, the strictest of them
+    before: Mapping[str, object] | None = None  # the input before a hook changed it: deny and ask apply to both
+    hook: Decision | None = None  # the hooks' decision, the strictest of them
     hook_reason: str = ""
-    reads: bool = False  # a tool of somebody else's that says it only reads: it may run in plan mode
+    reads: bool = False  # a third-party tool that declares itself read-only: it may run in plan mode
 
 
 class PermissionDecision(Value):
@@ -61,21 +58,21 @@ class PermissionDecision(Value):
     reason: str
     rule: str = ""  # the text of the rule that decided, or ""
     source: str = ""
-    shown: str = ""  # what a person should see: all of it, with what cannot be seen made visible
+    shown: str = ""  # for the person: all of it, with invisible characters made visible
     open: bool = False  # asked only because no rule covers it: here a classifier may answer
-    person: bool = False  # nobody but a person may say yes: a removal of everything, a protected place
+    person: bool = False  # only a person may approve: a removal of everything, a protected path
 
 
 class Findings(Value):
-    """What the rules and the built-in knowledge say about one call. `decide.py` puts them in order."""
+    """What the rules and the built-in tables say about one call. `decide.py` puts them in order."""
 
     deny: PermissionRule | None = None
     refused: str = ""  # denied without a rule
     ask: PermissionRule | None = None
     never: str = ""  # why it is never approved without a person
     allow: tuple[PermissionRule, ...] = ()
-    covered: bool = False  # by allow rules and what is free, all of it
-    reads: bool = False  # only reads, where reading is free
+    covered: bool = False  # all of it, by allow rules and the read-only table
+    reads: bool = False  # only reads, where reading is allowed
     edits: bool = False  # covered, or file changes in the working folders
     why: str = ""  # in words
 
@@ -90,7 +87,7 @@ def bypass_refused(*, root: bool, environment: Mapping[str, str]) -> str:
 
 
 class Classifier(Protocol):
-    """A model that judges a call. None: it cannot tell."""
+    """A model that judges a call. None: no answer."""
 
     async def judge(self, asked: PermissionRequest) -> Literal["allow", "deny"] | None: ...
 
@@ -98,7 +95,9 @@ class Classifier(Protocol):
 async def apply_classifier(
     verdict: PermissionDecision, asked: PermissionRequest, mode: Mode, classifier: Classifier | None
 ) -> PermissionDecision:
-    """In mode auto a classifier answers what is asked only for want of a rule; else it stays asked (N-15)."""
+    """In mode auto a classifier answers calls that are asked only because no rule covers them; else they stay asked
+    (N-15).
+    """
     if mode is not Mode.AUTO or not verdict.open or classifier is None:
         return verdict
     try:

@@ -1,9 +1,9 @@
-"""The text of a rule: `Tool`, `Tool(specifier)`, lists of them. Matching is elsewhere, one file per kind of tool.
+"""Parses rules, `Tool` and `Tool(specifier)`, and lists of them. Matching is elsewhere, one file per kind of tool.
 
-A rule that cannot be read is never dropped in silence and never gives more rights: it is kept in `broken`, with its
-text and the reason. A broken allow rule allows nothing; while a broken deny or ask rule stands, its tool is asked.
+An invalid rule is never dropped silently and never grants more rights: it is kept in `broken`, with its text and the
+reason. An invalid allow rule allows nothing; an invalid deny or ask rule makes every call of its tool ask.
 
-Rules sorted by what they are about: made once for a set of rules, used for every decision.
+`SortedRules` groups rules by subject: built once for a set of rules, used for every decision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Behavior = Literal["deny", "ask", "allow"]
 LONGEST = 4_000  # characters of one rule
-BLANKS = " \t\r\n"  # what separates words; the many other blanks of Unicode are letters here, as they are for a shell
+BLANKS = " \t\r\n"  # separators of words; the many other blanks of Unicode are letters here, as they are for a shell
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z", re.ASCII)
@@ -48,18 +48,18 @@ class RuleSource(StrEnum):
 
 
 class PermissionRule(Value):
-    tool: str  # may hold `*` in deny and ask rules, and after `mcp__server__` in allow rules
+    tool: str  # may contain `*` in deny and ask rules, and after `mcp__server__` in allow rules
     specifier: str | None  # None: every use of the tool
     text: str  # as written
     source: RuleSource = RuleSource.SESSION
-    base: str | None = None  # what `/path` is relative to; None: the working folder
+    base: str | None = None  # the base of `/path`; None: the working folder
 
 
 class BrokenRule(Value):
     text: str
     reason: str
     behavior: Behavior
-    tool: str  # "" when not even that can be read
+    tool: str  # "" if not even that can be parsed
     source: RuleSource = RuleSource.SESSION
 
 
@@ -76,7 +76,7 @@ class PermissionRules(Value):
 
 
 class RuleError(UsageError):
-    """A rule that cannot be read. The message names it."""
+    """An invalid rule. The message names it."""
 
 
 def parse_rule(
@@ -104,7 +104,7 @@ def parse_rule(
 
 
 def _closes_early(specifier: str) -> bool:
-    """`Bash(rm:*))`: more is closed than was opened."""
+    """`Bash(rm:*))`: more parentheses are closed than were opened."""
     plain = specifier.replace("\\(", "").replace("\\)", "")
     return plain.count(")") > plain.count("(")
 
@@ -118,7 +118,7 @@ def _check_tool(name: str, text: str, behavior: Behavior) -> None:
             raise RuleError(f"the rule '{text}' names no tool: write '{meant}'")
         return
     if behavior == "allow" and not _ALLOWED_GLOB.match(name):
-        raise RuleError(f"the rule '{text}' would allow tools nobody named: name the tool, or write 'mcp__server__*'")
+        raise RuleError(f"the rule '{text}' would allow unnamed tools: name the tool, or write 'mcp__server__*'")
     if not _TOOL_GLOB.match(name):
         raise RuleError(f"the rule '{text}' does not begin with the name of a tool")
 
@@ -150,7 +150,7 @@ def parse_rules(
     source: RuleSource = RuleSource.SESSION,
     base: str | None = None,
 ) -> PermissionRules:
-    """All of one source. What cannot be read is in `broken`."""
+    """All of one source. Invalid ones are in `broken`."""
     broken: list[BrokenRule] = []
     return PermissionRules(
         _read(deny, "deny", source, base, broken),
@@ -203,7 +203,7 @@ def glob_matches(parts: Sequence[str], text: str) -> bool:
     return len(text) - position >= len(parts[-1]) and text.endswith(parts[-1])
 
 
-# The tools that read and write files, and where in their input the path stands.
+# The tools that read and write files, and the input field with the path.
 READERS = {"Read": "file_path", "NotebookRead": "notebook_path", "Grep": "path", "Glob": "path", "LS": "path"}
 WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
 
@@ -232,8 +232,8 @@ class SortedRules(NamedTuple):
     some: bool  # there is a deny or ask rule for some commands
     guarded: tuple[PermissionRule, ...]  # deny and ask rules for paths
     reading: tuple[PermissionRule, ...]  # of those: about reading
-    needles: tuple[str, ...]  # for each of those, a name that must stand in a path that it matches; "": none must
-    # Where such a rule begins, by its text, what it is relative to, working folder and home: looked up once.
+    needles: tuple[str, ...]  # for each of those, a name that every matching path contains; "": there is none
+    # The start folder of such a rule, by its text, its base, working folder and home: looked up once.
     anchored: dict[tuple[str, str, str, str], tuple[patterns.PathPattern, list[tuple[str, ...]]]]
     files: dict[Behavior, tuple[PermissionRule, ...]]  # those that may be about a tool for files
     concerned: dict[tuple[Behavior, str, str], tuple[PermissionRule, ...]]  # of those, by access and tool: found once
@@ -286,7 +286,7 @@ def _commands(rules: tuple[PermissionRule, ...]) -> tuple[CommandRule, ...]:
 
 
 def _pattern(specifier: str | None) -> commands.CommandPattern | None:
-    """What reads shell commands takes 20 ms to load: whoever has no rule for one need not wait for it."""
+    """The module for shell commands takes 20 ms to load: without a rule for one it is not needed."""
     if specifier is None:
         return None
     from mainspring.permissions import commands

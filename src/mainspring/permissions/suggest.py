@@ -1,6 +1,6 @@
-"""Rules to offer with a question: they cover what was shown and nothing else, and say what that is (security S10).
+"""Suggests rules with a question: they cover exactly what is shown, and say what that is (security S10).
 
-Where no such rule exists, none is offered: then only a yes for this one time is left.
+If no such rule exists, none is suggested: then only a single approval is possible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mainspring.permissions.targets import redirect_ask
 from mainspring.processes.paths import PathRefused
 from mainspring.text import show_invisible
 
-MOST = 5  # rules from one question; nobody reads more before saying yes
+MOST = 5  # rules from one question; people read no more before they approve
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./@%+,=^-]+\Z", re.ASCII)
 _SPECIAL = re.compile(r"([*?\[\]\\!])")
@@ -46,14 +46,15 @@ def suggest_rules(asked: PermissionRequest, policy: PermissionPolicy, paths: Pat
         )
     except RuleError:
         return ()
-    # A rule that would not help, or that reads back as something else, is not offered.
+    # A rule that would not help, or that parses to something else, is not suggested.
     then = decide(asked, replace(policy, rules=policy.rules.and_also(rules), mode=Mode.DEFAULT), paths)
     return offered if then.decision == "allow" else ()
 
 
 def suggested_mode(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> Mode | None:
-    """The mode that would cover this edit, and the next ones like it. None: it would not help, or it would take more
-    than the mode in force away with it, as for a plan."""
+    """The mode that would cover this edit, and similar ones. None: it would not help, or it would lose a restriction of
+    the current mode, as for a plan.
+    """
     if asked.tool not in WRITERS or policy.mode is not Mode.DEFAULT:
         return None
     then = decide(asked, replace(policy, mode=Mode.ACCEPT_EDITS), paths)
@@ -126,5 +127,5 @@ def _file(tool: str, path: str, cwd: str, paths: Paths) -> Suggestion | None:
 
 
 def _host(address: str) -> tuple[Suggestion, ...]:
-    host = hosts.host_of(address)  # whoever is asked about an address knows its host
+    host = hosts.host_of(address)  # a question about an address implies a valid host
     return (Suggestion(f"WebFetch(domain:{host})", f"every page of the host '{host}'"),)

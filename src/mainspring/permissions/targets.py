@@ -1,4 +1,4 @@
-"""The files that words and redirects of a shell command stand for."""
+"""The files that words and redirects of a shell command name."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def base_of(word: ShellWord) -> str:
 
 
 def path_of(word: ShellWord) -> str:
-    """As a path: a quoted `~` is a name like any other (security F2)."""
+    """As a path: a quoted `~` is an ordinary name (security F2)."""
     if word.tilde:
         return word.text if word.text.startswith("~/") else "~/"
     return f"./{word.text}" if word.text.startswith("~") else word.text
 
 
 def folder_of(word: ShellWord) -> str:
-    """The folder before a wildcard, or before whatever else is not known."""
+    """The folder before a wildcard, or before any other unknown part."""
     path = path_of(word)
     return path.partition(UNKNOWN)[0].rpartition("/")[0] or ("/" if path.startswith("/") else ".")
 
@@ -48,19 +48,19 @@ def may_be_protected(word: ShellWord) -> bool:
 
 
 def computed_path(word: ShellWord) -> str:
-    """A path whose beginning is not known, as if that were an ordinary folder: what follows may be protected."""
+    """A path whose beginning is not known, as if that were an ordinary folder: the rest may be protected."""
     return path_of(word).replace(UNKNOWN, "x")
 
 
 def glob_parts(word: ShellWord, cwd: str) -> list[list[str]]:
-    """The names in a path with wildcards, each as what stands between these."""
+    """The names in a path with wildcards, each as the texts between these."""
     path = path_of(word)
     full = path if path.startswith(("/", "~")) else f"{cwd}/{path}"
     return [name.split(UNKNOWN) for name in full.split("/") if name]
 
 
 def redirect_ask(redirect: Redirect) -> FileAccessRequest | None:
-    """The file that a redirect opens; None where there is none, or its name is computed."""
+    """The file that a redirect opens; None if there is none, or its name is computed."""
     target = redirect.target
     if redirect.op in ("<<", "<<<") or not target.exact or target.text in FREE_TARGETS or not target.text:
         return None
@@ -70,7 +70,7 @@ def redirect_ask(redirect: Redirect) -> FileAccessRequest | None:
 
 
 def is_free(redirect: Redirect) -> bool:
-    """It opens no file, for certain."""
+    """It certainly opens no file."""
     target = redirect.target
     return redirect.op in ("<<", "<<<") or (target.exact and bool(target.text) and redirect_ask(redirect) is None)
 
@@ -84,5 +84,5 @@ def is_network(path: str) -> bool:
 
 
 def format_word(word: ShellWord) -> str:
-    """For a person: what is computed as `*`."""
+    """For a person: computed parts as `*`."""
     return word.text.replace(UNKNOWN, "*")

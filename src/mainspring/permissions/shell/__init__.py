@@ -1,5 +1,5 @@
 """The shell checker: what a command line would run, read and write, without running it.
 
-`parse.py` is the way in. Two readers look at each line, ours and tree-sitter's; what they do not both understand, and
-understand alike, is not resolvable. Nothing here decides: `../bash.py` does.
+`parse.py` is the entry point. Two parsers read each line, ours and tree-sitter's; a line that either does not
+understand, or on which they disagree, is not resolvable. Nothing is decided here: `../bash.py` does.
 """

@@ -1,7 +1,6 @@
-"""Looks through what stands before a command: wrappers, shells with `-c`, `eval`, `find -exec` and the like
-(security S5).
+"""Looks through the prefixes of a command: wrappers, shells with `-c`, `eval`, `find -exec` and the like (security S5).
 
-Deny and ask rules are matched against everything found here. What cannot be looked into, such as code in another
+Deny and ask rules are matched against everything found here. Text that cannot be analyzed, such as code in another
 language, is named in `opaque`: the line is then not fully resolvable.
 """
 
@@ -30,19 +29,19 @@ from mainspring.permissions.shell.runners import (
 )
 from mainspring.permissions.shell.values import UNKNOWN, ShellScript, ShellWord, SimpleCommand, names
 
-FOUND = "find"  # in `ShellWord.names`: a path that `find` puts in
-MOST_NESTED = 100  # shell strings in one line; further ones are searched, not read
+FOUND = "find"  # in `ShellWord.names`: a path that `find` inserts
+MOST_NESTED = 100  # shell strings in one line; further ones are searched, not parsed
 
-# Wrappers in one command; of what is further inside only the first words are kept, and the line is asked.
+# Wrappers in one command; of commands further inside only the first words are kept, and the line is asked.
 MOST_WRAPPERS = 30
 _FIRST_WORDS = 30
 
 _NO_OPTIONS: frozenset[str] = frozenset()
 _SSH_COMMAND = re.compile(r"\s*(?:proxy|local|knownhosts|remote)command\s*[=\s]\s*", re.IGNORECASE)
-_MARKS = frozenset({"-I", "-i", "--replace"})  # of xargs: what stands for its input
+_MARKS = frozenset({"-I", "-i", "--replace"})  # of xargs: the placeholder for its input
 _MAKERS = names("cp mv ln link install tee dd curl wget rsync scp sed gsed perl truncate patch")
 _START_FILES = frozenset({"rcfile", "init-file"})
-# Options that bash also takes with one dash.
+# Options that bash also accepts with one dash.
 _LONG_FOR_BASH = names(
     """debug debugger dump-po-strings dump-strings help login noediting noprofile norc posix pretty-print restricted
     verbose version"""
@@ -62,9 +61,9 @@ class CommandAnalysis(Value):
 
     script: ShellScript
     commands: tuple[FoundCommand, ...]
-    scripts: tuple[ShellScript, ...]  # with the nested ones
+    scripts: tuple[ShellScript, ...]  # including the nested ones
     opaque: tuple[str, ...]  # why the line is not fully resolvable; empty when it is
-    unread: tuple[str, ...]  # texts that could not be read at all
+    unread: tuple[str, ...]  # texts that could not be parsed at all
 
 
 def analyze_command(text: str) -> CommandAnalysis:
@@ -82,7 +81,7 @@ def is_runner(name: str) -> bool:
     return interpreter_family(base_name(name)) in RUNNERS
 
 
-@lru_cache(256)  # asked for many times in each decision
+@lru_cache(256)  # called many times in each decision
 def base_name(name: str) -> str:
     return name.rpartition("/")[2] or name
 
@@ -95,17 +94,17 @@ class _Analyzer:
         self.unread: list[str] = []
         self.nested: list[str] = []
         self.guessed: list[str] = []  # texts that may be for a shell, or for something else
-        self.ran: list[ShellWord] = []  # scripts that are given to programs in whose language they are
+        self.ran: list[ShellWord] = []  # scripts for programs in whose language they are
         self.strings = 0
         self._nested_before: set[str] = set()
         self._seen: set[int] = set()
         self._loose_from = 0
-        self._tried_from = 0  # from here on every word was taken for a command
+        self._tried_from = 0  # from here on every word was tried as a command
         self._filled_from = 0  # and from here on there is no `{}` left
         self._todo: list[tuple[int, int, bool]] = []
         self._words: tuple[ShellWord, ...] = ()
         self._scanned: set[str] = set()
-        self._stops: list[int] | None = None  # for each word, where the next `;` or `+` stands
+        self._stops: list[int] | None = None  # for each word, the position of the next `;` or `+`
 
     def text(self, text: str) -> ShellScript:
         self.strings += 1
@@ -125,7 +124,7 @@ class _Analyzer:
         return script
 
     def guesses(self) -> None:
-        """What cannot be read is then no shell text: it is searched, and no doubt."""
+        """Text that cannot be parsed is then not shell text: it is searched, and no doubt."""
         for number, text in enumerate(dict.fromkeys(self.guessed)):
             if number == MOST_NESTED:
                 self.opaque.append(f"more than {MOST_NESTED} texts that may be for a shell")
@@ -183,7 +182,7 @@ class _Analyzer:
                 self.opaque.append("the name of a command is computed")
             return
         name = interpreter_family(base_name(first.text))
-        if name.startswith("git-"):  # of git's own folder, or one that git would call: the same as `git NAME`
+        if name.startswith("git-"):  # in git's own folder, or one that git would call: the same as `git NAME`
             words = (ShellWord("git", first.start), ShellWord(name[4:], first.start), *words[1:])
             self.commands.append(FoundCommand(words, sure))
             name = "git"
@@ -213,14 +212,14 @@ class _Analyzer:
     def _scripts(self, name: str, words: tuple[ShellWord, ...]) -> None:
         """Commands in the values of options, and in scripts."""
         if name in COMMAND_OPTIONS and name not in self._scanned:
-            self._scanned.add(name)  # once for each program: what follows was then looked at, to the end
+            self._scanned.add(name)  # once per program: the rest was then analyzed to the end
             for text, word in option_values(COMMAND_OPTIONS[name], words):
                 self._option_value(text, word)
         if name in INLINE and INLINE[name](words):
             self.opaque.append(f"a '{name}' script that may run commands")
 
     def _input(self, name: str, command: SimpleCommand) -> None:
-        """What stands in the line as the input of a program that may take commands from there."""
+        """The input in the line of a program that may read commands from it."""
         for redirect in command.redirects:
             if redirect.op not in ("<<", "<<<"):
                 continue
@@ -246,7 +245,7 @@ class _Analyzer:
                 pass
 
     def _string(self, words: list[ShellWord]) -> None:
-        """Text that a shell will read."""
+        """Text that a shell will parse."""
         text = " ".join(word.text for word in words)
         if UNKNOWN in text or any(word.many for word in words):
             self.opaque.append("a shell string that is computed")
@@ -283,7 +282,7 @@ class _Analyzer:
 
     def _loose(self, after: frozenset[str], start: int, stop: int) -> None:
         if start >= self._loose_from:
-            return  # all of these were tried already
+            return  # all of these were already tried
         words = self._words[start:stop]
         if after and not _may_run(words, after):
             return
@@ -294,7 +293,7 @@ class _Analyzer:
                 else:
                     self._nest(word.text)
         first = next((i for i in range(start + 1, stop) if self._words[i].text in after), start) if after else start
-        if not after:  # `parallel`, `fd` and the like: they add words of their own
+        if not after:  # `parallel`, `fd` and the like: they add their own words
             stop = self._feed(start + 1, stop)
             if any(word.text.startswith((":::", "-I", "-J", "--replace")) for word in words):
                 self.opaque.append("words that are put into another command")
@@ -316,7 +315,7 @@ class _Analyzer:
             index += 1
 
     def _fill(self, start: int, stop: int, by: str) -> None:
-        """`{}` will be something else."""
+        """`{}` will be replaced."""
         if start >= self._filled_from:
             return
         self._filled_from = start if stop == len(self._words) else self._filled_from
@@ -324,12 +323,12 @@ class _Analyzer:
         self._words = (*self._words[:start], *filled, *self._words[stop:])
 
     def _put(self, start: int, stop: int, mark: str) -> None:
-        """The same for a mark of the line's own choice."""
+        """The same for a placeholder that the line chooses."""
         filled = [_filled(word, "{}", mark) if mark and mark in word.text else word for word in self._words[start:stop]]
         self._words = (*self._words[:start], *filled, *self._words[stop:])
 
     def _feed(self, start: int, stop: int) -> int:
-        """Words from elsewhere are put in, or behind. Returns where the command now ends."""
+        """Inserts or appends words from elsewhere. Returns the new end of the command."""
         self._fill(start, stop, "{}")
         if stop < len(self._words):  # inside a `find -exec`
             self.opaque.append("words from elsewhere inside another command")
@@ -356,7 +355,7 @@ class _Analyzer:
         for word in words:
             if word.text.startswith("!") or "=!" in word.text:
                 self._string([ShellWord(word.text.partition("!")[2], word.start)])
-        if rest and len(rest) < len(words) - 1:  # seen as `git push`, whatever options stand before `push`
+        if rest and len(rest) < len(words) - 1:  # matched as `git push`, whatever options precede `push`
             self.commands.append(FoundCommand((words[0], *rest)))
 
     def _option_value(self, text: str, word: ShellWord) -> None:
@@ -406,7 +405,7 @@ class _Analyzer:
         commands = [command for script in self.scripts for command in script.commands if command.words]
         redirects = [redirect for script in self.scripts for redirect in script.all_redirects if redirect.op != "<<"]
         written = {_plain(redirect.target.text) for redirect in redirects}
-        # Who is given the name of a script to read, check or store has not made it.
+        # A program that only reads, checks or stores a script has not made it.
         makers = [command.words for command in commands if base_name(command.words[0].text) in _MAKERS]
         written.update(_plain(word.text) for words in makers for word in words[1:] if word not in self.ran)
         others = {word for command in commands if command.words[0].text != "chmod" for word in command.words}
@@ -416,8 +415,9 @@ class _Analyzer:
 
 
 def option_values(options: frozenset[str], words: tuple[ShellWord, ...]) -> Iterator[tuple[str, ShellWord]]:
-    """What follows one of the options, however it is written: `--name value`, `--name=value`, `-n value`, `-nvalue`,
-    `-xyn value`, and long ones shortened."""
+    """The values of one of the options, in any spelling: `--name value`, `--name=value`, `-n value`, `-nvalue`, `-xyn
+    value`, and abbreviated long ones.
+    """
     shorts = "".join(option[1] for option in options if len(option) == 2)
     bundled = words[0].text == "tar"  # `tar cIf`: its first word needs no dash
     for index, word in enumerate(words[1:], 1):
@@ -458,7 +458,9 @@ def _filled(word: ShellWord, by: str, mark: str = "{}") -> ShellWord:
 
 
 def _may_run(words: tuple[ShellWord, ...], after: frozenset[str]) -> bool:
-    """Whether the subcommand makes the program run something. A word behind an option may be its value, or that."""
+    """Whether the subcommand makes the program run something. A word after an option may be its value, or the
+    subcommand.
+    """
     behind_option = False
     for index, word in enumerate(words[1:], 1):
         if word.text.startswith("-"):
@@ -498,7 +500,7 @@ def inner_start(runner: RunnerProgram, words: tuple[ShellWord, ...], start: int,
         known = known and understood
         index += taken
     while runner.assigns and index < stop and "=" in words[index].text:
-        # `env =1 rm`: for some, whatever holds a `=` is an assignment.
+        # `env =1 rm`: for some programs every word with a `=` is an assignment.
         known = known and _ASSIGNMENT.match(words[index].text) is not None and not words[index].many
         index += 1
     if index < stop and words[index].text.startswith("-"):
@@ -527,7 +529,7 @@ def _option(runner: RunnerProgram, text: str) -> tuple[int, bool]:
 
 
 def _shell_start(words: tuple[ShellWord, ...]) -> str:
-    """Why a shell runs more than it is given: files that it begins with, or options that are not those they seem."""
+    """Why a shell runs more than its arguments: start files, or ambiguous options."""
     for before, word in pairwise(words):
         text = word.text
         if not text.startswith(("-", "+")):
@@ -545,7 +547,7 @@ def _shell_start(words: tuple[ShellWord, ...]) -> str:
 
 
 def shell_operand(words: tuple[ShellWord, ...]) -> tuple[str, ShellWord | None]:
-    """What a shell is given: a "string", a "file", its "input", or "nothing" to run."""
+    """The operand of a shell: a "string", a "file", its "input", or "nothing" to run."""
     string = False
     index = 1
     while index < len(words):

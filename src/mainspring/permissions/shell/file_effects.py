@@ -1,10 +1,10 @@
-"""Which files a command names, to read or to write them. For rules about paths, protected places and acceptEdits.
+"""Which files a command names, to read or to write them. For rules about paths, protected paths and acceptEdits.
 
-It knows the programs that people use for files. For deny rules it may see a file where there is none, such as the
-value of an option; it is not used to find out that a command is harmless (`readonly.py` is).
+It knows the usual programs for files. For deny rules it may see a file where there is none, such as the value of an
+option; it is not used to find out that a command is harmless (`readonly.py` is).
 
-Programs that take no command among their words, or whose way of taking one is known. Of all others every word may be
-one: a rule about such a word is asked about.
+It also lists programs that take no command among their words, or in a known way. Of all other programs every word may
+be a command: a rule about such a word asks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ DATA = names(
 
 KNOWN = _READ | _READ_AFTER_ONE | _WRITE | _WRITE_AFTER_ONE | _WRITE_LAST | _WRITE_FIRST | {"dd", "xargs"}
 
-# What acceptEdits lets through, and with which options (N-12).
+# Commands that acceptEdits allows, with their options (N-12).
 FILE_COMMANDS: dict[str, str] = {
     "mkdir": "pv", "touch": "acm", "rm": "rRfivdI", "rmdir": "pv", "mv": "fivnuT", "cp": "aRrfipvnuT", "sed": "inEer",
 }  # fmt: skip
@@ -76,7 +76,7 @@ def find_touched_files(words: tuple[ShellWord, ...]) -> TouchedPath:
 def _touched(name: str, words: tuple[ShellWord, ...]) -> TouchedPath:
     if name in DATA:
         return TouchedPath()
-    if name == "xargs":  # what it runs is seen by itself
+    if name == "xargs":  # its inner command is analyzed by itself
         return TouchedPath(_values(words, "a", longs("arg-file")))
     if name == "find":
         return TouchedPath(find_start_folders(words), find_emptied_folders(words))
@@ -106,7 +106,7 @@ def _touched(name: str, words: tuple[ShellWord, ...]) -> TouchedPath:
 
 
 def find_start_folders(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
-    """Where `find` begins."""
+    """The start folders of `find`."""
     found: list[ShellWord] = []
     for word in words[1:]:
         if word.text.startswith(("-", "(", "!")):
@@ -116,7 +116,7 @@ def find_start_folders(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
 
 
 def _operands(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
-    """What is no option, and the values of options that have them attached."""
+    """Words that are not options, and attached values of options."""
     found: list[ShellWord] = []
     ended = False
     for word in words[1:]:
@@ -205,7 +205,7 @@ def _in_place(text: str) -> bool:
 
 
 def plain_file_command(words: tuple[ShellWord, ...]) -> TouchedPath | None:
-    """What a file command of the short list changes, when all of it is certain."""
+    """The files that a file command of the short list changes, if all of it is certain."""
     shorts = FILE_COMMANDS.get(words[0].text)
     if shorts is None or not all(word.exact for word in words):
         return None
@@ -248,7 +248,7 @@ _FAMILIAR = (
 )
 
 
-# Known, but what stands behind a `=` in their words they may run.
+# Known, but they may run the text after a `=` in their words.
 _VALUED = names("make gmake mvn gradle npm pnpm export declare typeset readonly env")
 
 

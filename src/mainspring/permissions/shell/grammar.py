@@ -1,7 +1,7 @@
-"""Reads a command line by bash's grammar and notes every simple command in it, wherever it stands (security S2).
+"""Parses a command line by bash's grammar and collects every simple command in it, at any depth (security S2).
 
-Lists, pipes, groups, conditions, loops, functions, substitutions, here-documents. It reads the forms that people and
-models write; at anything else it stops with `UnclearError`, and what was found until then is kept for the deny rules.
+Lists, pipes, groups, conditions, loops, functions, substitutions, here-documents. It parses the forms that people and
+models write; at anything else it stops with `UnclearError`, and the commands found until then are kept for deny rules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LOOP_NAME = re.compile(r"[ \t]+([A-Za-z_][A-Za-z0-9_]*)(?=[ \t\n;])", re.ASCII)
 _REGEX = re.compile(r"(?:[^\s`'\"\\$]|\$(?![({'\"\[]))+")
 _TEST_OPERATORS = names("== = != =~ < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
 _COUNTING = names("-eq -ne -lt -le -gt -ge")
-# They hold what a line puts there without naming them, or what a command prints.
+# They contain values that a line sets without naming them, or the output of a command.
 _ANYTHING = names("( @ * _ REPLY MAPFILE OPTARG BASH_COMMAND BASH_ARGV BASH_REMATCH COPROC")
 _COUNTS = names("(( # ? $ ! - RANDOM SECONDS LINENO EPOCHSECONDS UID EUID PPID SHLVL COLUMNS LINES OPTIND")
 _NO_STOP: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class ScriptReader(SimpleCommandReader):
         self._statements(_NO_STOP, closer)
 
     def _statements(self, stops: Collection[str], closer: str = "", *, may_be_empty: bool = False) -> None:
-        """Commands up to one of the words, which is not taken, or to the character, which is, or to the end."""
+        """Commands up to one of the words, which is not consumed, or to the character, which is, or to the end."""
         empty = not may_be_empty and (bool(closer) or bool(stops))
         while True:
             self._lines()
@@ -105,7 +105,7 @@ class ScriptReader(SimpleCommandReader):
             raise UnclearError(f"an unexpected {self.text[self.at : self.at + 12]!r}")
 
     def _and_or(self) -> bool:
-        """Whether it was one command alone."""
+        """Returns whether it was one command alone."""
         alone = self._pipeline()
         while self.text.startswith(("&&", "||"), self.at) and self.at + 1 < self.end:
             alone = False
@@ -158,7 +158,7 @@ class ScriptReader(SimpleCommandReader):
             self._trailing_redirects()
         else:
             self._simple()
-        self._defined = ""  # one inside it need not be there afterwards
+        self._defined = ""  # one inside it may not be defined afterwards
 
     def _parenthesis(self) -> None:
         self.deeper()
@@ -291,7 +291,7 @@ class ScriptReader(SimpleCommandReader):
             self.at += 1
 
     def read_test(self) -> None:
-        """`[[ ... ]]`: words and operators. It runs nothing but what is substituted, and what arithmetic evaluates."""
+        """`[[ ... ]]`: words and operators. It runs only substitutions, and what arithmetic evaluates."""
         previous: ShellWord | None = None
         operator = ""
         while True:

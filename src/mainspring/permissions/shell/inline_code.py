@@ -1,11 +1,9 @@
-"""Programs that are given a script among their words: awk, sed, make, clients of databases. Which scripts run or write?
+"""Programs with a script among their words: awk, sed, make, database clients, and interpreters of other languages.
 
-Each is read only as far as harmless scripts go. What is not understood counts as running.
+Each script is parsed only as far as harmless scripts go. A script that is not understood counts as running.
 
-Programs that run code in another language: which of their words are code, and which name a script.
-
-Code among the words, or from the input, is not looked into: it is asked. A script in a file is a program like any
-other, and what follows it are its own words.
+For interpreters: which of their words are code, and which name a script. Code among the words, or from the input, is
+not analyzed: it is asked. A script in a file is a program like any other, and the words after it are its own.
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ def _first_operand(words: tuple[ShellWord, ...], values: str) -> ShellWord | Non
 
 # --- awk ----------------------------------------------------------------------------------------------------------
 
-# Regular expressions stand where a value begins; a `|` in them is no pipe. `||` is none, either.
+# Regular expressions appear where a value begins; a `|` in them is no pipe. `||` is none, either.
 _AWK_REGEX = re.compile(r"(^|[~(,!&|{;\n])[ \t]*/(?:[^/\\\n\"\[]|\\.)*/|\|\|")
 _AWK_RUNS = re.compile(r"system|getline|\||@")
 
 
 def awk_runs(words: tuple[ShellWord, ...]) -> bool:
-    """Whether an awk program may run or write. One from a file is taken for a program, as any other."""
+    """Whether an awk program may run or write. One from a file counts as a program like any other."""
     if any(
         word.text.startswith(("-f", "-i", "-l", "-E", "--file", "--include", "--load", "--exec", "-e", "--source"))
         for word in words[1:]
@@ -110,11 +108,11 @@ def sed_runs(words: tuple[ShellWord, ...]) -> bool:
     return found is None or any(not script.exact or not plain_sed(script.text) for script in found[0])
 
 
-# --- make, and programs with a way out to a shell -------------------------------------------------------------------
+# --- make, and programs that can start a shell ---------------------------------------------------------------------
 
 
 def make_runs(words: tuple[ShellWord, ...]) -> bool:
-    """Whether make is given rules that are in no file, or another shell."""
+    """Whether make gets rules that are in no file, or another shell."""
     texts = [word.text for word in words[1:]]
     from_input = any(pair in (("-f", "-"), ("--file", "-"), ("-f", "/dev/stdin")) for pair in pairwise(texts))
     starts = ("--eval", "--file=-", "--makefile=-", "SHELL=", ".SHELLFLAGS=", "-E", "-f-", "-f/dev/", "--file=/dev/")
@@ -140,7 +138,7 @@ def socat_runs(words: tuple[ShellWord, ...]) -> bool:
 
 
 def plus_runs(words: tuple[ShellWord, ...]) -> bool:
-    """`vim '+!rm x'`: a command of the editor, which knows how to run others. A line number is none."""
+    """`vim '+!rm x'`: a command of the editor, which can run others. A line number is none."""
     return any(word.text.startswith("+") and not word.text[1:].isdigit() and word.text != "+" for word in words[1:])
 
 
@@ -200,7 +198,7 @@ INLINE: dict[str, Callable[[tuple[ShellWord, ...]], bool]] = {
 }
 
 
-# Short options, and others, after which code stands.
+# Short options, and others, that are followed by code.
 CODE_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
     "python": ("c", frozenset()),
     "pypy": ("c", frozenset()),
@@ -244,7 +242,7 @@ CODE_OPTIONS: dict[str, tuple[str, frozenset[str]]] = {
 
 
 class _Options(NamedTuple):
-    """Options before the script. With one that is not listed, a later word may still be an option."""
+    """Options before the script. After an unlisted one, a later word may still be an option."""
 
     flags: str = ""
     values: str = ""

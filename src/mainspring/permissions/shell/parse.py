@@ -1,14 +1,11 @@
-"""The second reader: tree-sitter's bash grammar. What it sees must agree with what ours saw (security S1).
+"""Parses a command line with both parsers, ours and tree-sitter's, which must agree (security S1).
 
-Each reader has mistakes of its own; a command that hides from both in the same way is far less likely than one that
-hides from either. tree-sitter is imported at the first command that is checked, not before: it is no part of a start.
+Each parser has its own mistakes; a command that hides from both in the same way is far less likely than one that hides
+from either. tree-sitter is imported at the first command that is checked, not at the start.
 
-The way in: a command line, read by both readers.
-
-A search in text that could not be read: too long, too deep, broken. It finds denied commands in plain sight.
-
-Without it a limit of the reader would turn a deny into a question (security S10). It takes linear time, whatever the
-text.
+Text that cannot be parsed, because it is too long, too deep or invalid, is searched for denied commands in plain
+sight. Without that a limit of the parser would turn a deny into an ask (security S10). The search takes linear time,
+whatever the text.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ KNOWN = names(
 
 
 def find_reader_difference(text: str, script: ShellScript) -> str:
-    """Where the two readers differ, or ""."""
+    """Where the two parsers differ, or ""."""
     data = text.encode()
     root = _parser().parse(data).root_node
     if root.has_error:
@@ -88,7 +85,7 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-# Without a character that means anything to a shell a line has one reading: its words.
+# A line without any special character of a shell has one reading: its words.
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_./:@%+,^ -]|(?<=[A-Za-z0-9])~)+\Z", re.ASCII)
 _WORD = re.compile(r"[^ ]+")
 # Such words, single quotes around a word, and operators between blanks: these need no grammar, either, as long as no
@@ -102,7 +99,7 @@ _TOKEN = re.compile(r"'([^']*)'|[^ ]+")
 _BETWEEN = frozenset({"|", "||", "&&", ";"})
 
 
-@lru_cache(maxsize=64)  # the same line is decided again after hooks, and for what to suggest
+@lru_cache(maxsize=64)  # the same line is decided again after hooks, and for suggestions
 def parse_shell_script(text: str) -> ShellScript:
     """What the line would run. `unclear` says why not all of that is known."""
     objection = values.find_character_objection(text)
@@ -124,8 +121,7 @@ def parse_shell_script(text: str) -> ShellScript:
 
 
 def _joined(text: str) -> tuple[SimpleCommand, ...]:
-    """Words and operators in one pass. Nothing where an operator stands without a command: there the grammar says what
-    is wrong."""
+    """Words and operators in one pass. Nothing if an operator has no command: then the grammar reports the error."""
     commands: list[SimpleCommand] = []
     words: list[ShellWord] = []
     redirects: list[Redirect] = []
@@ -148,7 +144,7 @@ def _joined(text: str) -> tuple[SimpleCommand, ...]:
 _QUOTES = str.maketrans("", "", "'\"\\")
 _ENDS = re.compile(r"[;&|(){}`\n]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-# Words before a command: they run what follows, or the shell knows them.
+# Words before a command: they run what follows, or are keywords of the shell.
 _BEFORE = names(
     "! $ do then else elif if while until exec sudo doas env nohup command builtin xargs time eval coproc nice setsid"
 )
@@ -166,7 +162,7 @@ def may_remove(text: str) -> bool:
 
 
 def find_rough_commands(text: str) -> Commands:
-    """What looks like a command."""
+    """Text that looks like a command."""
     found: Commands = {}
     before = set(_BEFORE)
     for piece in set(_ENDS.split(strip_quotes(text))):

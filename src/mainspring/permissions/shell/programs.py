@@ -1,6 +1,6 @@
-"""What must be known of single programs: `find`, git's options, variables that make others run.
+"""Facts about single programs: `find`, git's options, variables that make other programs run.
 
-What a command does to the shell itself that makes the rest of the line uncertain.
+It also finds commands that change the shell itself, so that the rest of the line is uncertain.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _GIT_RUNS = ("-c", "--exec-path", "--config-env", "--git-dir", "--work-tree", "-
 
 
 def git_subcommand(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
-    """From the subcommand on; empty when there is none, or when that cannot be told."""
+    """From the subcommand on; empty if there is none, or if it is unknown."""
     index = 1
     while index < len(words) and words[index].text.startswith("-"):
         if not words[index].exact:
@@ -127,7 +127,7 @@ def git_subcommand(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
 
 
 def git_objection(words: tuple[ShellWord, ...]) -> str:
-    """Why a git command may run something else than git, or ""."""
+    """Why a git command may run another program than git, or ""."""
     rest = git_subcommand(words)
     for word in words[1 : len(words) - len(rest)]:
         if word.text.startswith(_GIT_RUNS):
@@ -146,7 +146,7 @@ _GIT_EXOTIC = names(
     maintenance"""
 )
 _GIT_CONFIG_READS = frozenset({"--get", "--get-all", "--list", "-l", "get", "list", "--get-regexp", "--show-origin"})
-# Settings that name no program and no place where programs are looked for.
+# Settings that name no program and no search path of programs.
 _GIT_SETTINGS = re.compile(
     r"""(?:user|color|pull|push|branch|fetch|rebase|rerere|log|tag|status|advice|column|init\.defaultbranch|commit\.gpgsign
     |merge\.(?:ff|conflictstyle)|core\.(?:autocrlf|eol|safecrlf|filemode|ignorecase|longpaths|quotepath|symlinks)
@@ -165,7 +165,7 @@ def _git_config_runs(words: tuple[ShellWord, ...]) -> bool:
 
 
 class _Runs(NamedTuple):
-    """Options after which a subcommand runs, or writes to, what it is given."""
+    """Options whose value a subcommand runs, or writes to."""
 
     shorts: str = ""
     longs: frozenset[str] = frozenset()
@@ -206,7 +206,7 @@ _BUNDLE = re.compile(r"-([A-Za-z]+)")
 
 
 def has_option(text: str, shorts: str, longs: frozenset[str]) -> bool:
-    """Whether a word is one of the options: also shortened, as `--exe` for `--exec`, and among others, as in `-ix`."""
+    """Whether a word is one of the options: also abbreviated, as `--exe` for `--exec`, and combined, as in `-ix`."""
     if text.startswith("--"):
         name = text.partition("=")[0]
         return len(name) > 3 and any(option.startswith(name) for option in longs)
@@ -235,7 +235,7 @@ def find_variable_objection(name: str) -> str:
 
 
 def find_command_objections(words: tuple[ShellWord, ...]) -> Iterable[str]:
-    """To one command, without what stands before it."""
+    """Objections to one command, without its prefixes."""
     return _objections(words) if words[0].text in _CONCERNED and words[0].exact else ()
 
 
@@ -250,7 +250,7 @@ def _objections(words: tuple[ShellWord, ...]) -> Iterator[str]:
 
 
 def _tests_a_name(words: tuple[ShellWord, ...]) -> bool:
-    """`-v a[...]` evaluates what stands in the brackets; so it does if the `-v`, or the name, is computed."""
+    """`-v a[...]` evaluates the text in the brackets; also if the `-v`, or the name, is computed."""
     subscript = any("[" in word.text and len(word.text) > 1 for word in words)
     if any(word.text in ("-v", "-R") for word in words):
         return subscript or not all(word.exact for word in words)
@@ -258,7 +258,7 @@ def _tests_a_name(words: tuple[ShellWord, ...]) -> bool:
 
 
 def _short(words: tuple[ShellWord, ...]) -> bool:
-    """`[ $x a[1] ]`: too few words for `=` to stand between."""
+    """`[ $x a[1] ]`: too few words to contain `=`."""
     return not any(word.text in _COMPARED for word in words)
 
 

@@ -1,10 +1,10 @@
-"""Commands that only read: a table of program -> allowed options (security S8). What is not in it is asked.
+"""Commands that only read: a table of program -> allowed options (security S8). Anything not in it is asked.
 
-Long options in full, short ones one by one. Files among the words are handed back: they obey the rules for reading.
-Where no option of a program writes or runs, its words may hold unquoted globs: files named like options do no harm.
+Long options in full, short ones one by one. Files among the words are returned: the rules for reading apply to them.
+If no option of a program writes or runs, its words may have unquoted globs: files named like options do no harm.
 
-The forms of git that only read. Options before the subcommand are never among them (security S6), nor are computed
-words.
+It also has the forms of git that only read. Options before the subcommand are never among them (security S6), nor are
+computed words.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class ReadOnlyProgram(NamedTuple):
     values: str = ""  # with one
     longs: frozenset[str] = frozenset()  # alone, or as `--name=value`
     long_values: frozenset[str] = frozenset()  # with the value in the next word
-    most: int = 1_000  # operands; where one more would be written to
+    most: int = 1_000  # operands; if one more would be written to
     globs: bool = True
     number: bool = False  # `-5` is an option
-    pattern: frozenset[str] = frozenset()  # options that take the place of the pattern
+    pattern: frozenset[str] = frozenset()  # options that replace the pattern
 
 
 _SUMS = ReadOnlyProgram("files", "btz", longs=longs("binary text tag zero"))
@@ -165,9 +165,9 @@ TABLE: dict[str, ReadOnlyProgram] = {
         ), globs=False),
 }  # fmt: skip
 _SED_OPTIONS = re.compile(r"-[nErsuz]*e?\Z|--(?:quiet|silent|regexp-extended|expression)\Z")
-# The environment, other files, and modules from wherever.
+# The environment, other files, and modules from anywhere.
 _JQ_READS = re.compile(r"(?<![.\w])env\b|\$ENV|\$__prog|\b(?:import|include|get_search_list)\b")
-# With nothing but this they print and end.
+# With only this they print and end.
 _VERSIONS: dict[str, tuple[list[str], ...]] = {
     **dict.fromkeys(
         names(
@@ -179,7 +179,7 @@ _VERSIONS: dict[str, tuple[list[str], ...]] = {
     **dict.fromkeys(names("node npm yarn pnpm"), (["--version"], ["-v"])),
     "go": (["version"],),
 }
-# Besides what runs and writes: the environment, and names of files that are computed.
+# Besides what runs and writes: the environment, and computed file names.
 _AWK_READS = re.compile(r"ENVIRON|ARGV|ARGC|PROCINFO|>|<\s*\"")
 _PS_WORDS = names("aux ax axu a x u au ux")
 TABLE["egrep"] = TABLE["fgrep"] = TABLE["grep"]
@@ -234,7 +234,7 @@ def _plain_operands(name: str, operands: list[ShellWord]) -> bool:
             return all(word.text in _PS_WORDS for word in operands)
         case "awk":
             return bool(operands) and _AWK_READS.search(operands[0].text) is None
-        case "strings":  # of binutils: `@file` stands for the words in a file
+        case "strings":  # of binutils: `@file` means the words in a file
             return not any(word.text.startswith("@") for word in operands)
         case "jq":
             return not operands or _JQ_READS.search(operands[0].text) is None
@@ -243,7 +243,7 @@ def _plain_operands(name: str, operands: list[ShellWord]) -> bool:
 
 
 def _gives_pattern(row: ReadOnlyProgram, words: tuple[ShellWord, ...]) -> bool:
-    """Then each operand is a file. Where an option only looks like one that does, one file more is checked."""
+    """Then each operand is a file. If an option only looks like one that does, one more file is checked."""
     return any(
         word.text.partition("=")[0] in row.pattern
         if word.text.startswith("--")
@@ -257,7 +257,7 @@ def _plain_format(words: tuple[ShellWord, ...]) -> bool:
 
 
 def row_operands(row: ReadOnlyProgram, words: tuple[ShellWord, ...]) -> list[ShellWord] | None:
-    """What is no option, or None if something is not in the table."""
+    """The operands, or None if an option is not in the table."""
     operands: list[ShellWord] = []
     index = 1
     ended = False
@@ -265,7 +265,7 @@ def row_operands(row: ReadOnlyProgram, words: tuple[ShellWord, ...]) -> list[She
         word = words[index]
         index += 1
         if word.names == ("<(",) and word.text == UNKNOWN:
-            continue  # the output of a command, which is judged by itself
+            continue  # the output of a command, which is checked by itself
         if not word.exact:
             if _valued(row, word):
                 continue
@@ -311,7 +311,7 @@ def _option(row: ReadOnlyProgram, text: str, following: ShellWord | None) -> int
 
 
 def _one(word: ShellWord | None) -> bool:
-    """One word for certain, whatever it says."""
+    """Certainly one word, whatever it says."""
     return word is not None and not word.many
 
 
@@ -351,7 +351,7 @@ class ReadOnlyGitForm(NamedTuple):
     values: str = ""
     longs: frozenset[str] = frozenset()  # alone or with `=value`
     operands: bool = True
-    listing: frozenset[str] = frozenset()  # options that turn operands from names to make into names to look for
+    listing: frozenset[str] = frozenset()  # options that turn operands from names to create into names to search
     first: frozenset[str] = frozenset()  # if given, the first operand is one of these
 
 
@@ -434,7 +434,7 @@ def only_reads(words: tuple[ShellWord, ...]) -> bool:
             if _leads_out(text):
                 return False
             continue
-        if "%G" in text:  # signatures: git asks gpg
+        if "%G" in text:  # signatures: git runs gpg
             return False
         options.add(text.partition("=")[0])
         taken = option_taken(form, text)
@@ -447,7 +447,7 @@ def only_reads(words: tuple[ShellWord, ...]) -> bool:
 
 
 def _leads_out(text: str) -> bool:
-    """A path outside: where there is no repository, and with such paths, `git diff` compares any two files."""
+    """A path outside: without a repository, and with such paths, `git diff` compares any two files."""
     return text.startswith(("/", "~")) or "../" in text or text == ".." or ":/" in text
 
 

@@ -1,10 +1,10 @@
-"""What a command could read. Either all of it can be named from its words, or it cannot: then `unknown` says why.
+"""What a command could read. Either its words name all of it, or they do not: then `unknown` says why.
 
-Deny rules for reading hold without a sandbox only if we know every file that a command opens. So this is a table of
-programs whose reads follow from their words, each with the options that keep it so. Whatever is not in it, above all
-every program that runs code of its own, is not enumerable: where a rule denies reading, it is asked.
+Deny rules for reading work without a sandbox only if we know every file that a command opens. So this is a table of
+programs whose reads follow from their words, each with the options that keep it so. Everything else, above all every
+program that runs its own code, is not enumerable: if a rule denies reading, it is asked.
 
-Names of files are no secret here: `ls`, `find` and `git status` read folders, not what is in the files.
+File names are not secret here: `ls`, `find` and `git status` read folders, not the content of files.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mainspring.permissions.shell.values import ShellWord, longs, names
 
 
 class ReadTree(NamedTuple):
-    """A file or a folder of which everything is read."""
+    """A file or a folder that is read completely."""
 
     word: ShellWord
     hidden: bool = True  # also files and folders whose names begin with a dot
     follow: bool = True  # also behind links in it
-    expand: bool = False  # a pattern stands for what it matches now; else it is not known
+    expand: bool = False  # a pattern means its current matches; else it is not known
 
 
 class CommandReads(NamedTuple):
@@ -47,7 +47,7 @@ class CommandReads(NamedTuple):
 NOTHING = CommandReads()
 HERE = ShellWord(".", -1)
 
-# They open no file for its content, whatever their options. What they print are names, numbers and their own words.
+# They open no file for its content, whatever their options. They print names, numbers and their own words.
 _QUIET = names(
     """rm rmdir unlink touch mkdir mkfifo mknod chmod chown chgrp chattr truncate tee mktemp sync
     echo printf : true false exit return break continue shift test [ [[ type which hash help whoami seq expr basename
@@ -62,7 +62,7 @@ _PACKERS = ReadOnlyProgram("files", "cdfklqtvnN123456789", "S", longs(
     "stdout to-stdout decompress uncompress force keep list quiet test verbose fast best no-name name"
 ))  # fmt: skip
 _PAGER = ReadOnlyProgram("files", "NRSFXeEiInQ", number=True)
-# Programs whose operands are all that they read, with these options.
+# Programs that read only their operands, with these options.
 ROWS: dict[str, ReadOnlyProgram] = {
     "sort": ReadOnlyProgram("files", "bdfghiMnrRuVzcCms", "ktoTS", longs(
         "ignore-case numeric-sort reverse unique human-numeric-sort version-sort key field-separator check stable "
@@ -127,7 +127,7 @@ _AWK_NAMES = re.compile(r"ARG|SYMTAB")  # by which its code can change the list 
 _DD = re.compile(r"(?:if|of|bs|ibs|obs|count|skip|seek|conv|status|iflag|oflag|cbs)=")
 _PAGE = re.compile(r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*\Z", re.ASCII)  # of a manual: with a slash it is a file
 
-# Subcommands that ask a service, or list what is installed.
+# Subcommands that query a service, or list what is installed.
 _ASKING: dict[str, frozenset[str]] = {
     **dict.fromkeys(("docker", "podman"), names("ps images logs inspect version info stats port")),
     "npm": names("ls list outdated view info ping whoami root prefix"),
@@ -142,7 +142,7 @@ _PLAIN_WORD = re.compile(
 
 
 def find_reads(words: tuple[ShellWord, ...]) -> CommandReads:
-    """`words`: a command that runs for certain, its name one static string."""
+    """`words`: a command that certainly runs, its name one static string."""
     name = interpreter_family(base_name(words[0].text))
     if name == "git" or name.startswith("git-"):
         from mainspring.permissions.shell.reads_git import git_reads
@@ -151,13 +151,13 @@ def find_reads(words: tuple[ShellWord, ...]) -> CommandReads:
     if name in RUNNERS:
         return _runner(name, words)
     if name in SHELLS or name in ("source", "."):
-        return NOTHING  # a string is looked into; a file or its input makes the line not resolvable
+        return NOTHING  # a string is analyzed; a file or its input makes the line not resolvable
     plain = (ShellWord(name, words[0].start, bare=True), *words[1:])
     found = _by_program(name, plain)
-    return found if found is not None else CommandReads(unknown=f"what '{name}' reads cannot be told from its words")
+    return found if found is not None else CommandReads(unknown=f"the words of '{name}' do not show what it reads")
 
 
-# They may put a link where a file was, or where there was nothing: nobody knows before what is read through it.
+# They may create a link in the place of a file: what is then read through it is not known before.
 _LINK_MAKERS = names("bsdtar cpio patch")
 _CHECKOUTS = names("checkout switch pull merge reset restore rebase cherry-pick revert stash am apply clone worktree")
 
@@ -173,11 +173,11 @@ def may_make_links(words: tuple[ShellWord, ...]) -> bool:
 
 
 def _runner(name: str, words: tuple[ShellWord, ...]) -> CommandReads:
-    """It reads nothing by itself, if it is certain where the inner command begins."""
+    """It reads nothing by itself, if the beginning of the inner command is certain."""
     if name == "command" and any(word.text in ("-v", "-V") for word in words[1:2]):
         return NOTHING
     known = inner_start(RUNNERS[name], words, 0, len(words))[1]
-    return NOTHING if known else CommandReads(unknown=f"what '{name}' runs, and so what that reads, cannot be told")
+    return NOTHING if known else CommandReads(unknown=f"it is unknown what '{name}' runs, and so what that reads")
 
 
 def _by_program(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
@@ -226,7 +226,7 @@ def _asks(name: str, words: tuple[ShellWord, ...]) -> bool:
 
 
 def _search(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
-    if name == "diff":  # of two folders it compares what is in them, also without `-r`
+    if name == "diff":  # it compares the content of two folders, also without `-r`
         operands = row_operands(TABLE["diff"], words)
         return None if operands is None else CommandReads(trees=tuple([ReadTree(word) for word in operands]))
     operands = row_operands(TABLE["rg"] if name == "rg" else _GREP_ROW, words)
@@ -270,7 +270,7 @@ def _has(words: tuple[ShellWord, ...], shorts: str, long: str = "") -> bool:
 
 
 def _folders_too(words: tuple[ShellWord, ...]) -> bool:
-    """`grep -d recurse`, `-drecurse`, and shortened: any value but the two others."""
+    """`grep -d recurse`, `-drecurse`, and abbreviated: any value but the two others."""
     for text, following in pairwise([*[word.text for word in words[1:]], ""]):
         if text.startswith("-") and not text.startswith("--") and "d" in text:
             value = text.partition("d")[2] or following
@@ -285,7 +285,7 @@ def _folders_too(words: tuple[ShellWord, ...]) -> bool:
 def _copied(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
     if row_operands(COPIERS[name], words) is None:
         return None
-    # What `mv` and `ln` give a new name is not what a rule calls it, nor is what lies in it.
+    # `mv` and `ln` give files a new name, which a rule does not know, nor do the rules know the files in it.
     named = name in ("mv", "ln", "link")
     whole = named or _has(words, "rRa", "--recursive --archive --recurse-paths")
     if not whole:
@@ -293,7 +293,7 @@ def _copied(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
     found = find_touched_files(words)
     sources = [*found.reads]
     if name == "ln":
-        for target in found.writes:  # of a symbolic link, what it leads to is seen from where it lies
+        for target in found.writes:  # the target of a symbolic link is relative to its folder
             folder = target.text.rpartition("/")[0]
             sources += [
                 ShellWord(f"{place}/{word.text}", -1)
@@ -305,7 +305,7 @@ def _copied(name: str, words: tuple[ShellWord, ...]) -> CommandReads | None:
 
 
 def _packed(words: tuple[ShellWord, ...]) -> CommandReads | None:
-    """`tar`: what it packs, or the archive that it opens. `-C` says where its operands are."""
+    """`tar`: the files that it packs, or the archive that it opens. `-C` sets the folder of its operands."""
     given = [*words[1:]]
     if given and not given[0].text.startswith("-"):  # `tar czfC x.tgz dir src`: its letters take their values in order
         letters, *rest = given
@@ -353,7 +353,7 @@ _WGET = ReadOnlyProgram("data", "qcSvNbr46", "OoPTtU", longs(
 
 
 def _fetches(name: str, words: tuple[ShellWord, ...]) -> bool:
-    """Whether it only asks servers: no `file://`, no data or settings from a file (`-d @x`, `-T x`, `-K x`)."""
+    """Whether it only contacts servers: no `file://`, no data or settings from a file (`-d @x`, `-T x`, `-K x`)."""
     if not all(word.exact for word in words) or any(_from_file(word.text) for word in words):
         return False
     operands = row_operands(_CURL if name == "curl" else _WGET, words)

@@ -1,7 +1,7 @@
-"""What git could read: names only, files that it tracks, or the content of commits.
+"""What git could read: names only, tracked files, or the content of commits.
 
-A commit holds files as they were: no sandbox hides a denied file in there, and no file of that name need exist any
-more. So a command that prints what commits hold is asked about, unless it names the files.
+A commit contains files as they were: no sandbox hides a denied file in there, and the file may no longer exist. So a
+command that prints the content of commits is asked, unless it names the files.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from mainspring.permissions.shell.reads import HERE, NOTHING, CommandReads, Read
 from mainspring.permissions.shell.values import ShellWord, longs, names
 
 _BEFORE = frozenset({"--no-pager", "-P", "--paginate", "-p", "--no-optional-locks", "--version", "--help", "-v", "-h"})
-# Of the forms that only read: those that never print what is in a file.
+# Of the forms that only read: those that never print the content of a file.
 _NAMES_ONLY = names(
     "rev-list rev-parse ls-files ls-tree shortlog describe merge-base name-rev count-objects branch tag remote worktree"
 )
 _RAW = "%(raw"  # a format that prints the object itself
-# Options of `diff` and its relatives after which names and numbers are printed, and those that add nothing to that.
+# Options of `diff` and its relatives that print names and numbers, and those that add nothing to that.
 _SUMMARY = longs("stat shortstat numstat name-only name-status summary dirstat raw quiet no-patch")
 _NO_PATCH = SHOWING - longs("patch word-diff unified function-context check") | _SUMMARY
 _QUIET_LETTERS = "snzbwRMGSi"
-_HEAD = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*)*\Z", re.ASCII)  # any other name may be one for a file
+_HEAD = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*)*\Z", re.ASCII)  # any other name may be a file
 
 _FROM_COMMITS = names("checkout restore reset")
 _COMMON = "quiet verbose dry-run force"
-# Forms that write. What they print are names and numbers; with other options they may show patches.
+# Forms that write. They print names and numbers; with other options they may show patches.
 _WRITING: dict[str, ReadOnlyGitForm] = {
     "add": ReadOnlyGitForm("AunvfN", "", longs(f"all update intent-to-add no-all refresh {_COMMON}")),
     "stage": ReadOnlyGitForm("AunvfN", "", longs(f"all update intent-to-add no-all refresh {_COMMON}")),
@@ -96,7 +96,7 @@ def git_reads(words: tuple[ShellWord, ...]) -> CommandReads:
     if name in _NAMES_ONLY and only_reads(plain):
         return NOTHING
     if name in _FROM_COMMITS and any(":" in word.text for word in rest):
-        return _unknown(name)  # `HEAD:folder` puts what is in it elsewhere, where no rule is about it
+        return _unknown(name)  # `HEAD:folder` puts its content elsewhere, where no rule is about it
     reader = _READERS.get(name)
     given = _sorted(rest, FORMS[name] if reader is not None else _WRITING.get(name, _NO_FORM))
     if given is None or (reader is not None and not only_reads(plain)) or (reader is None and name not in _WRITING):
@@ -105,8 +105,8 @@ def git_reads(words: tuple[ShellWord, ...]) -> CommandReads:
 
 
 def _unknown(what: str) -> CommandReads:
-    """It may print what is in commits, too, which no sandbox hides."""
-    return CommandReads(unknown=f"what 'git' reads cannot be told from its words ('{what}')", history=())
+    """It may also print the content of commits, which no sandbox hides."""
+    return CommandReads(unknown=f"the words of 'git' do not show what it reads ('{what}')", history=())
 
 
 def _sorted(rest: tuple[ShellWord, ...], form: ReadOnlyGitForm) -> _GitArguments | None:
@@ -147,7 +147,7 @@ def _stash(given: _GitArguments) -> CommandReads:
 
 
 def _show(given: _GitArguments) -> CommandReads:
-    """Also with `--stat` it prints a file, if it is given one: by its path, or by its number."""
+    """Also with `--stat` it prints a file, if it gets one: by its path, or by its number."""
     named = all(_HEAD.match(word.text) for word in given.operands)
     return NOTHING if named and _is_summary(given) else _history(given)._replace(objects=True)
 
@@ -174,7 +174,7 @@ def _shows_patch(given: _GitArguments) -> bool:
 def _is_patch(option: str) -> bool:
     if option.startswith("--"):
         return option.partition("=")[0] not in _NO_PATCH
-    letters = re.split(r"[nGS]", option[1:], maxsplit=1)[0]  # what follows is the value of these
+    letters = re.split(r"[nGS]", option[1:], maxsplit=1)[0]  # the rest is the value of these
     return not option[1:].isdigit() and any(letter not in _QUIET_LETTERS for letter in letters)
 
 
@@ -228,7 +228,7 @@ def _writing(name: str, given: _GitArguments) -> CommandReads:
     match name:
         case "add" | "stage" if "-u" in given.options or "--update" in given.options:
             return CommandReads(tracked=True)
-        case "add" | "stage":  # what is added can be shown from then on
+        case "add" | "stage":  # added files can be shown from then on
             return CommandReads(trees=tuple([ReadTree(word, follow=False) for word in words or (HERE,)]))
         case "mv":
             return CommandReads(trees=tuple([ReadTree(word) for word in words]))

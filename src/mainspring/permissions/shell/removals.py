@@ -19,21 +19,21 @@ _TOP = names(
 )
 _NARROW = names("-name -iname -path -ipath -wholename -regex -iregex -empty -newer -mtime -mmin -size -perm -user")
 MOST_VALUES = 100  # of one variable
-_LIST = names("find fd ls echo printf git grep rg")  # what they hand on can be judged by their words
+_LIST = names("find fd ls echo printf git grep rg")  # their output can be judged by their words
 _WHERE_WE_ARE = frozenset({"HOME", "PWD", "OLDPWD", "("})
 _BRACES = re.compile(r"([^{}]*)\{([^{}]*)\}([^{}]*)\Z")
 
 
 class RemovalGuard(Value):
-    """What must not be removed: the working folders, home, and every folder above them."""
+    """Folders that must not be removed: the working folders, home, and every folder above them."""
 
-    cwds: tuple[str, ...]  # where the command may be when it runs
+    cwds: tuple[str, ...]  # the folders in which the command may run
     folders: tuple[str, ...]
     home: str
 
 
 def find_critical_removal(sight: CommandAnalysis, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
-    """Why the line may remove what must stay, or "". `real`: every name of a path."""
+    """Why the line may remove a protected folder, or "". `real`: every name of a path."""
     values = _values(sight)
     listed = any(base_name(seen.words[0].text) in _LIST for seen in sight.commands)
     for seen in sight.commands:
@@ -55,7 +55,7 @@ def _is_recursive(text: str) -> bool:
 
 
 def _values(sight: CommandAnalysis) -> dict[str, list[ShellWord]]:
-    """What the line itself puts into variables; of functions and shells, all that they are given."""
+    """The values that the line itself gives to variables; of functions and shells, all their arguments."""
     values: dict[str, list[ShellWord]] = {}
     for script in sight.scripts:
         functions = {name for name, _ in script.functions}
@@ -83,7 +83,7 @@ def _values(sight: CommandAnalysis) -> dict[str, list[ShellWord]]:
 
 
 def _printed(words: tuple[ShellWord, ...]) -> list[ShellWord]:
-    """What a command may hand to `xargs` or `read`, as far as that is among its words."""
+    """What a command may pass to `xargs` or `read`, as far as it is among its words."""
     match base_name(words[0].text):
         case "pwd":
             return [ShellWord(".", -1)]
@@ -96,7 +96,7 @@ def _printed(words: tuple[ShellWord, ...]) -> list[ShellWord]:
 
 
 def _variants(word: ShellWord, values: dict[str, list[ShellWord]]) -> list[ShellWord]:
-    """The word, and what it becomes with each known value of its variable, and of the variables in that."""
+    """The word, and its values with each known value of its variable, and of the variables in that."""
     found = [word]
     todo = [word]
     seen = {(word.text, word.names)}
@@ -110,12 +110,12 @@ def _variants(word: ShellWord, values: dict[str, list[ShellWord]]) -> list[Shell
             if (text, value.names) in seen:
                 continue
             if len(seen) > MOST_VALUES:
-                return [ShellWord(UNKNOWN, word.start)]  # nobody looks through that many
+                return [ShellWord(UNKNOWN, word.start)]  # too many to check
             seen.add((text, value.names))
             tilde = value.tilde and one.text.startswith(UNKNOWN)
             new = ShellWord(text, word.start, value.many, value.glob, tilde, names=value.names)
             found.append(new)
-            if value.names != one.names:  # `x=$x/y` would go on for ever
+            if value.names != one.names:  # `x=$x/y` would never end
                 todo.append(new)
     return found
 
@@ -136,7 +136,9 @@ def _targets(seen: FoundCommand) -> list[ShellWord]:
 
 
 def _found(words: tuple[ShellWord, ...]) -> list[ShellWord]:
-    """Where `find` begins, if it removes what it finds. With a narrow test, only places outside the working folder."""
+    """The start folders of `find`, if it removes its results. With a narrow test, only paths outside the working
+    folder.
+    """
     removes_them = any(word.text == "-delete" or base_name(word.text) in ("rm", "rmdir") for word in words[1:])
     return _narrowed(words) if removes_them else []
 
@@ -157,7 +159,7 @@ def _leads_out(text: str) -> bool:
 
 def _reason(word: ShellWord, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
     if FOUND in word.names:
-        return ""  # the places where it is looked for are targets themselves
+        return ""  # the searched folders are targets themselves
     if word.many and word.text.startswith("-"):
         return "it removes what follows options that are computed"
     if any(name.startswith("{") and name != "{}" for name in word.names):
@@ -185,7 +187,7 @@ def _reason(word: ShellWord, ground: RemovalGuard, real: Callable[[str], Iterabl
 
 
 def _glob(word: ShellWord, ground: RemovalGuard, real: Callable[[str], Iterable[str]]) -> str:
-    """Whether a pattern may match a folder that must stay."""
+    """Whether a pattern may match a protected folder."""
     path = ground.home + word.text[1:] if word.tilde else word.text
     before, _, after = path.partition(UNKNOWN)
     if ".." in after.split("/"):
@@ -240,7 +242,7 @@ def _static(path: str, ground: RemovalGuard, real: Callable[[str], Iterable[str]
     for cwd in ground.cwds:
         joined = posixpath.join(cwd, path)
         full = posixpath.normpath(joined)
-        # Behind a link `..` leads elsewhere than it seems.
+        # After a link `..` leads elsewhere than it seems.
         for name in {full, *real(full), *(real(joined) if ".." in path else ())}:
             reason = _name(name, ground, real)
             if reason:

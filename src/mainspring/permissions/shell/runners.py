@@ -1,7 +1,7 @@
 """Programs that run other programs: how to find the inner command among their words. Tables; `analyze.py` walks them.
 
-An option that is missing here is not taken for a flag: the words after it are then tried in every position, and what
-might be a denied command is asked. So a gap in a table costs a question, never a rule.
+An option that is missing here is not taken for a flag: the words after it are then tried in every position, and a
+possible denied command is asked. So a gap in a table costs a question, never a rule.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class RunnerProgram(NamedTuple):
     long_flags: frozenset[str] = frozenset()
     long_values: frozenset[str] = frozenset()  # with the value in the next word; `--name=value` needs no row
     own: int = 0  # words of its own before the command
-    assigns: bool = False  # NAME=value may stand before the command
+    assigns: bool = False  # NAME=value may precede the command
 
 
 RUNNERS: dict[str, RunnerProgram] = {
-    # These seven, in these forms, are also looked through by allow rules (security S5).
+    # Allow rules also look through these seven, in these forms (security S5).
     "timeout": RunnerProgram("v", "ks", longs("foreground preserve-status verbose"), longs("kill-after signal"), own=1),
     "time": RunnerProgram("pavqV", "fo", longs("portability append verbose quiet"), longs("format output"),
         assigns=True),
@@ -33,7 +33,7 @@ RUNNERS: dict[str, RunnerProgram] = {
     "stdbuf": RunnerProgram("", "ioe", longs(""), longs("input output error")),
     "command": RunnerProgram("p"),
     "builtin": RunnerProgram(),
-    # The rest only by deny and ask.
+    # Only deny and ask rules look through the rest.
     "coproc": RunnerProgram(assigns=True),
     "exec": RunnerProgram("cl", "a"),
     "env": RunnerProgram("0iv", "uC", longs("ignore-environment null debug"), longs("unset chdir"), assigns=True),
@@ -93,14 +93,14 @@ RUNNERS: dict[str, RunnerProgram] = {
     "ld.so": RunnerProgram(),
 }  # fmt: skip
 
-# What allow looks through, and with which options (security S5). The `time` of bash knows `-p` only.
+# Prefixes that allow rules look through, with their options (security S5). The `time` of bash has `-p` only.
 ALLOW_LOOKS_THROUGH: dict[str, RunnerProgram] = {
     **{name: RUNNERS[name] for name in ("timeout", "nice", "nohup", "stdbuf", "command", "builtin")},
     "time": RunnerProgram("p", assigns=True),
 }
 
-# Runners with grammars of their own, and the first words after which they run something; none: always. Every later word
-# may be the command: what then matches a deny rule is asked.
+# Runners with their own syntax, and the first words after which they run something; none: always. Every later word may
+# be the command: a match with a deny rule is asked.
 LOOSE_RUNNERS: dict[str, frozenset[str]] = {
     **dict.fromkeys(
         names("""parallel watch entr ssh rsh mosh npx bunx uvx pipx pnpx systemd-run systemd-nspawn nix-shell firejail
@@ -131,12 +131,12 @@ LOOSE_RUNNERS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("gem", "composer"), frozenset({"exec"})),
 }  # fmt: skip
 
-# Of the runners, those that hand words on as they are: a word with blanks need not be meant for a shell.
+# Of the runners, those that pass words on as they are: a word with blanks need not be meant for a shell.
 WITHOUT_SHELL = names(
     "docker podman nerdctl kubectl oc lxc bundle uv poetry pipenv pdm hatch rye conda mamba micromamba"
 )
 
-# They read what to run from their input.
+# They read commands from their input.
 READ_COMMANDS = frozenset({"at", "batch", "crontab", "ed", "red"})
 
 SHELLS = names("sh bash dash ash ksh mksh rbash zsh fish csh tcsh pwsh posh yash elvish nu xonsh")
@@ -178,7 +178,7 @@ COMMAND_OPTIONS: dict[str, frozenset[str]] = {
     ) | {"-x", "-u", "-O"},
 }  # fmt: skip
 
-# Names that start with one of these are a program of a family: python3.12, gawk, ld-linux-x86-64.so.2.
+# Names with one of these prefixes are a program of a family: python3.12, gawk, ld-linux-x86-64.so.2.
 FAMILIES = (
     ("python", "python"), ("pypy", "pypy"), ("perl5", "perl"), ("ruby", "ruby"), ("lua5", "lua"), ("php", "php"),
     ("ld-linux", "ld.so"), ("ld-musl", "ld.so"), ("tclsh", "tclsh"), ("node", "node"),

@@ -1,4 +1,4 @@
-"""Reads one simple command: assignments, words, redirects; and the blanks, comments and here-documents between them."""
+"""Parses one simple command: assignments, words, redirects; and the blanks, comments and here-documents between them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mainspring.permissions.shell.tokenizer import COUNTED, MADE, WordReader
 from mainspring.permissions.shell.values import UNKNOWN, Assignment, Redirect, ShellWord, UnclearError, names
 
 RESERVED = names("! [[ ]] { } case coproc do done elif else esac fi for function if in select then time until while")
-# Reserved, but read as if they were commands that run what follows: both readers see them so.
+# Reserved, but parsed as if they were commands that run what follows: both parsers do so.
 RUN_WHAT_FOLLOWS = frozenset({"time", "coproc"})
 
 _BLANK = re.compile(r"(?:[ \t]|(?<=[ \t\n])\\\n)*")
@@ -21,7 +21,7 @@ _HERE_END = re.compile(
 )
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:\[[0-9]+\])?\+?=", re.ASCII)
 _ASSIGNING = names("read mapfile readarray printf getopts declare typeset local export readonly wait")
-# What they print is a number, whatever they read.
+# They print a number, whatever they read.
 _PRINT_NUMBERS = frozenset(
     {
         ("wc", "-l"),
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 
 
 class CommandDraft(NamedTuple):
-    """A simple command while it is read. The text of its here-documents comes later than its end."""
+    """A simple command while it is parsed. The text of its here-documents comes after its end."""
 
     words: list[ShellWord]
     assigns: list[Assignment]
@@ -148,7 +148,7 @@ class SimpleCommandReader(WordReader):
         self.commands.append(draft)
 
     def _note_variables(self, words: list[ShellWord]) -> None:
-        """What `read x`, `export x=...` and `time x=...` leave in variables need not be a number."""
+        """Variables that `read x`, `export x=...` and `time x=...` set may not be numbers."""
         assigning = any(word.text in _ASSIGNING for word in words[:3])
         for word in words[1:]:
             found = _ASSIGN.match(word.text) if "=" in word.text else None
@@ -204,7 +204,7 @@ class SimpleCommandReader(WordReader):
             if self._at(")"):
                 self.at += 1
                 return
-            if self._at("["):  # bash evaluates what stands in the brackets
+            if self._at("["):  # bash evaluates the text in the brackets
                 raise UnclearError("a list with keys")
             self._argument()
 

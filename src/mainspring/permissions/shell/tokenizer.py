@@ -1,7 +1,7 @@
-"""Reads one word as bash does: quotes, escapes, expansions, globs. What bash would only know at run time is UNKNOWN.
+"""Parses one word as bash does: quotes, escapes, expansions, globs. Text that bash knows only at run time is UNKNOWN.
 
-Where bash's own rules are intricate, this reader does not follow them: it raises `UnclearError`. The commands inside
-substitutions are read by the grammar in `grammar.py`, which is built on this class.
+Where bash's own rules are intricate, this parser does not follow them: it raises `UnclearError`. The commands inside
+substitutions are parsed by the grammar in `grammar.py`, which is built on this class.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mainspring.permissions.shell.programs import can_run_programs
 from mainspring.permissions.shell.values import UNKNOWN, ShellWord, UnclearError, decode_ansi_c, only_in_quotes
 
 DEEPEST = 50  # nested substitutions and groups; bash has no limit, people stop at three or four
-SEPARATOR = "\x1f"  # stands between words where rules are matched, so it cannot stand in one
+SEPARATOR = "\x1f"  # separates words where rules are matched, so no word can contain it
 
 _WHOLE = re.compile(r"[A-Za-z0-9_./:@%+,=^-]+(?=[ \t\n;&|)]|\Z)", re.ASCII)
 _RUN = re.compile(r"[A-Za-z0-9_./@%+,^!\]}#-]+", re.ASCII)
@@ -28,7 +28,7 @@ _BRACED = re.compile(
       |:\ ?-?[0-9]+(?::\ ?-?[0-9]+)?)?\}""",
     re.ASCII | re.VERBOSE,
 )
-# No subscripts and no quotes: the shell would evaluate, and so run, what stands in them.
+# No subscripts and no quotes: the shell would evaluate, and so run, the text in them.
 _ARITHMETIC = re.compile(r"[A-Za-z0-9_ \t+\-*/%<>=!&|^~?:,()$\#]*", re.ASCII)
 _ADJACENT = re.compile(r"[A-Za-z0-9_)][ \t]+[A-Za-z0-9_(]", re.ASCII)
 _USER = re.compile(r"[A-Za-z0-9_.+-]*", re.ASCII)
@@ -41,12 +41,12 @@ _RANGE = re.compile(r"\{-?[0-9]+\.\.-?[0-9]+(?:\.\.-?[0-9]+)?\}\Z", re.ASCII)
 _INSTEAD = frozenset({"-", ":-", "=", ":=", "+", ":+"})
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z", re.ASCII)
 
-MADE = "mktemp"  # in `ShellWord.names`: the unknown part is the name of a file that was just made
+MADE = "mktemp"  # in `ShellWord.names`: the unknown part is the name of a new file
 COUNTED = "(("  # in `ShellWord.names`: the unknown part is a number
 
 
 class WordReader(ABC):
-    """Stands at a position of a text. Subclasses say how the list of commands in a substitution is read."""
+    """A position in a text. Subclasses parse the list of commands in a substitution."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -55,22 +55,23 @@ class WordReader(ABC):
         self.depth = 0
         self.waiting = 0  # here-documents whose text has not begun
         self.documents = 0  # and those whose text has been read
-        self.counted: set[str] = set()  # variables that arithmetic evaluates, and with them what they hold
-        self.given: set[str] = set()  # variables that may hold something else than a number
+        self.counted: set[str] = set()  # variables that arithmetic evaluates, and with them their values
+        self.given: set[str] = set()  # variables that may have a value other than a number
         self.numbers: set[str] = set()  # variables that are set to numbers
 
     @abstractmethod
     def statements_until(self, closer: str) -> None:
-        """Reads commands up to the character and takes it; "": up to the end."""
+        """Parses commands up to the character and consumes it; "": up to the end."""
 
     @abstractmethod
     def found(self) -> int:
-        """How many simple commands there are so far."""
+        """The number of simple commands so far."""
 
     @abstractmethod
     def printed(self, since: int) -> str:
-        """What the commands found since then print: COUNTED for a number and nothing else, MADE for a new file's name,
-        "(" for anything."""
+        """What the commands found since then print: COUNTED for only a number, MADE for a new file's name, "(" for
+        anything.
+        """
 
     # --- a whole word ------------------------------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ class WordReader(ABC):
     # --- expansions --------------------------------------------------------------------------------------------
 
     def expansion(self, *, quoted: bool) -> tuple[str, tuple[str, ...], bool]:
-        """What begins with `$`: its text, the variables in it, whether it may become several words."""
+        """An expansion with `$`: its text, the variables in it, whether it may become several words."""
         text, at = self.text, self.at
         found = _NAMED.match(text, at, self.end)
         if found is not None:
@@ -125,7 +126,7 @@ class WordReader(ABC):
             if can_run_programs(name):
                 raise UnclearError(f"{name!r} is set, which can make other programs run")
         several = name == "@" or found["index"] == "[@]"
-        # What stands there if it is not set counts as computed, unless it is a plain name.
+        # A default value counts as computed, unless it is a plain name.
         other = ("(",) if found["op"] in _INSTEAD and not _PLAIN_NAME.match(found["word"]) else ()
         return UNKNOWN, (name, *other), not quoted or several
 
@@ -148,7 +149,7 @@ class WordReader(ABC):
         return text
 
     def arithmetic(self, closer: str) -> None:
-        """Up to `))` or, in the head of a loop, `;`. Notes the variables."""
+        """Up to `))` or, in the head of a loop, `;`. Records the variables."""
         found = _ARITHMETIC.match(self.text, self.at, self.end)
         assert found is not None  # the expression matches the empty text
         inner = found.group()
@@ -191,8 +192,8 @@ class WordReader(ABC):
     def nested(self, closer: str) -> None:
         """The commands of a substitution.
 
-        bash 5.2 prints them from its parse tree and reads that again. With a here-document among them it joins commands
-        that stood apart: of `c;d` it makes `c d`.
+        bash 5.2 prints them from its parse tree and parses that again. With a here-document among them it joins
+        separate commands: `c;d` becomes `c d`.
         """
         self.deeper()
         if self.waiting:
@@ -268,7 +269,7 @@ class WordReader(ABC):
 
 
 class _Parts:
-    """A word that is more than plain characters, while it is read."""
+    """A word with more than plain characters, while it is parsed."""
 
     def __init__(self, reader: WordReader, start: int, *, value: bool) -> None:
         self.reader = reader
@@ -361,7 +362,7 @@ class _Parts:
         reader = self.reader
         if character == "[" and self._no_class():
             if reader.text[self.start : reader.at].isidentifier():
-                # Where an assignment may stand, bash reads on to the `]`, over blanks and operators.
+                # In the position of an assignment, bash reads on to the `]`, over blanks and operators.
                 raise UnclearError("a bracket after a name that is not closed at once")
             self._literal(character)
             return
@@ -371,14 +372,14 @@ class _Parts:
             return
         self.texts.append(UNKNOWN)
         self.glob = self.many = True
-        if character == "[":  # what stands between the brackets is part of the pattern
+        if character == "[":  # the text between the brackets is part of the pattern
             close = reader.text.find("]", reader.at, reader.end)
             if not _CLASS.fullmatch(reader.text, reader.at, close):
                 raise UnclearError("a character class with more than plain characters")
             reader.at = close + 1
 
     def _no_class(self) -> bool:
-        """A bracket that nothing closes in this word is a plain character, as in the command `[`."""
+        """A bracket that is not closed in this word is a plain character, as in the command `[`."""
         reader = self.reader
         close = reader.text.find("]", reader.at, reader.end)
         return close < 0 or any(character in _META for character in reader.text[reader.at : close])
@@ -403,7 +404,7 @@ class _Parts:
         if first and not self.value and (following in ("", "/") or following in _META):
             self.tilde = True
             self.texts.append("~")
-        else:  # `~name`, `~+`: whose home, only the shell knows
+        else:  # `~name`, `~+`: only the shell knows whose home
             found = _USER.match(reader.text, reader.at, reader.end)
             assert found is not None
             reader.at = found.end()

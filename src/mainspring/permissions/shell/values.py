@@ -1,10 +1,7 @@
-"""What is known of a command line after reading it: commands, words, redirects. Frozen values.
+"""The parsed command line: commands, words, redirects, as frozen values; and helpers for all parsers.
 
-How tables of names are written: as text, many to a line.
-
-What can be said of a command line before anything parses it: its length and its characters (security S1).
-
-The text between the quotes of `$'...'`, decoded as bash does.
+The helpers write tables of names as text, many to a line; check a command line before it is parsed, by its length and
+its characters (security S1); and decode the text of `$'...'` as bash does.
 """
 
 from __future__ import annotations
@@ -14,19 +11,19 @@ from unicodedata import category
 
 from mainspring.core.value import Value
 
-UNKNOWN = "\0"  # stands in a word for text that only the shell will know; NUL itself never reaches a word (security S1)
+UNKNOWN = "\0"  # replaces text in a word that only the shell will know; NUL itself never reaches a word (security S1)
 
 
 class ShellWord(Value):
     """A word after quote removal."""
 
-    text: str  # with UNKNOWN where an expansion or a glob stands
+    text: str  # with UNKNOWN for each expansion or glob
     start: int
     many: bool = False  # may become no word at all, or several: an unquoted expansion, a glob, a brace list
     glob: bool = False  # the unknown part is made of unquoted glob characters only
     tilde: bool = False  # begins with an unquoted `~` or `~/`
     bare: bool = False  # written without any quoting: only such a word can be a reserved word
-    names: tuple[str, ...] = ()  # the variables in it; "(" stands for the output of a command
+    names: tuple[str, ...] = ()  # the variables in it; "(" means the output of a command
 
     @property
     def exact(self) -> bool:
@@ -55,9 +52,9 @@ class SimpleCommand(Value):
 class ShellScript(Value):
     commands: tuple[SimpleCommand, ...]
     redirects: tuple[Redirect, ...] = ()  # of groups, loops and conditions
-    functions: tuple[tuple[str, int], ...] = ()  # those that are there for certain, and from where on
+    functions: tuple[tuple[str, int], ...] = ()  # those that are certainly defined, and from where on
     counts: tuple[str, ...] = ()  # variables that arithmetic evaluates, and that are not set to numbers here
-    unclear: str = ""  # why not all of it could be read; "" when all of it was
+    unclear: str = ""  # why not all of it could be parsed; "" if all of it was
 
     @property
     def all_redirects(self) -> tuple[Redirect, ...]:
@@ -65,7 +62,7 @@ class ShellScript(Value):
 
 
 class UnclearError(Exception):
-    """Here the reader would have to guess. The message says what stands in the way."""
+    """The parser would have to guess here. The message names the obstacle."""
 
 
 def names(text: str) -> frozenset[str]:
@@ -77,11 +74,11 @@ def longs(text: str) -> frozenset[str]:
     return frozenset("--" + name for name in text.split())
 
 
-LONGEST = 10_000  # characters; longer than any line a person would check before saying yes
+LONGEST = 10_000  # characters; longer than any line a person would check before approving
 
-# ASCII text is judged by one expression, the rest by category.
+# ASCII text is checked by one expression, the rest by category.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-# Those that change the order in which text is shown. Inside quotes other format characters may stand, as in emoji.
+# Those that change the order in which text is shown. Quoted text may contain other format characters, as in emoji.
 BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _NEVER = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _ONLY_QUOTED = frozenset({"Cf", "Zs", "Cn"})
@@ -103,7 +100,7 @@ def find_character_objection(text: str) -> str:
 
 
 def only_in_quotes(character: str) -> bool:
-    """Whether a character that is no ASCII must be quoted: blanks that a shell may or may not split at, and format."""
+    """Whether a non-ASCII character must be quoted: blanks that a shell may or may not split at, and format characters."""
     return category(character) in _ONLY_QUOTED
 
 
