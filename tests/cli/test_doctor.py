@@ -351,7 +351,7 @@ def test_rules_that_cannot_be_read_are_named_with_their_file(office: Office) -> 
             f"{mend} every call of its tool asks for approval",
         ),
         (
-            f"{file}: 'permissions.ask': the rule 'Write()' holds a control character",
+            f"{file}: 'permissions.ask': the rule 'Write()' contains a control character",
             f"{mend} every call of its tool asks for approval",
         ),
         (

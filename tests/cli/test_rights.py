@@ -355,7 +355,7 @@ def test_explain_names_the_rule_and_its_source(serve: Serve) -> None:
     assert explained(stage, "Bash", "git log", "--allowedTools", "Bash(git log:*)").startswith("allow: ")
     asked = explained(stage, "Edit", "a.txt")
     assert asked.startswith("ask: no rule covers")
-    assert "a rule that would cover it: Edit(/" in asked
+    assert "suggested rule: Edit(/" in asked
     assert explained(stage, "Edit", "a.txt", "--permission-mode", "acceptEdits").startswith("allow: ")
 
 

@@ -94,7 +94,9 @@ def test_a_guard_of_a_kind_that_is_not_there_refuses(tmp_path: Path, capsys: pyt
 
 
 def test_a_guard_with_a_broken_entry_refuses_and_names_it(tmp_path: Path) -> None:
-    broken = HookSetting("PreToolUse", "Bash", {}, ORIGIN, "hooks.PreToolUse[0].hooks[1]", "it needs a string 'command'")
+    broken = HookSetting(
+        "PreToolUse", "Bash", {}, ORIGIN, "hooks.PreToolUse[0].hooks[1]", "it needs a string 'command'"
+    )
     kit = BuiltinTools(Workspace(str(tmp_path)), ENV)
 
     async def main() -> list[HookResult]:

@@ -115,7 +115,7 @@ def test_the_whole_verdict() -> None:
     )
     assert call("WebFetch", {}).reason == "'' is no plain http or https address"
     assert call("WebFetch", {"url": "x y"}).reason == (
-        "the address holds characters that programs read differently: write the host in ASCII"
+        "the address contains characters that programs read differently: write the host in ASCII"
     )
     assert call("TodoWrite", {}) == PermissionDecision(
         "allow", "it only reads, where reading is free", shown="TodoWrite: {}"

@@ -91,7 +91,7 @@ def test_a_broken_deny_or_ask_rule_leads_to_a_question(text: str) -> None:
 
 def test_what_is_no_text_is_broken() -> None:
     rules = parse_rules(deny=[5, "Bash"], allow=[None])
-    assert [one.reason for one in rules.broken] == ["a rule is a text", "a rule is a text"]
+    assert [one.reason for one in rules.broken] == ["a rule must be a string", "a rule must be a string"]
     assert len(rules.deny) == 1
     assert bash("ls", deny=[5], allow=["Bash"]) == "ask"
 

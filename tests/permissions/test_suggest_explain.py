@@ -155,7 +155,7 @@ def test_explain_says_what_decided_and_why() -> None:
     text = explain_decision("Bash", {"command": "npm x"}, policy(allow=["Bash(npm:*)"]), cwd=CWD, paths=PATHS)
     assert text.splitlines()[-1] == "rule: Bash(npm:*) (source: flag)"
     text = explain_decision("Bash", {"command": "npm x"}, policy(), cwd=CWD, paths=PATHS)
-    assert text.splitlines()[-1] == "a rule that would cover it: Bash(npm x): exactly this command: npm x"
+    assert text.splitlines()[-1] == "suggested rule: Bash(npm x): exactly this command: npm x"
 
 
 def test_input_may_be_json_or_the_one_field_that_matters() -> None:

@@ -232,9 +232,7 @@ def test_which_repository_a_folder_belongs_to(base: Path) -> None:
     assert find_outer_repository(f"{top}/packages/a") is None  # git passes it over, but it is somebody's
     (top / "packages/.git").mkdir()
     assert find_outer_repository(f"{top}/packages/b") == found  # the same, on the way
-    assert find_outer_repository(f"{top}/packages/b", (f"{top}/.git",)) == found._replace(
-        why="its path is denied"
-    )
+    assert find_outer_repository(f"{top}/packages/b", (f"{top}/.git",)) == found._replace(why="its path is denied")
     git(base, "init", "-q", "--bare", "repo/bare")
     (top / "bare/inner").mkdir()
     assert find_outer_repository(f"{top}/bare/inner") is None

@@ -71,7 +71,9 @@ def test_something_above(stage: Stage) -> None:
 def test_what_cannot_be_kept(stage: Stage) -> None:
     stage.say("user", "{")
     [words] = keeper(stage).keep(SettingsSource.USER, RULE).words
-    assert words.startswith(f"not saved in the user settings, applies to this session only: {stage.place('user')}:1:2: ")
+    assert words.startswith(
+        f"not saved in the user settings, applies to this session only: {stage.place('user')}:1:2: "
+    )
     [words] = keeper(stage).keep(SettingsSource.LOCAL, ModeChange("bypassPermissions")).words
     assert words.endswith("a project may not choose the mode 'bypassPermissions', only the user may")
 

@@ -103,7 +103,9 @@ def test_what_cannot_be_kept_holds_for_the_session(serve: Serve, sit_at: SitAt) 
     terminal.type("p\r")
     shown = terminal.see("Done.")
     place = stage.folder / LOCAL
-    assert f"not saved in the local settings, applies to this session only: {place}:1:38: there is an extra ','" in shown
+    assert (
+        f"not saved in the local settings, applies to this session only: {place}:1:38: there is an extra ','" in shown
+    )
     assert ASKED not in shown
     assert place.read_text() == '{"permissions": {"deny": ["WebFetch",]}}'
 

@@ -67,7 +67,9 @@ def test_exact_entries(name: str, fits: bool) -> None:
 @pytest.mark.parametrize("name", ["claude-opus-4-8", "anthropic/claude-opus-4-8", "us.anthropic.claude-opus-4-8-v1:0"])
 def test_a_denied_model_is_denied_in_every_spelling(name: str) -> None:
     rules = ModelRules(available=("opus",), denied=("claude-opus-4-8",))
-    assert explain_model_refusal(name, rules).startswith(f"the model '{name}' is not available because of 'deniedModels'")
+    assert explain_model_refusal(name, rules).startswith(
+        f"the model '{name}' is not available because of 'deniedModels'"
+    )
 
 
 def test_an_empty_list_leaves_the_default() -> None:

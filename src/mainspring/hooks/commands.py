@@ -43,7 +43,7 @@ class HookShell:
     """The environment that all command hooks of a session share."""
 
     def __init__(self, children: Children, env: Mapping[str, str], *, cwd: str, outside: tuple[str, ...] = ()) -> None:
-        """`env` is the whole environment of hooks, besides the project folder. `outside`: no shell is taken from there."""
+        """`env` is the whole environment of hooks, besides the project folder. `outside`: shells there are not used."""
         self._children = children
         self._env = {**env, "CLAUDE_PROJECT_DIR": cwd}
         self._cwd = cwd

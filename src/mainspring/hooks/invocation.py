@@ -54,7 +54,7 @@ class AsyncHookAnswer(Bundle):
 
 
 async def call_hook(ask: Ask, facts: dict[str, Any]) -> object:
-    """Runs a plain function in a thread: one that hangs would otherwise block everything, including its own time limit."""
+    """Runs a plain function in a thread: one that hangs would otherwise block everything, even its own time limit."""
     try:
         answer = ask(facts) if is_async(ask) else await call_in_thread(ask, facts)
         return await cast("Awaitable[object]", answer) if inspect.isawaitable(answer) else answer

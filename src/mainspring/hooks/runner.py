@@ -226,7 +226,7 @@ def copy_payload(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def compile_hook_matcher(hook: Hook, warn: Tell) -> re.Pattern[str] | None:
-    """None: it matches every tool, or the event has no tools. An invalid one may be a guard's: it matches every tool."""
+    """None: it matches every tool, or the event has no tools. An invalid one may be a guard's: it matches all."""
     if hook.point not in OF_TOOLS:
         return None
     try:

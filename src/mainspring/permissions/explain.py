@@ -38,7 +38,7 @@ def explain_decision(
     lines.extend(f"broken rule: {show_invisible(one.reason)}" for one in policy.rules.broken)
     if verdict.decision == "ask":
         offered = suggest_rules(asked, policy, paths)
-        lines.extend(f"a rule that would cover it: {show_invisible(one.rule)}: {one.covers}" for one in offered)
+        lines.extend(f"suggested rule: {show_invisible(one.rule)}: {one.covers}" for one in offered)
     return "\n".join(lines)
 
 
@@ -80,9 +80,9 @@ def _object(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise LineError(f"it is no JSON: {error}") from None
+        raise LineError(f"invalid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise LineError("it is no JSON object")
+        raise LineError("it is not a JSON object")
     return cast("dict[str, Any]", found)
 
 
@@ -94,9 +94,9 @@ def _verdict(found: dict[str, Any], cwd: str, home: str, paths: Paths) -> Permis
     mode = _field(found, "mode", str, "default")
     mode = Mode.DEFAULT if mode == "manual" else mode  # it has two names
     if not here.startswith("/") or "\0" in here:
-        raise LineError("'cwd' is no absolute path")
+        raise LineError("'cwd' is not an absolute path")
     if mode not in set(Mode):
-        raise LineError(f"'mode' is none of {', '.join(Mode)}")
+        raise LineError(f"'mode' must be one of {', '.join(Mode)}")
     lists = {name: _field(rules, name, list, []) for name in ("deny", "ask", "allow")}
     policy = PermissionPolicy(parse_rules(**lists, source=RuleSource.FLAG), Mode(mode), (here,), home)
     return decide(PermissionRequest(tool, given, here), policy, paths)
@@ -105,7 +105,7 @@ def _verdict(found: dict[str, Any], cwd: str, home: str, paths: Paths) -> Permis
 def _field(found: dict[str, Any], name: str, kind: type, default: Any) -> Any:
     value = found.get(name, default)
     if not isinstance(value, kind):
-        raise LineError(f"'{name}' is missing" if name not in found else f"'{name}' is no {kind.__name__}")
+        raise LineError(f"'{name}' is missing" if name not in found else f"'{name}' is not a {kind.__name__}")
     return value
 
 

@@ -128,7 +128,7 @@ class FileRules:
     # --- one file ----------------------------------------------------------------------------------------------
 
     def check(self, ask: FileAccessRequest, *, at: str | None = None) -> Findings:
-        """`at`: the folder that the path is relative to, if not the working folder. Rules are anchored at that folder."""
+        """`at`: the folder that the path is relative to, if not the working folder. Rules are anchored at that."""
         key = (ask.access, ask.path, ask.tool, at or self.cwd)
         found = self._checked.get(key)
         if found is None:

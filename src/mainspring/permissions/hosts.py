@@ -45,9 +45,9 @@ class AddressError(UsageError):
 def host_of(address: str) -> str:
     """In lower case, without user, port and trailing dot."""
     if len(address) > LONGEST:
-        raise AddressError(f"the address has {len(address):,} characters; {LONGEST:,} is the most")
+        raise AddressError(f"the address has {len(address):,} characters; the limit is {LONGEST:,}")
     if not address.isascii() or any(character < "!" or character == "\x7f" for character in address):
-        raise AddressError("the address holds characters that programs read differently: write the host in ASCII")
+        raise AddressError("the address contains characters that programs read differently: write the host in ASCII")
     found = _URL.match(address)
     if found is None:
         raise AddressError(f"'{address[:100]}' is no plain http or https address")

@@ -84,14 +84,14 @@ def parse_rule(
 ) -> PermissionRule:
     stripped = text.strip(BLANKS)
     if _CONTROL.search(stripped):
-        raise RuleError(f"the rule '{text}' holds a control character")
+        raise RuleError(f"the rule '{text}' contains a control character")
     if len(stripped) > LONGEST:
         raise RuleError(f"the rule '{stripped[:40]}...' has more than {LONGEST:,} characters")
     name, opened, rest = stripped.partition("(")
     if opened and not rest.endswith(")"):
         raise RuleError(f"the rule '{text}' has no closing parenthesis at its end")
     if behavior != "allow" and _closes_early(rest[:-1]):
-        raise RuleError(f"the rule '{text}' has a parenthesis too many: write it as '\\)'")
+        raise RuleError(f"the rule '{text}' has an unmatched ')': write it as '\\)'")
     _check_tool(name, text, behavior)
     tool = _ALIASES.get(name, name)
     specifier = _unescaped(rest[:-1]) if opened else None
@@ -112,7 +112,7 @@ def _closes_early(specifier: str) -> bool:
 def _check_tool(name: str, text: str, behavior: Behavior) -> None:
     if "*" not in name:
         if not _TOOL.match(name):
-            raise RuleError(f"the rule '{text}' does not begin with the name of a tool")
+            raise RuleError(f"the rule '{text}' does not begin with a tool name")
         meant = _SPELLED.get(name.lower(), name)
         if meant != name:
             raise RuleError(f"the rule '{text}' names no tool: write '{meant}'")
@@ -120,19 +120,19 @@ def _check_tool(name: str, text: str, behavior: Behavior) -> None:
     if behavior == "allow" and not _ALLOWED_GLOB.match(name):
         raise RuleError(f"the rule '{text}' would allow unnamed tools: name the tool, or write 'mcp__server__*'")
     if not _TOOL_GLOB.match(name):
-        raise RuleError(f"the rule '{text}' does not begin with the name of a tool")
+        raise RuleError(f"the rule '{text}' does not begin with a tool name")
 
 
 def _check_specifier(tool: str, specifier: str, text: str, behavior: Behavior) -> None:
     if "*" in tool or tool.startswith("mcp__"):
         if behavior == "allow":
-            raise RuleError(f"the rule '{text}' has a specifier, and '{tool}' takes none")
+            raise RuleError(f"the rule '{text}' has a specifier, but '{tool}' takes none")
     elif tool == "WebFetch" and not specifier.startswith("domain:") and behavior == "allow":
         raise RuleError(f"the rule '{text}' needs the form 'WebFetch(domain:example.com)'")
     elif tool == "Bash" and specifier.strip(BLANKS) == ":*" and behavior == "allow":
         raise RuleError(f"the rule '{text}' names no command: write 'Bash' to allow every command")
     elif specifier.startswith("!") and behavior == "allow":
-        raise RuleError(f"the rule '{text}' excludes something, and an allow rule cannot")
+        raise RuleError(f"the rule '{text}' excludes something, which an allow rule cannot")
 
 
 def _unescaped(specifier: str) -> str:
@@ -166,7 +166,7 @@ def _read(
     rules: list[PermissionRule] = []
     for text in texts:
         if not isinstance(text, str):
-            broken.append(BrokenRule(str(text)[:200], "a rule is a text", behavior, "", source))
+            broken.append(BrokenRule(str(text)[:200], "a rule must be a string", behavior, "", source))
             continue
         try:
             rules.append(parse_rule(text, behavior, source=source, base=base))

@@ -268,7 +268,7 @@ def _dress(fd: int, old: _ComparedFile | None, mode: int | None) -> None:
 
 
 def _give(fd: int, user: int, group: int) -> bool:
-    """Only root can change the owner, but the group may be one of ours. Returns whether the group is right in the end."""
+    """Only root can change the owner, but the group may be one of ours. Returns whether the group is right."""
     now = os.fstat(fd)
     for owner in (user, -1):
         if now.st_gid == group and owner in (now.st_uid, -1):

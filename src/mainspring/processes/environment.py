@@ -124,7 +124,7 @@ def _public(value: str) -> str:
 
 
 def _host(part: str) -> str:
-    """The text after a '://', up to the next one. A password may contain an '@', so the last one before a '/' counts."""
+    """The text after a '://', up to the next one. A password may have an '@', so the last one before a '/' counts."""
     authority, slash, path = part.partition("/")
     words = authority.split(" ")  # in a list of addresses, only the first word is the authority
     return " ".join([words[0].rpartition("@")[2], *words[1:]]) + slash + path

@@ -49,7 +49,7 @@ class Resolved(Value):
 def resolve_path(path: str, cwd: str, *, home: str | None = None) -> Resolved:
     """`home` replaces a leading `~/`; None: this user's."""
     if not cwd.startswith("/"):
-        raise UsageError(f"the working folder '{cwd}' is no absolute path")
+        raise UsageError(f"the working folder '{cwd}' is not an absolute path")
     _check_spelling(path)
     full = _from_home(path, home) if path.startswith("~/") else path
     walk = _Walk(asked=path)
@@ -66,7 +66,7 @@ def names_of_path(path: str) -> tuple[str, ...]:
 
 
 class Resolutions:
-    """The paths of one tool call, each resolved once: the permission rules decide on exactly what the tool then opens."""
+    """The paths of one tool call, each resolved once: the rules decide on exactly what the tool then opens."""
 
     def __init__(self, home: str | None = None) -> None:
         self._home = home
@@ -113,19 +113,19 @@ def _check_spelling(path: str) -> None:
     if not path:
         raise PathRefused("the path is empty")
     if "\0" in path:
-        raise PathRefused("the path holds a NUL character, which no file name can")
+        raise PathRefused("the path contains a NUL character, which no file name can")
     try:
         size = len(path) if path.isascii() else len(os.fsencode(path))
     except UnicodeEncodeError:
         raise PathRefused("the path holds half a character, which no file name can") from None
     if size > LONGEST:
-        raise PathRefused(f"the path has {size:,} bytes; {LONGEST:,} is the most")
+        raise PathRefused(f"the path has {size:,} bytes; the limit is {LONGEST:,}")
 
 
 def _from_home(path: str, home: str | None) -> str:
     home = os.path.expanduser("~") if home is None else home
     if not home.startswith("/"):
-        raise PathRefused(f"'{path}' needs a home folder, and there is none: give the whole path")
+        raise PathRefused(f"'{path}' needs a home folder, and there is none: use an absolute path")
     return home + path[1:]
 
 

@@ -97,7 +97,7 @@ SYSTEM_REASON = "it belongs to the system"
 
 
 def is_protected(path: Resolved, *, homes: tuple[str, ...] = ()) -> str | None:
-    """Why writing here needs approval; empty: it does not. `homes`: our folders in the user's home, wherever they are."""
+    """Why writing here needs approval; empty: it does not. `homes`: our folders in the user's home."""
     for name in path.names:
         if any(is_within(name, home) for home in homes):
             return TABLE[1].reason

@@ -196,7 +196,7 @@ class Placeholders:
 
 
 def _is_closed_to_all(error: OSError, path: str) -> bool:
-    """False: a command cannot create it either. On a full disk it can, once it has freed space: then it must not run."""
+    """False: a command cannot create it either. On a full disk it can, after freeing space: then it must not run."""
     if error.errno in CLOSED:
         return False
     raise SandboxError(f"no placeholder could be created at '{path}' ({error.strerror}): free space, and try again")

@@ -248,7 +248,7 @@ class ProxyNetwork:
         self._keeper: subprocess.Popen[bytes] | None = None
 
     async def __aenter__(self) -> NetworkAccess:
-        """Raises `SandboxError`. Call it from a thread that lives on: the keeper of the namespace ends with the thread."""
+        """Raises `SandboxError`. Call it from a thread that lives on: the namespace ends with the thread."""
         enter, sleep = (find_program(name, outside=self._outside) for name in ("nsenter", "sleep"))
         if enter is None or sleep is None:
             raise SandboxError(

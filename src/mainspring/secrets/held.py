@@ -177,7 +177,7 @@ def bind_scope(make: Callable[P, R]) -> Callable[P, R]:
 
 
 def hold_secrets(*secrets: str, ours: bool = True) -> None:
-    """`ours`: never passed to another program. Others belong to a server or to the commands of tools, which get them."""
+    """`ours`: never passed to a program. Others belong to a server or to the commands of tools, which get them."""
     new = {one for secret in secrets if secret for one in list_spellings(secret) if len(one) >= SHORTEST}
     holder = _holder.get()
     _held.are_ours(new, ours)

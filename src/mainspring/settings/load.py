@@ -1,6 +1,6 @@
 """Finds and loads settings. Without any settings, which is the usual case, no other module of settings is loaded.
 
-It holds our folder in the user's home (settled 31), the paths of settings files, and `load_settings`. Finding the
+It defines our folder in the user's home (settled 31), the paths of settings files, and `load_settings`. Finding the
 files opens none of them.
 """
 

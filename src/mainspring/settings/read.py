@@ -341,7 +341,7 @@ def _strings(text: str, at: int, begin: re.Pattern[str], rule: re.Pattern[str]) 
 
 
 def _past(text: str, at: int, quotes: str) -> int:
-    """Skips what is not a string. An unterminated string spoils its line; searching on in it would take quadratic time."""
+    """Skips what is not a string. An unterminated string spoils its line; searching it would take quadratic time."""
     if text[at] not in quotes:
         return at + 1
     end = text.find("\n", at)

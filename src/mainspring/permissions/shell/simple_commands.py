@@ -1,4 +1,4 @@
-"""Parses one simple command: assignments, words, redirects; and the blanks, comments and here-documents between them."""
+"""Parses one simple command: assignments, words, redirects; and blanks, comments and here-documents between them."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def find_character_objection(text: str) -> str:
 
 
 def only_in_quotes(character: str) -> bool:
-    """Whether a non-ASCII character must be quoted: blanks that a shell may or may not split at, and format characters."""
+    """Whether a non-ASCII character must be quoted: blanks that a shell may split at, and format characters."""
     return category(character) in _ONLY_QUOTED
 
 
