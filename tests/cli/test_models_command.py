@@ -145,8 +145,8 @@ def test_a_helper_is_asked_for_the_key(
     code, out = run(capsys, "--ask", settings=json.dumps({"apiKeyHelper": str(helper)}))
     assert (code, len(stage.requests)) == (1, 1)
     assert (
-        out.splitlines()[-1]
-        == f"{stage.server.url}/v1/models (api.baseUrl): 'apiKeyHelper' ended with 3: run it in a terminal to find the problem"
+        out.splitlines()[-1] == f"{stage.server.url}/v1/models (api.baseUrl): "
+        "'apiKeyHelper' ended with 3: run it in a terminal to find the problem"
     )
 
 

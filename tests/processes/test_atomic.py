@@ -130,7 +130,7 @@ def test_what_was_not_read_is_not_written(tmp_path: Path, manner: str) -> None:
     file = tmp_path / "f"
     file.write_bytes(b"mine")
     path = resolve_path("f", str(tmp_path))
-    for before, why in ((None, "there already"), (digest(b"other"), "changed since")):
+    for before, why in ((None, "already exists"), (digest(b"other"), "changed since")):
         with pytest.raises(FileChanged, match=why):
             write_atomically(path, b"new", before=before)
     assert file.read_bytes() == b"mine"

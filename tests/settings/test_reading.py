@@ -26,7 +26,7 @@ trees = st.dictionaries(
     ),
     max_size=3,
 )
-OURS_ONLY = ("twice", "nested", "too large", "it must be an object")
+OURS_ONLY = ("duplicate", "nested", "too large", "it must be an object")
 
 
 @given(trees, st.booleans(), st.sampled_from([None, 2]))
@@ -77,9 +77,9 @@ def test_any_bytes_are_read_or_broken(data: bytes, toml: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "position", "why"),
     [
-        ('{\n  "a": [1,],\n}', (2, 11), "too many"),
+        ('{\n  "a": [1,],\n}', (2, 11), "extra"),
         ('{\n  "a": 1\n  "b": 2\n}', (3, 3), "',' or '}'"),
-        ('{"a": 1, "b": 2, "a": 3}', (1, 18), "twice"),
+        ('{"a": 1, "b": 2, "a": 3}', (1, 18), "duplicate"),
         ('{"a" 1}', (1, 6), "':'"),
         ("{'a': 1}", (1, 2), "double quotes"),
         ('{"a": "b\n"}', (1, 7), "not closed"),
@@ -88,7 +88,7 @@ def test_any_bytes_are_read_or_broken(data: bytes, toml: bool) -> None:
         ('{"a": NaN}', (1, 7), "value"),
         ('{"a": 1e999}', (1, 7), "too large"),
         ('{"a": ' + "1" * 41 + "}", (1, 7), "value"),
-        ('{"a": 1} // comment', (1, 10), "behind"),
+        ('{"a": 1} // comment', (1, 10), "after its end"),
         ("[]", (1, 1), "object"),
         ("", (1, 1), "value"),
         ('{"a": 1', (1, 8), "missing"),
@@ -220,5 +220,5 @@ def test_what_a_sandbox_holds_in_its_place_is_no_file(tmp_path: Path) -> None:
     place.chmod(0o1755)
     assert read_file(str(place)) is None
     place.chmod(0o755)
-    with pytest.raises(UnreadableSettings, match="no regular file"):
+    with pytest.raises(UnreadableSettings, match="not a regular file"):
         read_file(str(place))

@@ -114,7 +114,7 @@ def test_what_is_no_list_trusts_nobody(tmp_path: Path, home: str) -> None:
     Path(home, "trusted.json").unlink()
     Path(home, "trusted.json").mkdir()
     assert not trust.is_trusted(home, project)
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="not a folder"):
         trust.add_trusted_folder(home, str(tmp_path / "nothing"), at=1)
 
 

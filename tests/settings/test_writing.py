@@ -164,10 +164,10 @@ def test_what_is_for_one_project_never_goes_into_the_users_own_file(stage: Stage
     place = stage.place("local")
     place.parent.mkdir()
     place.symlink_to(own)
-    with pytest.raises(SettingsWriteError, match="lies in the user's own folder"):
+    with pytest.raises(SettingsWriteError, match="is in the user's own folder"):
         put(stage, SettingsSource.LOCAL)
     home = stage.base / "home/.claude"
-    with pytest.raises(SettingsWriteError, match="lies in the user's own folder"):
+    with pytest.raises(SettingsWriteError, match="is in the user's own folder"):
         write_change(SettingsPaths(str(home), str(stage.base / "home")), SettingsSource.PROJECT, RULE)
     assert own.read_text() == "{}"
     assert not home.exists()
