@@ -30,7 +30,7 @@ def loaded(stage: Stage, hooks: object) -> tuple[Settings, str]:
 
 @pytest.mark.parametrize(
     ("matcher", "why"),
-    [("[", "not a valid regular expression"), ("(a+)+", "without end"), (5, "a text"), (["Bash"], "a text")],
+    [("[", "not a valid regular expression"), ("(a+)+", "without end"), (5, "string"), (["Bash"], "string")],
 )
 def test_a_broken_matcher_stands_for_every_call(stage: Stage, matcher: object, why: str) -> None:
     settings, said = loaded(stage, {"PreToolUse": [{"hooks": [HOOK]}, {"matcher": matcher, "hooks": [HOOK]}]})
@@ -56,7 +56,7 @@ DETAILS: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
     ({"timeout": -1}, "timeout", "has the default time limit", {}),
     ({"timeout": "5"}, "timeout", "has the default time limit", {}),
     ({"onFailure": "deny"}, "onFailure", "failure of its hook blocks", {"onFailure": "block"}),
-    ({"async": "no"}, "async", "is waited for", {}),
+    ({"async": "no"}, "async", "does not run in the background", {}),
     ({"timout": 5}, "timout", "Did you mean 'timeout'?", {"timout": 5}),
 ]
 
@@ -84,7 +84,7 @@ def test_a_shape_that_can_be_understood_is_used(stage: Stage, groups: object) ->
     settings, said = loaded(stage, {"PreToolUse": groups})
     assert [(hook.matcher, hook.command) for hook in settings.hooks] == [("Bash", HOOK)]
     assert kinds(settings) == [BROKEN]
-    assert "hold" in said
+    assert "used" in said
 
 
 LOST: list[tuple[object, str, str]] = [
