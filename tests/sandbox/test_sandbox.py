@@ -332,7 +332,7 @@ def test_the_probe_asks_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("says", "told"),
     [
-        ("No permissions to create new namespace, likely because ...", "user namespaces cannot be made"),
+        ("No permissions to create new namespace, likely because ...", "user namespaces cannot be created"),
         ("Creating new namespace failed: No space left on device", "set 'user.max_user_namespaces'"),
         ("setting up uid map: Permission denied", "restricted"),
         ("Unknown option --disable-userns", "version 0.8"),
