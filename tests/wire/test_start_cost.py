@@ -22,7 +22,7 @@ NEEDED = "asyncio, httptools, msgspec"  # what these load in turn is theirs, and
 
 # Our own modules on the path, one by one. A new name here is a decision: it is loaded at every start.
 OURS = {
-    "mainspring": "messages_api text version",
+    "mainspring": "lazy messages_api text version",
     "mainspring.agent": "config context model open_session options permissions prompt_expansion results resume "
     "run_loop sandbox session session_parts slash_commands subagents updates usage",
     "mainspring.cli": "flags main print_mode signals stdio",
@@ -36,6 +36,7 @@ OURS = {
     "mainspring.providers": "base errors http_provider message_order prefix projection retry",
     "mainspring.providers.anthropic": "json provider stream",
     "mainspring.providers.http": "client connect connection proxy sse",
+    "mainspring.sandbox": "",
     "mainspring.secrets": "held sources",
     "mainspring.sessions": "encoder journal line_format paths records",
     "mainspring.settings": "load values",

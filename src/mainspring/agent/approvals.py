@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec.structs import replace
 
+from mainspring import agent, tools
 from mainspring.agent.host import Answers, ApprovalRequest, Host, HostHook, QuestionSet
 from mainspring.core.errors import ToolError
 from mainspring.engine.deps import CallQuestion
@@ -101,33 +102,26 @@ class HostQuestions:
     def hooks(self, given: Iterable[HostHook], tell: Tell) -> tuple[Hook, ...]:
         if not given:
             return ()
-        from mainspring.agent.hooks import host_hooks
-
-        return host_hooks(given, self._run_hook, tell)
+        return agent.host_hooks(given, self._run_hook, tell)
 
     async def _run_hook(self, hook_id: str, payload: dict[str, Any]) -> Any:
         await self._caught_up()
         return await self._host.run_hook(hook_id, payload)
 
 
-def questions_in(call: ToolCall) -> QuestionInput | None:
-    import msgspec
-
-    from mainspring.tools.question import QuestionInput
-
+def questions_in(call: ToolCall) -> tools.QuestionInput | None:
     try:
-        return msgspec.convert(call.input, QuestionInput)
+        return msgspec.convert(call.input, tools.QuestionInput)
     except msgspec.ValidationError:
         return None
 
 
 def question_with(text: str, asked: QuestionInput) -> str | None:
     """The question with this text; None: a hook has changed the call."""
-    from mainspring.tools.question import render_question
-
     total = len(asked.questions)
     return next(
-        (one.question for at, one in enumerate(asked.questions, 1) if render_question(one, at, total) == text), None
+        (one.question for at, one in enumerate(asked.questions, 1) if tools.render_question(one, at, total) == text),
+        None,
     )
 
 

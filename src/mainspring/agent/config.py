@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mainspring import agent, secrets
 from mainspring.agent import permissions
 from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.model import Environment, ModelAccess, new_config, new_provider, takes_tools
@@ -74,9 +75,7 @@ def list_broken_rules(settings: Settings) -> list[SettingsProblem]:
     texts = [entry.text.strip() for entry in (*given.deny, *given.ask, *given.allow)]
     if all(looks_right(text) for text in texts):
         return []
-    from mainspring.agent.config_checks import broken_rules
-
-    return [problem for problem, _ in broken_rules(settings)]
+    return [problem for problem, _ in agent.broken_rules(settings)]
 
 
 def looks_right(rule: str) -> bool:
@@ -235,12 +234,10 @@ def hold_settings_secrets(settings: Settings, environment: Environment) -> None:
     addresses = [one for one in (settings.api.base_url, *[model.base_url for model in settings.models]) if one]
     if not variables and not settings.written and not any("@" in one for one in addresses):
         return
-    from mainspring.secrets.redaction import passwords_in, secrets_in
-
     for name in variables:
         hold_key(environment[name].strip(), ours=name.startswith("ANTHROPIC"))
-    found = [word for pair in settings.written for word in secrets_in(dict([pair]))]
-    hold_secrets(*found, *passwords_in(addresses), ours=False)
+    found = [word for pair in settings.written for word in secrets.secrets_in(dict([pair]))]
+    hold_secrets(*found, *secrets.passwords_in(addresses), ours=False)
 
 
 def find_model_access(  # noqa: PLR0913, PLR0917  # its inputs
@@ -283,11 +280,11 @@ def load_named_servers(
     """Loads nothing if no server is configured."""
     if not (options.mcp_servers or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
         return None
-    from mainspring.agent.mcp import McpConfigInput, hold_keys, load_mcp_config
-
-    hold_keys(options, settings, environment, cwd)
-    found = load_mcp_config(
-        McpConfigInput(options, settings, environment, cwd, lambda: is_trusted_folder(home_folder(environment), cwd))
+    agent.hold_keys(options, settings, environment, cwd)
+    found = agent.load_mcp_config(
+        agent.McpConfigInput(
+            options, settings, environment, cwd, lambda: is_trusted_folder(home_folder(environment), cwd)
+        )
     )
     for problem in found.problems:
         options.tell(problem)

@@ -19,6 +19,7 @@ from mainspring.core.models import MODELS
 from mainspring.permissions.rules import Behavior, RuleError, parse_rule
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import ProblemKind, SettingEntry, Settings, SettingsProblem
+from mainspring.text import closest_name, did_you_mean
 from mainspring.tools.catalog import SPECS
 
 MOST_TOLD = 10
@@ -52,8 +53,6 @@ def check_tools(options: SessionOptions) -> None:
     """The built-in tools are a closed list."""
     for name in options.tools or ():
         if name not in SPECS and name != "default":
-            from mainspring.text import closest_name
-
             if near := closest_name(name, (*SPECS, "default")):
                 raise options.error("tools", f": there is no such tool. Did you mean '{near}'?", name)
 
@@ -94,8 +93,6 @@ def slip_in(rule: str, options: SessionOptions) -> str:
     name = rule.strip().partition("(")[0]
     if not looks_right(rule.strip()) or "*" in name or is_known(name) or name in options.own_tools:
         return ""
-    from mainspring.text import did_you_mean
-
     return f"there is no tool '{name}'{did_you_mean(name, (*SPECS, *options.own_tools))}"
 
 
@@ -127,8 +124,6 @@ def slip_in_model(name: str, settings: Settings) -> str:
     mine = tuple([entry.name for entry in settings.models])
     if "/" in name or name in mine or name in ALIASES or is_listed(name):
         return ""
-    from mainspring.text import closest_name
-
     near = closest_name(name, (*ALIASES, *mine, *MODELS))
     return (
         f"unknown model '{name}'. Did you mean '{near}'?" if near and letters_only(near) != letters_only(name) else ""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from mainspring import context, engine, settings
 from mainspring.agent.model import Environment
 from mainspring.context import attachments as surroundings_of
 from mainspring.context.memory import MemoryLocations
@@ -28,8 +29,6 @@ from mainspring.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.context.layers import LayerLimits
-    from mainspring.engine.side_calls import SideCalls
     from mainspring.processes.children import Children
     from mainspring.web.page import Ask
     from mainspring.web.search import CallService
@@ -94,9 +93,7 @@ def is_trusted_folder(home: str | None, folder: str) -> bool:
     """Loads nothing if the user has never trusted a directory."""
     if home is None or not os.path.lexists(f"{home}/{TRUSTED}"):
         return False
-    from mainspring.settings.trust import is_trusted
-
-    return is_trusted(home, folder)
+    return settings.is_trusted(home, folder)
 
 
 def build_system_text(
@@ -134,9 +131,7 @@ def find_output_style(wanted: str | None, own: tuple[str, ...], found: ContextSo
     """The output style in force; None: the default. Warns about one that does not exist or cannot be read."""
     if not wanted or wanted == "default" or not takes_style(own):
         return None
-    from mainspring.context.output_styles import OutputStyles
-
-    styles = OutputStyles(found.memory.places("output-styles"))
+    styles = context.OutputStyles(found.memory.places("output-styles"))
     try:
         style = styles.find(wanted)
     except UsageError as error:
@@ -151,9 +146,7 @@ def find_output_style(wanted: str | None, own: tuple[str, ...], found: ContextSo
 
 
 def list_output_styles(found: ContextSources) -> tuple[str, ...]:
-    from mainspring.context.output_styles import OutputStyles
-
-    return OutputStyles(found.memory.places("output-styles")).names
+    return context.OutputStyles(found.memory.places("output-styles")).names
 
 
 class SideModel(Bundle):
@@ -184,24 +177,20 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
     def specs() -> tuple[ToolSpec, ...]:
         return hands.specs
 
-    def side_questions() -> SideCalls:
-        from mainspring.engine.side_calls import SideCalls
-
+    def side_questions() -> engine.SideCalls:
         config = asked.config
         small = small_model(config.model, asked.environment, asked.model_rules)
-        return SideCalls(asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs)
+        return engine.SideCalls(
+            asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
+        )
 
-    def limits() -> LayerLimits:
-        from mainspring.context.layers import LayerLimits
-
+    def limits() -> context.LayerLimits:
         on = asked.features
         clears = on.microcompact and not on.server_clearing  # only one of the two, or results are cleared twice
-        return LayerLimits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
+        return context.LayerLimits(snip=on.snip, clear=clears, collapse=on.collapse, elsewhere=on.server_clearing)
 
     def files() -> Iterable[tuple[str, str]]:
-        from mainspring.context.file_changes import iter_recent_files
-
-        return iter_recent_files(hands.place.read)
+        return context.iter_recent_files(hands.place.read)
 
     return ModelContext(
         ModelContextConfig(
@@ -224,11 +213,9 @@ def make_side_call(mind: Callable[[], ModelContext]) -> Ask:
     """Calls the small model, for tools."""
 
     async def ask(text: str) -> str:
-        from mainspring.context.tokens import SideCall
-
         side_questions = mind().ask
         assert side_questions is not None
-        answer = await side_questions(SideCall((user(text),), ANSWER, small=True))
+        answer = await side_questions(context.SideCall((user(text),), ANSWER, small=True))
         if answer.failed:
             raise ToolError(f"the call to the small model failed: {answer.failed}")
         return answer.text
@@ -258,7 +245,5 @@ def small_model(main: Model, environment: Environment, rules: ModelRules = Model
     named = next((value for name in SMALL if (value := environment.get(name, "").strip())), "")
     small = model_named(named) if named else next(model for name, model in MODELS.items() if name.startswith(HAIKU))
     if rules.denied:
-        from mainspring.settings.restrictions import is_denied
-
-        return main if is_denied(small.name, rules) else small
+        return main if settings.is_denied(small.name, rules) else small
     return small

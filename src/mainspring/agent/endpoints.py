@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from mainspring import providers
 from mainspring.agent.model import TOOLLESS, patience_of, takes_tools
 from mainspring.agent.options import StartError
 from mainspring.core.value import Bundle
@@ -188,18 +189,12 @@ def provider_at(
         "ways_out": ways_out(endpoint),
     }
     if endpoint.protocol == ANTHROPIC:
-        from mainspring.providers.anthropic.provider import Anthropic
-
-        return Anthropic(ApiKey(value), **how)
+        return providers.Anthropic(ApiKey(value), **how)
     key = ApiKey(value, AZURE_KEY if endpoint.api_version else "authorization")
     how["api_version"] = endpoint.api_version
     if endpoint.protocol == RESPONSES:
-        from mainspring.providers.openai.provider import OpenAIResponses
-
-        return OpenAIResponses(key, **how)
-    from mainspring.providers.openai.provider import OpenAIChat
-
-    return OpenAIChat(key, **how)
+        return providers.OpenAIResponses(key, **how)
+    return providers.OpenAIChat(key, **how)
 
 
 def without_tools(provider: Provider) -> Provider:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from mainspring import tools
+from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
@@ -74,14 +76,10 @@ class NoHost:
 
     reach: Reach = "never"
 
-    async def approve(self, request: ApprovalRequest) -> Approval:  # noqa: ARG002
-        from mainspring.tools.base import Approval
-
-        return Approval("deny", message="There is no user to ask in this session.")
+    async def approve(self, request: ApprovalRequest) -> tools.Approval:  # noqa: ARG002
+        return tools.Approval("deny", message="There is no user to ask in this session.")
 
     async def ask(self, questions: QuestionSet) -> Answers:  # noqa: ARG002
-        from mainspring.core.errors import ToolError
-
         raise ToolError("There is no user to ask in this session.")
 
     async def run_hook(self, hook_id: str, payload: JsonObject) -> object:  # noqa: ARG002

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from mainspring import agent, context
 from mainspring.agent.model import Environment, key_for, new_config
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.core.errors import ToolError
@@ -48,7 +49,6 @@ from mainspring.settings.restrictions import explain_server_refusal
 from mainspring.settings.values import McpEntry, McpServer, McpSettings, SettingOrigin, Settings, SettingsSource
 
 if TYPE_CHECKING:
-    from mainspring.context.custom_commands import SlashEntry
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.resources import May
     from mainspring.mcp.servers import McpServers
@@ -125,15 +125,13 @@ def hold_keys(options: SessionOptions, settings: Settings, environ: Environment,
     """Holds the keys of the models that the session may call: its own, and all with a server of their own in the user's
     settings. Call it before `load_mcp_config`, which gives no held key to a server (security K2). It does not hold a
     key in the environment for an unused service: that may be an MCP server's."""
-    from mainspring.agent.endpoints import endpoint_of, key_of
-
     key_for(settings, environ, cwd)  # holds what it finds
     config = new_config(options, settings)
     names = [model.name for model in (config.model, *config.fallbacks)]
     for name in (*names, *[entry.name for entry in settings.models if entry.base_url]):
-        endpoint = endpoint_of(name, settings, environ)
+        endpoint = agent.endpoint_of(name, settings, environ)
         if endpoint is not None:
-            key_of(endpoint, environ)
+            agent.key_of(endpoint, environ)
 
 
 # --- the option -----------------------------------------------------------------------------------------------------
@@ -325,12 +323,12 @@ class SessionMcpServers:
 
     # --- MCP prompts and resources in the user's prompts ---
 
-    def words(self) -> tuple[SlashEntry, ...]:
+    def words(self) -> tuple[context.SlashEntry, ...]:
         """Prompts of servers, as slash commands."""
-        from mainspring.context.custom_commands import SlashEntry
-
         found = self.servers.prompts().items()
-        return tuple([SlashEntry(name, prompt.about, format_prompt_hint(prompt)) for name, (_, prompt) in found])
+        return tuple(
+            [context.SlashEntry(name, prompt.about, format_prompt_hint(prompt)) for name, (_, prompt) in found]
+        )
 
     def knows(self, word: str, words: str) -> bool:
         """Whether it is a prompt of a server, or may be: a server that is still connecting may have it. Raises
@@ -348,9 +346,7 @@ class SessionMcpServers:
         prompt = await self._prompted(said) if said.startswith(f"/{START}") else ()
         if "@" not in said or ":" not in said:
             return prompt
-        from mainspring.context.memory import find_mentions
-
-        return (*prompt, *await read_mentioned_resources(find_mentions(said), self.servers, may))
+        return (*prompt, *await read_mentioned_resources(context.find_mentions(said), self.servers, may))
 
     async def _prompted(self, said: str) -> tuple[User, ...]:
         word, words = (*said[1:].split(None, 1), "")[:2]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mainspring import agent, providers
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.core.config import DEFAULT, Config, Effort, Siblings
 from mainspring.core.errors import UsageError
@@ -61,23 +62,20 @@ def new_provider(
     elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
         raise StartError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
-    from mainspring.providers.anthropic.provider import HOME, Anthropic, ServerSideClearing
-    from mainspring.providers.http.client import Transport
-    from mainspring.providers.http.proxy import split_url
-    from mainspring.providers.http_provider import ApiKey
-
-    split_url(address or HOME)  # raises for an invalid address now, not at the first call
-    key = ApiKey(found.value, found.header, found.refresh, found.is_stale)
-    transport = Transport(deadlines=read_deadlines(environment, address or HOME), environ=environment)
+    providers.split_url(address or providers.HOME)  # raises for an invalid address now, not at the first call
+    key = providers.ApiKey(found.value, found.header, found.refresh, found.is_stale)
+    transport = providers.Transport(
+        deadlines=read_deadlines(environment, address or providers.HOME), environ=environment
+    )
 
     def anthropic() -> Provider:
-        return Anthropic(
+        return providers.Anthropic(
             key,
-            base_url=address or HOME,
+            base_url=address or providers.HOME,
             transport=transport,
             betas=options.betas,
             thinking_display=options.thinking_display,
-            clearing=ServerSideClearing() if settings.features.server_clearing else None,
+            clearing=providers.ServerSideClearing() if settings.features.server_clearing else None,
             patience=patience_of(settings),
             ways_out=ways_out(settings, found.source),
             driver=driver_of(environment) if options.driven else "",
@@ -85,9 +83,7 @@ def new_provider(
 
     if not elsewhere and all(takes_tools(name, settings) for name in names):
         return ModelAccess(anthropic(), transport.close, found.source, transport)
-    from mainspring.agent.endpoints import build_router
-
-    router = build_router(settings, environment, transport, anthropic)
+    router = agent.build_router(settings, environment, transport, anthropic)
     for name in elsewhere:
         router.provider(name)  # raises now if something is wrong with it
     return ModelAccess(router, transport.close, found.source, transport)
@@ -115,9 +111,7 @@ def takes_tools(model: str, settings: Settings) -> bool:
 
 def patience_of(settings: Settings) -> RetryLimits:
     """The retry limits of a foreground request, with the number of retries from the settings."""
-    from mainspring.providers.retry import PATIENCE, RetryProfile
-
-    usual, most = PATIENCE[RetryProfile.FOREGROUND], settings.api.max_retries
+    usual, most = providers.PATIENCE[providers.RetryProfile.FOREGROUND], settings.api.max_retries
     if most is None:
         return usual
     return replace(usual, tries=most + 1, overload_tries=most + 1, near_tries=most + 1)
@@ -125,10 +119,8 @@ def patience_of(settings: Settings) -> RetryLimits:
 
 def ways_out(settings: Settings, source: str) -> UserRemedies:
     """Remedies for Anthropic's protocol, by where the key and the address are set."""
-    from mainspring.providers.anthropic.provider import WAYS_OUT
-
     refused = f"the key was refused: check {'the ' if source == FILE else ''}{source}"
-    ways = replace(WAYS_OUT, refused=refused, toolless=TOOLLESS)
+    ways = replace(providers.WAYS_OUT, refused=refused, toolless=TOOLLESS)
     place = next((value.origin.place for value in settings.effective if value.name == "api.baseUrl"), "")
     if not place:
         return ways
@@ -144,9 +136,7 @@ def is_elsewhere(model: str, settings: Settings, environment: Environment) -> bo
     plain = model.startswith("claude-") and not any(entry.name == model and entry.base_url for entry in settings.models)
     if plain:
         return False
-    from mainspring.agent.endpoints import endpoint_of
-
-    return endpoint_of(model, settings, environment) is not None
+    return agent.endpoint_of(model, settings, environment) is not None
 
 
 SILENCE = "MAINSPRING_SILENCE_SECONDS"
@@ -157,15 +147,13 @@ def read_deadlines(environment: Environment, address: str) -> Deadlines | None:
     said = environment.get(SILENCE, "").strip()
     if not said:
         return None
-    from mainspring.providers.http.client import PER_IDLE, deadlines_for
-
     try:
         seconds = float(said)
     except ValueError:
         seconds = 0
     if not 0 < seconds < 86_400:
         raise StartError(f"'{SILENCE}' must be a number of seconds, not '{said}'")
-    return replace(deadlines_for(address), headers=seconds, idle=seconds, barren=PER_IDLE * seconds)
+    return replace(providers.deadlines_for(address), headers=seconds, idle=seconds, barren=providers.PER_IDLE * seconds)
 
 
 def new_config(options: SessionOptions, settings: Settings) -> Config:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mainspring import agent, processes, secrets
 from mainspring.agent import permissions
 from mainspring.agent.config import ResolvedConfig, has_service_search
 from mainspring.agent.context import (
@@ -247,12 +248,10 @@ def new_context_sources(config: ResolvedConfig, place: Workspace, children: Call
     return read_context_sources(config, place, children, tells_place=tells_place)
 
 
-def new_checkpoints(config: ResolvedConfig, journal: FileJournal | None) -> FileCheckpoints | None:
+def new_checkpoints(config: ResolvedConfig, journal: FileJournal | None) -> agent.FileCheckpoints | None:
     if journal is None or config.environment.get(CHECKPOINTS) not in ("1", "true"):
         return None
-    from mainspring.agent.checkpoints import FileCheckpoints
-
-    return FileCheckpoints(journal, config.gate, config.cwd, lambda: config.policy.current)
+    return agent.FileCheckpoints(journal, config.gate, config.cwd, lambda: config.policy.current)
 
 
 def new_builtin_tools(config: ResolvedConfig, place: Workspace, links: ToolLinks, walls: WallsOf) -> BuiltinTools:
@@ -262,17 +261,14 @@ def new_builtin_tools(config: ResolvedConfig, place: Workspace, links: ToolLinks
         return gate.only_reads(command, place.cwd, EnginePolicy())
 
     def env() -> dict[str, str]:
-        from mainspring.processes.environment import child_environment, sounds_secret
-        from mainspring.secrets.held import find_secrets_in
-
         keys = {entry.key_env for entry in settings.models}
 
         def is_secret(name: str, value: str) -> bool:
-            return sounds_secret(name) or name in keys or bool(find_secrets_in(value))
+            return processes.sounds_secret(name) or name in keys or bool(secrets.find_secrets_in(value))
 
         # The program that drives us chose this environment, also for its tools (stream-json 1.3).
         named = [name for name, value in environment.items() if not is_secret(name, value)] if options.driven else ()
-        found = child_environment(environment, settings=settings.env, names=named)
+        found = processes.child_environment(environment, settings=settings.env, names=named)
         if "PATH" in found:  # a relative entry would be a directory of every project (security P6)
             found["PATH"] = ":".join([folder for folder in found["PATH"].split(":") if folder.startswith("/")])
         return found
@@ -316,13 +312,11 @@ def make_recall_command(journal: FileJournal | None) -> Callable[[], tuple[str, 
     return past
 
 
-def make_permission_tool(options: SessionOptions, built: Built) -> PermissionTool | None:
+def make_permission_tool(options: SessionOptions, built: Built) -> agent.PermissionTool | None:
     name = options.permission_prompt_tool_name
     if name is None or (name == STDIO and options.driven):
         return None
-    from mainspring.agent.approvals import PermissionTool
-
-    return PermissionTool(name, options, lambda: built().mcp)
+    return agent.PermissionTool(name, options, lambda: built().mcp)
 
 
 def make_answerers(
@@ -340,10 +334,8 @@ def make_answerers(
 def new_hooks(config: ResolvedConfig, kit: BuiltinTools, opened: OpenedSession, links: HostCallbacks) -> Hooks | None:
     if not config.settings.hooks and not links.hooks:
         return None
-    from mainspring.agent.hooks import HookListeners, hooks_of
-
-    told_to = HookListeners(config.options.tell, links.say or config.options.say)
-    return hooks_of(config.settings, kit, opened, lambda: config.policy.current.mode, links.hooks, told_to)
+    told_to = agent.HookListeners(config.options.tell, links.say or config.options.say)
+    return agent.hooks_of(config.settings, kit, opened, lambda: config.policy.current.mode, links.hooks, told_to)
 
 
 def list_idle_tools(opened: OpenedSession, surroundings: ContextSources, *, attended: bool) -> set[str]:
@@ -408,15 +400,13 @@ class NoMcpServers:
 
 def connect_mcp_servers(
     config: ResolvedConfig, kit: BuiltinTools, hands: Toolset, relay: Send | None = None
-) -> SessionMcpServers | NoMcpServers:
+) -> agent.SessionMcpServers | NoMcpServers:
     """`relay` reaches servers inside the host."""
     if config.servers is None:
         return NoMcpServers()
-    from mainspring.agent.mcp import SessionMcpServers, new_servers, taken_away
-
-    is_away = taken_away(permissions.taken_away(config.options, config.settings))
+    is_away = agent.taken_away(permissions.taken_away(config.options, config.settings))
     window = config.loop.model.window
-    servers = new_servers(
+    servers = agent.new_servers(
         config.servers,
         kit,
         config.environment,
@@ -425,7 +415,7 @@ def connect_mcp_servers(
         warn=config.options.tell,
         relay=relay,
     )
-    return SessionMcpServers(servers, hands)
+    return agent.SessionMcpServers(servers, hands)
 
 
 # --- the system prompt ------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.options import CHOICES, IDS, LEAST, OTHER_MODES, OptionError, by_name, is_uuid
+from mainspring.text import did_you_mean
 
 if TYPE_CHECKING:
     from mainspring.agent.options import Spell
@@ -34,8 +35,6 @@ def check_option(option: str, value: Any, spell: Spell = by_name, *, least: int 
 
 def check_choice(option: str, value: str, choices: Iterable[str], spell: Spell = by_name) -> None:
     if value not in choices:
-        from mainspring.text import did_you_mean  # only after a mistake
-
         near = did_you_mean(value, choices)
         raise OptionError(option, f" must be one of {', '.join(choices)}, not '{value}'{near}", spell=spell)
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
+from mainspring import secrets
+from mainspring.text import strip_control_characters
+
 if TYPE_CHECKING:
     from mainspring.agent.host import HostHook
 
@@ -48,10 +51,7 @@ class OptionError(StartError):
 
 def sanitize_words(words: str) -> str:
     """Redacts secrets and removes control characters."""
-    from mainspring.secrets.redaction import redact
-    from mainspring.text import strip_control_characters
-
-    return strip_control_characters(redact(words))
+    return strip_control_characters(secrets.redact(words))
 
 
 def log_warning(words: str) -> None:

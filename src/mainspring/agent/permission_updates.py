@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from mainspring import settings
 from mainspring.agent.config import asked_by
 from mainspring.agent.options import MODES, OTHER_MODES, log_warning
 from mainspring.agent.permissions import AUTO, BYPASS, expand_home
@@ -72,11 +73,9 @@ class PermissionUpdates:
 
     async def keep_rules(self, rules: tuple[str, ...], source: SettingsSource = SettingsSource.LOCAL) -> PersistReport:
         """For later sessions, in a settings file. Raises `UsageError` if nothing can be saved."""
-        from mainspring.settings.edit import ListChange
-
         if self._keeper is None:
             raise UsageError("rules cannot be saved in this session")
-        return await asyncio.to_thread(self._keeper.keep, source, ListChange("allow", rules))
+        return await asyncio.to_thread(self._keeper.keep, source, settings.ListChange("allow", rules))
 
     async def set_mode(self, mode: object) -> str:
         """Raises `UsageError` for a mode that is not available."""
@@ -182,22 +181,20 @@ def permission_updates(
 
 def update_to_change(update: dict[str, Any], source: SettingsSource, place: Workspace) -> Change:
     """The change of the settings file. Raises `UsageError` for changes that an answer may not make there."""
-    from mainspring.settings.edit import ListChange, ModeChange
-
     match update.get("type"):
         case "setMode":
             mode = mode_named(update.get("mode"))
             if mode == BYPASS:
                 raise UsageError(f"an answer cannot make '{BYPASS}' the default: edit the file to do that")
-            return ModeChange(mode)
+            return settings.ModeChange(mode)
         case "addDirectories":
             named = folders_in(update)  # a project's may stay relative, so that they work on another machine
-            return ListChange(
+            return settings.ListChange(
                 "additionalDirectories", resolve_folders(named, place) if source is SettingsSource.USER else named
             )
         case "removeDirectories":
             named = folders_in(update)
-            return ListChange("additionalDirectories", removed=(*named, *resolve_folders(named, place)))
+            return settings.ListChange("additionalDirectories", removed=(*named, *resolve_folders(named, place)))
         case kind:
             return lasting_rules(str(kind), cast("Behavior", update["behavior"]), rules_in(update))
 
@@ -206,18 +203,17 @@ def lasting_rules(kind: str, behavior: Behavior, rules: tuple[str, ...]) -> Chan
     """If one rule does not parse, none is written: it would cause a warning at every start, and may be meant to
     restrict."""
     from mainspring.permissions.rules import RuleError, parse_rule
-    from mainspring.settings.edit import ListChange
 
     if behavior == "deny" and kind == "removeRules":
         raise UsageError(DENY_STAYS)
     if kind == "removeRules":
-        return ListChange(behavior, removed=rules)
+        return settings.ListChange(behavior, removed=rules)
     for rule in rules:
         try:
             parse_rule(rule, behavior)
         except RuleError as error:
             raise UsageError(str(error)) from None
-    return ListChange(behavior, rules, alone=kind == "replaceRules" and behavior != "deny")
+    return settings.ListChange(behavior, rules, alone=kind == "replaceRules" and behavior != "deny")
 
 
 # --- the fields of an update ------------------------------------------------------------------------

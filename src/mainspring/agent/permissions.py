@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from mainspring import agent
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.paths import is_within
@@ -72,9 +73,7 @@ def check_names(options: SessionOptions, settings: Settings) -> None:
     if (
         any(of_flags) or given.deny or given.ask or given.allow or settings.model or settings.hooks
     ):  # else there is nothing to check
-        from mainspring.agent.config_checks import tell_of_slips
-
-        tell_of_slips(options, settings)
+        agent.tell_of_slips(options, settings)
 
 
 def collect_rules(options: SessionOptions, settings: Settings, cwd: str) -> tuple[RuleText, ...]:

@@ -7,6 +7,7 @@ text stays the answer, and `errors` says that it is partial.
 
 from __future__ import annotations
 
+from mainspring import secrets
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Cause, Failure, Subtype, Terminal, Trouble
 from mainspring.core.updates import Result
@@ -133,7 +134,5 @@ def error_name(failure: Failure) -> str | None:
 
 
 def prose_of(failure: Failure) -> str:
-    from mainspring.secrets.redaction import redact  # its patterns take 5 ms to compile, and are seldom needed
-
     said, way_out = failure.detail or failure.kind, WAY_OUT.get(failure.kind, "")
-    return redact(f"API Error: {said}{way_out.removeprefix('.') if said.endswith('?') else way_out}")
+    return secrets.redact(f"API Error: {said}{way_out.removeprefix('.') if said.endswith('?') else way_out}")

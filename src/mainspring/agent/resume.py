@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from mainspring import processes, sessions
 from mainspring.agent.options import SessionOptions, StartError, is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
@@ -157,9 +158,7 @@ def find_session_to_resume(options: SessionOptions, place: SessionLocation) -> s
             raise ResumeError(format_no_session(options.resume))
         return file
     if options.continue_conversation:
-        from mainspring.sessions.listing import find_newest_session
-
-        latest = find_newest_session(place.folder)
+        latest = sessions.find_newest_session(place.folder)
         return os.fspath(latest) if latest is not None else None
     return None
 
@@ -169,9 +168,7 @@ def find_session_by_name(name: str, place: SessionLocation) -> str | None:
     assert place.home is not None
     if is_uuid(name):
         return find_session_file(place.home, name.lower(), place.cwd)
-    from mainspring.sessions.listing import list_sessions_in
-
-    titled = [os.fspath(entry.file) for entry in list_sessions_in(place.folder, None) if entry.title == name]
+    titled = [os.fspath(entry.file) for entry in sessions.list_sessions_in(place.folder, None) if entry.title == name]
     return titled[0] if titled else find_session_by_prefix(name.lower(), place)
 
 
@@ -179,11 +176,11 @@ def find_session_by_prefix(name: str, place: SessionLocation) -> str | None:
     """Sessions of this directory come before those of others. Raises `ResumeError` if several match."""
     if len(name) < SHORTEST or not set(name) <= OF_IDS:
         return None
-    from mainspring.sessions.listing import newest_first
-
     projects = f"{place.home}/projects"
     for folders in ((place.folder,), tuple([f"{projects}/{one}" for one in names_in(projects)])):
-        entries = [entry for folder in folders for entry in newest_first(folder) if entry.session_id.startswith(name)]
+        entries = [
+            entry for folder in folders for entry in sessions.newest_first(folder) if entry.session_id.startswith(name)
+        ]
         if len(entries) > 1:
             told = ", ".join([f"'{entry.session_id}'" for entry in entries[:MOST_CANDIDATES]])
             more = f" and {len(entries) - MOST_CANDIDATES} more" if len(entries) > MOST_CANDIDATES else ""
@@ -207,16 +204,13 @@ def format_no_session(name: str) -> str:
 def resume_session_file(
     options: SessionOptions, place: SessionLocation, file: str, new_id: str, settings: JournalOptions
 ) -> OpenedSession:
-    from mainspring.processes.read_log import copy_read_log
-    from mainspring.sessions.resume import fork_session_state, load_session
-
     at, drops = options.resume_session_at or "", options.resume_drops_turn or ""
     try:
         if options.fork_session:
-            loaded = load_session(file, at=at, drops=drops)
-            forked = fork_session_state(loaded, file_of(place.folder, new_id))
+            loaded = sessions.load_session(file, at=at, drops=drops)
+            forked = sessions.fork_session_state(loaded, file_of(place.folder, new_id))
             journal = FileJournal.fork(forked, place.envelope(new_id), settings)
-            copy_read_log(read_log(file), read_log(forked.file))
+            processes.copy_read_log(read_log(file), read_log(forked.file))
             warn_about_loaded(loaded, options)
             return OpenedSession(new_id, journal, forked)
         session_id = id_of(file)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from mainspring import agent, context
 from mainspring.agent.prompt_expansion import (
     BlockedPrompt,
     ExpandedPrompt,
@@ -333,9 +334,7 @@ class RunLoop:
         `/compact` and `+500k`. A skill or a custom command expands to its text; an unknown slash command is text."""
         if prompt.literal:
             return message, "", ""
-        from mainspring.agent.slash_commands import expand_slash_command
-
-        body = expand_slash_command(prompt.text, self._world)
+        body = agent.expand_slash_command(prompt.text, self._world)
         if body is None:
             return message, prompt.text, prompt.text
         rest = tuple([part for part in prompt.content if not isinstance(part, Text)])
@@ -345,9 +344,7 @@ class RunLoop:
         attached = heard.attached if isinstance(heard, ExpandedPrompt) else ()
         missing: tuple[str, ...] = ()
         if "@" in text:
-            from mainspring.context.memory import find_absent_mentions
-
-            missing = find_absent_mentions(text, self._world.about.cwd)
+            missing = context.find_absent_mentions(text, self._world.about.cwd)
         if attached or missing:
             self._updates.push(PromptExpanded(attached, missing))
 

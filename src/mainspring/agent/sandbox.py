@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from mainspring import permissions, processes, sandbox, sessions, tools
 from mainspring.agent.options import StartError, log_warning
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mainspring.permissions.policy import PermissionPolicy
     from mainspring.processes.child import ProcessSpec, SandboxAccess
     from mainspring.sandbox.proxy import ProxyNetwork
-    from mainspring.sandbox.sandbox import NetworkAccess, SandboxLevel, SandboxRunner, SandboxStatus
+    from mainspring.sandbox.sandbox import NetworkAccess, SandboxRunner, SandboxStatus
 
 TOLD = "sandbox-told"  # a file in our home: the last reason without a sandbox that the user has seen
 
@@ -59,27 +60,22 @@ class SessionSandbox:
     def standing(self) -> SandboxStatus:
         """The sandbox in force. The first access probes for it, which may take a moment."""
         if self._standing is None:
-            from mainspring.sandbox.sandbox import (
-                ProbeResult,
-                SandboxBackend,
-                SandboxLevel,
-                decide_status,
-                probe_sandbox,
-            )
-            from mainspring.sessions.paths import make_folder
-
             ground, wanted = self._ground, self._ground.wanted
             level = level_of(wanted)
-            answer = ProbeResult(None)
-            if level is not SandboxLevel.OFF:
+            answer = sandbox.ProbeResult(None)
+            if level is not sandbox.SandboxLevel.OFF:
                 home = ground.home or "/"  # if it is not writable, the probe uses another directory
                 with suppress(OSError):
-                    make_folder(home)  # on a fresh machine it does not exist yet
+                    sessions.make_folder(home)  # on a fresh machine it does not exist yet
                 # Landlock prevents new files at the top of a repository, so it is used only if a sandbox is required.
-                kinds = tuple(SandboxBackend) if level is SandboxLevel.REQUIRED else (SandboxBackend.BUBBLEWRAP,)
-                answer = probe_sandbox(home, path=ground.path, outside=ground.folders, kinds=kinds)
+                kinds = (
+                    tuple(sandbox.SandboxBackend)
+                    if level is sandbox.SandboxLevel.REQUIRED
+                    else (sandbox.SandboxBackend.BUBBLEWRAP,)
+                )
+                answer = sandbox.probe_sandbox(home, path=ground.path, outside=ground.folders, kinds=kinds)
             try:
-                self._standing = decide_status(level, answer)
+                self._standing = sandbox.decide_status(level, answer)
             except UsageError as error:
                 raise StartError(str(error)) from None
         return self._standing
@@ -100,36 +96,27 @@ class SessionSandbox:
         """Starts the proxy if the settings list domains; without it, commands have no network."""
         if not self._ground.wanted.domains or self.standing.level != "bubblewrap":  # landlock cannot reach a proxy
             return
-        from mainspring.permissions.hosts import proxy_gate
-        from mainspring.sandbox.proxy import ProxyNetwork, SandboxProxy
-
-        gate = proxy_gate(self.policy, self._ground.wanted.domains)
-        self._network = ProxyNetwork(SandboxProxy(gate), outside=self._ground.folders)
+        gate = permissions.proxy_gate(self.policy, self._ground.wanted.domains)
+        self._network = sandbox.ProxyNetwork(sandbox.SandboxProxy(gate), outside=self._ground.folders)
         self._way = await self._network.__aenter__()
 
-    def walls(self, command: str, leave: bool) -> SandboxAccess:  # a callback
+    def walls(self, command: str, leave: bool) -> processes.SandboxAccess:  # a callback
         """What a command may reach; `leave`: it asks to run outside the sandbox."""
-        from mainspring.processes.child import SandboxAccess
-
         if self.standing.level != "bubblewrap":
             self._tell()
-        return self._walls(command, leave) if self.in_force else SandboxAccess.NONE
+        return self._walls(command, leave) if self.in_force else processes.SandboxAccess.NONE
 
     def _walls(self, command: str, leave: bool) -> SandboxAccess:  # a callback
-        from mainspring.tools.shell import SandboxExclusions, walls_of
-
         wanted = self._ground.wanted
-        return walls_of(SandboxExclusions(wanted.excluded, wanted.may_be_left))(command, leave)
+        return tools.walls_of(tools.SandboxExclusions(wanted.excluded, wanted.may_be_left))(command, leave)
 
     def hides_denied(self, command: str, leave: bool) -> bool:  # a callback
         """Whether the sandbox hides all files from a command that rules deny to read."""
         if leave or not self.in_force:
             return False
-        from mainspring.processes.child import SandboxAccess
-
         # The sandbox does not know rules that were added after it was built.
         complete = self._unreadable()[1] and self._hidden_rules == _reading_rules(self.policy())
-        return complete and self._walls(command, leave) is not SandboxAccess.NONE
+        return complete and self._walls(command, leave) is not processes.SandboxAccess.NONE
 
     def around(self, job: ProcessSpec) -> AbstractContextManager[ProcessSpec]:
         if not self.in_force:
@@ -160,8 +147,6 @@ class SessionSandbox:
                 os.rmdir(os.path.dirname(self._temp))  # noqa: PTH106, PTH120  # pathlib takes 8 ms to load
 
     def _build(self) -> SandboxRunner:
-        from mainspring.sandbox.sandbox import SandboxLayout, build_sandbox
-
         ground = self._ground
         state = self._state_folder()
         temp = f"{self._own_folder()}/tmp"  # noqa: S108  # in a directory of our own
@@ -169,7 +154,7 @@ class SessionSandbox:
         denied = (*ground.masked, *self._unreadable()[0])
         shared = os.path.dirname(self._own_folder())  # noqa: PTH120  # as above
         kept = tuple([path for path in (ground.home, os.environ.get("HOME"), shared) if path])
-        rooms = SandboxLayout(
+        rooms = sandbox.SandboxLayout(
             ground.folders,
             temp,
             state,
@@ -178,7 +163,7 @@ class SessionSandbox:
             kept=kept,
             read_only=ground.read_only,
         )
-        return build_sandbox(self.standing, rooms, way=self._way)
+        return sandbox.build_sandbox(self.standing, rooms, way=self._way)
 
     def _state_folder(self) -> str:
         """In our home; if that is not writable (read-only, full), in the system's temporary directory, with a warning.
@@ -256,9 +241,7 @@ def is_of_user(folder: str) -> bool:
 
 
 def no_writable_folder_error(error: OSError) -> UsageError:
-    from mainspring.sandbox.bubblewrap import SandboxError
-
-    return SandboxError(
+    return sandbox.SandboxError(
         f"the sandbox has no writable directory ({error.strerror}: '{error.filename}'), so the command was not run. "
         "Free some space, set TMPDIR to a writable directory, or switch the sandbox off in your settings"
     )
@@ -269,15 +252,11 @@ def is_required(wanted: Wanted) -> bool:
     return wanted.required or (wanted.enabled is not False and bool(wanted.unreadable or wanted.read_only))
 
 
-def level_of(wanted: Wanted) -> SandboxLevel:
-    from mainspring.sandbox.sandbox import SandboxLevel
-
+def level_of(wanted: Wanted) -> sandbox.SandboxLevel:
     if is_required(wanted):
-        return SandboxLevel.REQUIRED
-    return SandboxLevel.OFF if wanted.enabled is False else SandboxLevel.ON
+        return sandbox.SandboxLevel.REQUIRED
+    return sandbox.SandboxLevel.OFF if wanted.enabled is False else sandbox.SandboxLevel.ON
 
 
 def _reading_rules(policy: PermissionPolicy) -> tuple[str, ...]:
-    from mainspring.permissions.rules import sort_rules
-
-    return tuple([rule.text for rule in sort_rules(policy.rules).reading])
+    return tuple([rule.text for rule in permissions.sort_rules(policy.rules).reading])

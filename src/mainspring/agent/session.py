@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
+from mainspring import agent
 from mainspring.agent.config import ResolvedConfig
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, text_prompt
@@ -128,9 +129,7 @@ class AgentSession:
     def _links(self, config: ResolvedConfig, source: str) -> HostCallbacks:
         host, options, asked = self.host, config.options, None
         if host is not None:
-            from mainspring.agent.approvals import HostQuestions  # not loaded without a host
-
-            asked = HostQuestions(host, self._updates.caught_up, self._runs.asks, self.update_permissions)
+            asked = agent.HostQuestions(host, self._updates.caught_up, self._runs.asks, self.update_permissions)
         self._questions = asked
         return HostCallbacks(
             answer=asked.answer if host is not None and asked is not None and host.reach != "never" else None,
@@ -373,10 +372,8 @@ class AgentSession:
 
     def watch_hooks(self) -> None:
         """From now on, pushes an update when a hook starts and when it finishes."""
-        from mainspring.agent.hooks import attach_hook_watcher
-
         self._hooks_watched = True
-        attach_hook_watcher(self.world.hands.hooks, self._updates)
+        agent.attach_hook_watcher(self.world.hands.hooks, self._updates)
 
 
 class SessionCarryOver(Bundle):

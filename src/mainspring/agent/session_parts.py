@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mainspring import sessions
 from mainspring.agent.prompt_expansion import parse_compact_command, parse_token_budget
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import User
@@ -94,9 +95,7 @@ class SessionCleanup:
 
     def start(self) -> None:
         if self._days is not None and self._home is not None:
-            from mainspring.sessions.retention import start_cleanup
-
-            self._thread = start_cleanup(self._home, self._days, now=time.time(), keep=self._keep)
+            self._thread = sessions.start_cleanup(self._home, self._days, now=time.time(), keep=self._keep)
 
     async def close(self) -> None:
         if self._thread is not None:

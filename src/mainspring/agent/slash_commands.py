@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mainspring import agent, context, permissions
 from mainspring.agent.prompt_expansion import AttachedMention, ExpandedPrompt, parse_compact_command
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import User
@@ -86,16 +87,14 @@ def make_mention_attacher(
     return the chosen prompt."""
 
     async def may(path: str) -> Verdict:
-        from mainspring.permissions.policy import PermissionRequest
-
-        verdict = await gate.verdict(PermissionRequest("Read", {"file_path": path}, cwd), session.shared.policy)
+        verdict = await gate.verdict(
+            permissions.PermissionRequest("Read", {"file_path": path}, cwd), session.shared.policy
+        )
         return verdict.decision
 
     async def may_of(server: str, uri: str) -> bool:
         """The user mentioned it, so it may be read, unless a rule denies it."""
-        from mainspring.permissions.policy import PermissionRequest
-
-        asked = PermissionRequest("ReadMcpResourceTool", {"server": server, "uri": uri}, cwd)
+        asked = permissions.PermissionRequest("ReadMcpResourceTool", {"server": server, "uri": uri}, cwd)
         verdict = await gate.verdict(asked, session.shared.policy)
         return verdict.decision == "allow" or not verdict.rule
 
@@ -106,11 +105,9 @@ def make_mention_attacher(
         brought = await found.named(text, may, medium_of)
         if not brought and not of_servers:
             return ExpandedPrompt()
-        from mainspring.context.attachments import select_missing_attachments
-
         seen = view(session.state.history, session.state.edits)
         there = [message.content for message in seen if isinstance(message, User)]
-        files = select_missing_attachments([one.attachment for one in brought], seen, found.nonce)
+        files = context.select_missing_attachments([one.attachment for one in brought], seen, found.nonce)
         told = [AttachedMention(one.path.asked, one.what, one.why_not) for one in brought]
         return ExpandedPrompt((*[one for one in of_servers if one.content not in there], *files), tuple(told))
 
@@ -118,9 +115,7 @@ def make_mention_attacher(
 
 
 def medium_of(fd: int, name: str) -> MentionMedia | None:
-    from mainspring.agent.media import medium_in  # most files are text, and most prompts mention none
-
-    return medium_in(fd, name)
+    return agent.medium_in(fd, name)
 
 
 def lines_of_attached(attached: tuple[AttachedMention, ...]) -> list[str]:

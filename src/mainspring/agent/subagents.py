@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mainspring import agent, context, engine, providers, sessions
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.context.project_files import ConfigFolders
 from mainspring.core.config import Effort
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from mainspring.engine.session import EngineSession
     from mainspring.engine.session_deps import Answerer
     from mainspring.engine.shared_state import Ledger
-    from mainspring.engine.subagents import SubagentJournal, SubagentRegistry, SubagentStatus
+    from mainspring.engine.subagents import SubagentRegistry, SubagentStatus
     from mainspring.providers.base import Provider
     from mainspring.providers.router import ProviderRouter
     from mainspring.sessions.decoder import LoadedSession
@@ -51,14 +52,14 @@ def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, Age
     tell_of_untrusted(places, options)
     if options.agents is None and not places.are_there():
         return {}
-    from mainspring.context.agent_types import find_agent_types, parse_agent_types
-
     odd: list[str] = []
     try:
-        given = parse_agent_types(options.agents, odd) if options.agents is not None else {}
+        given = context.parse_agent_types(options.agents, odd) if options.agents is not None else {}
     except UsageError as error:
         raise options.error("agents", f" is not valid: {error}") from None
-    made = find_agent_types(places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"}, options.spell("agents"))
+    made = context.find_agent_types(
+        places, given, {*SPECS, "Task", "ToolSearch", "StructuredOutput"}, options.spell("agents")
+    )
     for problem in (*odd, *made.problems):
         options.tell(problem)
     return made.kinds
@@ -68,10 +69,9 @@ def cap_agent_effort(kinds: Mapping[str, AgentType], settings: Settings) -> Mapp
     """Applies `maxEffortLevel` to the agent types."""
     if settings.max_effort is None:
         return kinds
-    from mainspring.agent.model import capped_effort
 
     def capped(kind: AgentType) -> AgentType:
-        most = capped_effort(kind.effort, settings) if kind.effort else None
+        most = agent.capped_effort(kind.effort, settings) if kind.effort else None
         return replace(kind, effort=Effort(most)) if most else kind
 
     return {name: capped(kind) for name, kind in kinds.items()}
@@ -92,9 +92,7 @@ def describe_agent_types(kinds: Mapping[str, AgentType]) -> str:
     """The description for the model; empty: only the built-in types."""
     if not kinds:
         return ""
-    from mainspring.context.agent_types import format_agent_types
-
-    return format_agent_types(kinds.values())
+    return context.format_agent_types(kinds.values())
 
 
 class SubagentInputs(Bundle):
@@ -182,25 +180,21 @@ def spent_before(loaded: LoadedSession | None) -> SpentBefore:
 
 def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
     """With what each had spent."""
-    from mainspring.sessions.paths import agent_file
-    from mainspring.sessions.resume import load_session
-
     found: list[AgentRecord] = []
     for one in loaded.standing.away:
         try:
-            spent = load_session(agent_file(loaded.file, one.agent_id)).spent
+            spent = sessions.load_session(sessions.agent_file(loaded.file, one.agent_id)).spent
         except (OSError, UsageError):
             spent = 0  # it had not begun to write
         found.append(replace(one, ended=True, cost=spent))
     return tuple(found)
 
 
-def new_agents(household: SubagentInputs) -> SubagentRegistry:
+def new_agents(household: SubagentInputs) -> engine.SubagentRegistry:
     from mainspring.context import agent_types
-    from mainspring.engine.subagents import SubagentEnvironment, SubagentRegistry
 
     config, session, ways = household.config, household.session, ModelRouter(household.config)
-    home = SubagentEnvironment(
+    home = engine.SubagentEnvironment(
         kinds=household.kinds or agent_types.OURS,
         provider=ways.provider,
         config=config.loop,
@@ -218,7 +212,7 @@ def new_agents(household: SubagentInputs) -> SubagentRegistry:
     async def deliver(text: str) -> None:
         await session.submit(text, origin=Origin.REPORT)
 
-    return SubagentRegistry(home, deliver)
+    return engine.SubagentRegistry(home, deliver)
 
 
 # --- the parts of a subagent ------------------------------------------------------------------------
@@ -226,13 +220,12 @@ def new_agents(household: SubagentInputs) -> SubagentRegistry:
 
 def system_of(kind: AgentType, hands: Toolset, household: SubagentInputs) -> tuple[str, ...]:
     from mainspring.context import attachments
-    from mainspring.context.prompt import insert_nonce
 
     found = household.found
     place = (
         () if found.tells_place else (attachments.describe_workspace(hands.place.cwd, git=found.memory.project.git),)
     )
-    return insert_nonce((kind.prompt, *place), found.nonce)
+    return context.insert_nonce((kind.prompt, *place), found.nonce)
 
 
 def mind_of(  # noqa: PLR0913, PLR0917  # its inputs
@@ -244,11 +237,8 @@ def mind_of(  # noqa: PLR0913, PLR0917  # its inputs
     household: SubagentInputs,
 ) -> ModelContext:
     """Memory files of the user and the project apply to subagents, too; only the session takes notes."""
-    from mainspring.agent.context import new_model_context
-    from mainspring.context.sources import ContextSourceOptions, ContextSources
-
     kit = household.kit
-    around = ContextSourceOptions(
+    around = context.ContextSourceOptions(
         household.found.memory.where,
         environ=household.config.environment,
         read=lambda: hands.place.read,
@@ -257,27 +247,21 @@ def mind_of(  # noqa: PLR0913, PLR0917  # its inputs
         nonce=household.found.nonce,
         told_cwd=hands.place.cwd if household.found.tells_place else "",  # it starts in the shell's directory
     )
-    surroundings = ContextSources(around)
+    surroundings = context.ContextSources(around)
     provider = ways.provider(config.model.name)  # its summaries go to the same server as its conversation
     asked = replace(household.asked, provider=provider, config=config, ledger=ledger)
-    return new_model_context(asked, surroundings, hands, lambda: system)
+    return agent.new_model_context(asked, surroundings, hands, lambda: system)
 
 
-def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) -> SubagentJournal:
+def journal_of(agent_id: str, about: dict[str, str], household: SubagentInputs) -> engine.SubagentJournal:
     """A file beside the session's, and a `.meta.json` that names the call (stream-json 14.4)."""
-    from mainspring.engine.subagents import SubagentJournal
-    from mainspring.sessions.records import NoJournal
-
     above = household.opened.journal
     if above is None or not above.stored:
-        return SubagentJournal(NoJournal())
-    from mainspring.agent.resume import new_place
-    from mainspring.sessions.subagents import open_journal
-
+        return engine.SubagentJournal(sessions.NoJournal())
     config = household.config
-    envelope = new_place(config.environment, config.cwd, ()).envelope(household.opened.session_id)
-    journal = open_journal(above, envelope, agent_id, about)
-    return SubagentJournal(journal, journal.file, journal.close)
+    envelope = agent.new_place(config.environment, config.cwd, ()).envelope(household.opened.session_id)
+    journal = sessions.open_journal(above, envelope, agent_id, about)
+    return engine.SubagentJournal(journal, journal.file, journal.close)
 
 
 class ModelRouter:
@@ -289,29 +273,22 @@ class ModelRouter:
 
     def model(self, name: str) -> Model:
         """Raises `UsageError` for a model that is not available."""
-        from mainspring.agent.model import chosen_model
-
-        model = chosen_model(name, self._parts.options, self._parts.settings)
+        model = agent.chosen_model(name, self._parts.options, self._parts.settings)
         self.provider(model.name)
         return model
 
     def provider(self, name: str) -> Provider:
-        from mainspring.agent.model import is_elsewhere
-
         reached, settings, environment = self._parts.model, self._parts.settings, self._parts.environment
         if reached.transport is None:
             return reached.provider
-        if not is_elsewhere(name, settings, environment):
+        if not agent.is_elsewhere(name, settings, environment):
             if reached.key_source == "none" and not settings.api.base_url:
                 raise UsageError("there is no key for Anthropic's models: set ANTHROPIC_API_KEY")
             return reached.provider
-        from mainspring.agent.endpoints import build_router
-        from mainspring.providers.router import ProviderRouter
-
         if self._router is None:
             known = reached.provider
-            made = build_router(settings, environment, reached.transport, lambda: known)
-            self._router = known if isinstance(known, ProviderRouter) else made
+            made = agent.build_router(settings, environment, reached.transport, lambda: known)
+            self._router = known if isinstance(known, providers.ProviderRouter) else made
         try:
             self._router.provider(name)  # raises now if something is wrong with it
         except StartError as error:

@@ -24,6 +24,7 @@ from mainspring.agent.options import (
     read_option,
 )
 from mainspring.cli.stdio import print_hook_message, print_stderr
+from mainspring.text import did_you_mean
 
 NOTHING: Mapping[str, Any] = {}
 # Each has its own arguments and `--help` (`subcommands.py`).
@@ -315,8 +316,6 @@ def convert_value(flag: Flag, name: str, value: str) -> object:
 
 
 def find_near_flag(name: str, names: Iterable[str]) -> str:
-    from mainspring.text import did_you_mean  # only after a mistake
-
     return did_you_mean(name, names)
 
 

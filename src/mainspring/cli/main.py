@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mainspring import cli, secrets
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import SUBCOMMANDS, Arguments, find_near_flag, help_text, parse_arguments
 from mainspring.cli.stdio import protect_terminal
@@ -41,9 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    from mainspring.secrets.redaction import print_crash
-
-    print_crash(kind, error, trace)
+    secrets.print_crash(kind, error, trace)
 
 
 def run_to_exit(argv: Sequence[str] | None) -> int:
@@ -102,9 +101,7 @@ def run_conversation(arguments: Arguments) -> int:
         check_word(arguments, sure=not once)
     if not once:
         check_conversation(arguments)
-    from mainspring.cli.signals import defer_signals
-
-    with defer_signals():
+    with cli.defer_signals():
         load_msgspec()
         from mainspring.core.errors import UsageError
         from mainspring.processes.own_process import harden_process

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import assert_never
 
+from mainspring import cli
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.prompt_expansion import parse_compact_command
@@ -282,9 +283,7 @@ async def new_talk(config: ResolvedConfig, output: TerminalOutput, keyboard: Pla
 async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOutput) -> str:
     """The prompt that the line expands to; empty for a built-in or unknown command: a typo costs nothing."""
     if said.startswith("!") and "\n" not in said:  # a paste is never run
-        from mainspring.cli.slash.table import run_own
-
-        await run_own(said[1:], output)
+        await cli.run_own(said[1:], output)
         return ""
     word, words = (*said.split(None, 1), "")[:2]
     if not word.startswith("/") or "/" in word[1:] or parse_compact_command(said) is not None:

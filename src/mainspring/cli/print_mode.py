@@ -16,6 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
+from mainspring import agent, cli
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import StartError
@@ -195,9 +196,7 @@ async def drive_session(
 def new_output(session: AgentSession, output_format: str, write: Write) -> Printed:
     if output_format == "text":
         return TextOutput(session, write)
-    from mainspring.cli.stream_json import make_json_output  # text output does not need it
-
-    return make_json_output(session, output_format, write)
+    return cli.make_json_output(session, output_format, write)
 
 
 LONG_WAIT = 4_000  # milliseconds; reached from the fourth attempt on
@@ -237,9 +236,7 @@ class TextOutput:
                 pass
 
     async def _end(self, result: Result) -> None:
-        from mainspring.agent.results import make_outcome
-
-        out = make_outcome(result, self._failure)
+        out = agent.make_outcome(result, self._failure)
         self.failed = out.is_error
         partial = out.is_error and result.cause is Cause.OUTPUT_LIMIT  # no more of the answer will follow
         self._answer = out.text or "" if partial or not out.is_error else ""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import Any, NoReturn, cast
 
+from mainspring import cli
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, Flag, FlagValueKind, convert_value, find_near_flag
 from mainspring.core.errors import UsageError
@@ -158,9 +159,7 @@ def main(argv: Sequence[str]) -> int:
         gc.enable()
         return simulate(argv[1:])
     args = parse_subcommand(argv)
-    from mainspring.cli.signals import defer_signals
-
-    with defer_signals():
+    with cli.defer_signals():
         command: Callable[[Namespace], int] = getattr(import_module(f"mainspring.cli.{RUN[name][0]}"), name)
     gc.enable()  # start time matters less here
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mainspring import agent, context
 from mainspring.agent.options import StartError
 from mainspring.settings import trust
 from mainspring.settings.load import home_folder
@@ -89,12 +90,11 @@ def list_untrusted_servers(talk: TerminalSession) -> list[str]:
     sources, path = talk.config.options.setting_sources, f"{talk.config.cwd}/.mcp.json"
     if not os.path.lexists(path) or (sources is not None and "project" not in sources):
         return []
-    from mainspring.agent.mcp import names_in
     from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
 
     try:
         data = read_file(path)
-        names = names_in(parse_settings_text(data).tree) if data is not None else []
+        names = agent.names_in(parse_settings_text(data).tree) if data is not None else []
     except UnreadableSettings:
         return []  # trust would not help
     return format_untrusted_names("MCP servers", names)
@@ -111,9 +111,7 @@ def list_untrusted_texts(found: ContextSources) -> list[str]:
 
 
 def list_untrusted_memory(found: ContextSources) -> list[str]:
-    from mainspring.context.memory import TRUST
-
-    leads_out = any(problem.endswith(TRUST) for problem in found.memory.problems)
+    leads_out = any(problem.endswith(context.TRUST) for problem in found.memory.problems)
     return ["memory files outside the folder"] if leads_out else []
 
 
@@ -135,13 +133,10 @@ def is_held_back(word: str, found: ContextSources) -> bool:
 
 
 def held_words(found: ContextSources) -> tuple[list[str], list[str]]:
-    from mainspring.context.custom_commands import CustomCommands
-    from mainspring.context.skills import Skills
-
     skills, commands = (project_folders_only(found.memory.places(sort)) for sort in ("skills", "commands"))
     return (
-        list(Skills(skills).by_name) if skills is not None else [],
-        list(CustomCommands(commands).by_name) if commands is not None else [],
+        list(context.Skills(skills).by_name) if skills is not None else [],
+        list(context.CustomCommands(commands).by_name) if commands is not None else [],
     )
 
 
@@ -149,9 +144,7 @@ def held_agents(found: ContextSources) -> list[str]:
     places = project_folders_only(found.memory.places("agents"))
     if places is None:
         return []
-    from mainspring.context.agent_types import OURS, find_agent_types
-
-    return [name for name in find_agent_types(places).kinds if name not in OURS]
+    return [name for name in context.find_agent_types(places).kinds if name not in context.OURS]
 
 
 def project_folders_only(places: ConfigFolders) -> ConfigFolders | None:

@@ -23,6 +23,7 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
+from mainspring import permissions
 from mainspring.context.attachments import MANNERS, Attachment, AttachmentKind, cut_with_note
 from mainspring.context.project_files import (
     ConfigFolders,
@@ -424,16 +425,15 @@ def _without_spans(line: str) -> str:
 
 def make_excluder(patterns: Iterable[str], home: str) -> Callable[[str], bool]:
     """Whether a pattern matches an absolute path. A relative pattern matches at any depth."""
-    from mainspring.permissions.patterns import matches_below, parse_path_pattern
-
     anchored = [expand_tilde(pattern, home) for pattern in patterns]
     rooted = [f"//{one.lstrip('/')}" if one.startswith("/") else f"//**/{one}" for one in anchored]
-    places = [parse_path_pattern(one, allow=True) for one in rooted]
+    places = [permissions.parse_path_pattern(one, allow=True) for one in rooted]
 
     def is_excluded(path: str) -> bool:
         names = [name for name in path.split("/") if name]
         return any(
-            (*names[: len(one.literal)],) == one.literal and matches_below(one.rest, names[len(one.literal) :])
+            (*names[: len(one.literal)],) == one.literal
+            and permissions.matches_below(one.rest, names[len(one.literal) :])
             for one in places
         )
 

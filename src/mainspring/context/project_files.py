@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from mainspring import processes
 from mainspring.core.value import Bundle
 from mainspring.processes.paths import PathRefused, Resolved, is_within
 
@@ -40,9 +41,7 @@ class FileText(Bundle):
 
 def read_text(path: Resolved, most: int = LARGEST) -> FileText:
     """The beginning of a file. Replaces invalid UTF-8; raises `PathRefused` and `OSError`."""
-    from mainspring.processes.safe_open import open_read  # not needed if the file does not exist
-
-    fd = open_read(path)
+    fd = processes.open_read(path)
     try:
         found = os.fstat(fd)
         data = _read(fd, most)

@@ -23,6 +23,7 @@ from mainspring.context.project_files import ConfigFolders, FileStamp, read_text
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 from mainspring.processes.paths import PathRefused, resolve_path
+from mainspring.text import did_you_mean
 
 MOST = 200  # of a sort
 MOST_ENTRIES = 1_000  # of a directory that are checked
@@ -84,8 +85,6 @@ class MarkdownLibrary(Generic[Kept]):
         """The message for a frontmatter field without effect."""
         if field in self.without_effect:
             return f"'{field}' has no effect here yet"
-        from mainspring.text import did_you_mean  # loaded only after a mistake
-
         return f"nobody knows '{field}'{did_you_mean(field, sorted(self.fields))}"
 
     def files(self, folder: str, *, project: bool) -> list[str]:

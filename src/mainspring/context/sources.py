@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
+from mainspring import context
 from mainspring.context.attachments import (
     Attachment,
     format_today,
@@ -103,11 +104,9 @@ class ContextSources:
         return self._around.skills and self.memory.where.skills != () and self.memory.places("skills").are_there()
 
     @property
-    def skills(self) -> Skills:
+    def skills(self) -> context.Skills:
         if self._skills is None:
-            from mainspring.context.skills import Skills
-
-            self._skills = Skills(
+            self._skills = context.Skills(
                 self.memory.places("skills"), self.memory.where.skills, self.memory.where.skill_states
             )
         return self._skills
@@ -118,13 +117,11 @@ class ContextSources:
         return any(self.memory.places(sort).are_there() for sort in ("skills", "commands"))
 
     @property
-    def slash(self) -> SlashCatalog:
+    def slash(self) -> context.SlashCatalog:
         """The current catalog of slash commands."""
         if self._slash is None or self._commands is None:
-            from mainspring.context.custom_commands import CustomCommands, SlashCatalog
-
-            self._commands = CustomCommands(self.memory.places("commands"))
-            self._slash = SlashCatalog(self.skills, self._commands)
+            self._commands = context.CustomCommands(self.memory.places("commands"))
+            self._slash = context.SlashCatalog(self.skills, self._commands)
         self._unsure |= self.skills.refresh()
         self._commands.refresh()
         return self._slash
@@ -139,11 +136,11 @@ class ContextSources:
         returns the image or document in an open file."""
         if "@" not in text:
             return ()
-        from mainspring.context.mentions import MentionScope, resolve_mentions
-
         where, known = self.memory.where, self._around.read
-        reach = MentionScope(where.cwd, where.user or None, may, where.may_read, known() if known else None, medium)
-        found = await resolve_mentions(text, reach)
+        reach = context.MentionScope(
+            where.cwd, where.user or None, may, where.may_read, known() if known else None, medium
+        )
+        found = await context.resolve_mentions(text, reach)
         for one in found:
             self._unsure |= self._touched(one.path.real)
         return found
@@ -208,9 +205,7 @@ class ContextSources:
             return False
         if path.kind == "file" and self._around.read is not None:
             if self._changes is None:
-                from mainspring.context.file_changes import FileChanges
-
-                self._changes = FileChanges(self._around.read())
+                self._changes = context.FileChanges(self._around.read())
             self._changes.saw(path)
         return path.kind != "missing" and self.memory.touched(path.real)
 
@@ -219,10 +214,10 @@ class ContextSources:
     async def _ask_git(self) -> None:
         if self._git is not None or not self.memory.project.git:
             return
-        from mainspring.context.git import take_git_snapshot
-
         children = self._around.children() if self._around.children is not None else None
-        found = await take_git_snapshot(self.memory.project.root, environ=self._around.environ, children=children)
+        found = await context.take_git_snapshot(
+            self.memory.project.root, environ=self._around.environ, children=children
+        )
         self._git, self._unsure = make_repository_attachment(found), True
 
     async def _fitting(self, state: State) -> tuple[Attachment, ...]:
@@ -243,11 +238,9 @@ class ContextSources:
     def _has_notes(self) -> bool:
         return os.path.isdir(self._around.notes)  # noqa: PTH112  # pathlib takes 8 ms to load
 
-    def _the_notes(self) -> MemoryNotes:
+    def _the_notes(self) -> context.MemoryNotes:
         if self._notes is None:
-            from mainspring.context.notes import MemoryNotes
-
-            self._notes = MemoryNotes(self._around.notes, is_read=self._is_read)
+            self._notes = context.MemoryNotes(self._around.notes, is_read=self._is_read)
         return self._notes
 
     def _is_read(self, path: str) -> bool:

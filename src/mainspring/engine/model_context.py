@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
+from mainspring import engine
 from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config
 from mainspring.core.effects import Compact, CompactionKind
@@ -166,9 +167,7 @@ class ModelContext:
         """Start the side calls after a turn, in the background."""
         sight = self._sight
         if self._thoughts is None and (sight.notes or sight.suggest) and (ask := self.ask) is not None:
-            from mainspring.engine.side_calls import PostTurnCalls
-
-            self._thoughts = PostTurnCalls(ask, sight.notes, sight.suggest)
+            self._thoughts = engine.PostTurnCalls(ask, sight.notes, sight.suggest)
         if self._thoughts is not None:
             self._thoughts.start(state)
 

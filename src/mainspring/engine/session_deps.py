@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mainspring import permissions
 from mainspring.context.attachments import (
     Attachment,
     AttachmentKind,
@@ -155,10 +156,9 @@ def new_id() -> str:
 
 def own_hands(tools: tuple[Tool, ...]) -> Toolset:
     """A toolset of the caller's own tools, which need no permission."""
-    from mainspring.permissions.checker import AllowAll
     from mainspring.tools.base import Workspace
 
-    return Toolset(tools, place=Workspace(os.getcwd()), gate=AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load
+    return Toolset(tools, place=Workspace(os.getcwd()), gate=permissions.AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load
 
 
 def default_cache_marks(history: History) -> tuple[str, ...]:

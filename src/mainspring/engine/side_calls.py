@@ -23,6 +23,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from mainspring import processes, secrets, sessions
 from mainspring.context.attachments import MARKER
 from mainspring.context.tokens import LEAST, Ask, SideCall, SideCallReply, total_bytes, wrong_with
 from mainspring.core.config import Config, RunSource
@@ -408,10 +409,8 @@ def list_known_notes(names: list[str]) -> str:
 
 def parse_filled_form(text: str) -> dict[str, str]:
     """The fields of the form that are filled in, without secrets; the note is everything after its field name."""
-    from mainspring.secrets.redaction import redact
-
     found: dict[str, str] = {}
-    lines = redact(strip_unprintable(text)).split("\n")
+    lines = secrets.redact(strip_unprintable(text)).split("\n")
     for at, line in enumerate(lines):
         part, colon, said = line.partition(":")
         part = part.strip().lower()
@@ -458,8 +457,5 @@ def names_in(folder: str) -> list[str]:
 
 
 def write_note(folder: str, name: str, text: str) -> None:
-    from mainspring.processes.output import write_new_file
-    from mainspring.sessions.paths import make_folder
-
-    make_folder(folder)
-    write_new_file(f"{os.path.realpath(folder)}/{name}.md", text.encode())
+    sessions.make_folder(folder)
+    processes.write_new_file(f"{os.path.realpath(folder)}/{name}.md", text.encode())

@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from mainspring import mcp
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.mcp.base import (
     MOST_TOLD,
@@ -159,33 +160,25 @@ class McpServerConnection:
         host = self._host
         loading = host.load()  # loading takes time, and so does starting a program: do both at once
         if self.wanted.kind == "stdio":
-            from mainspring.mcp.server_process import McpServerProcess
-
-            ways.program = McpServerProcess(host.children(), self.wanted, host.env(), host.ground)
+            ways.program = mcp.McpServerProcess(host.children(), self.wanted, host.env(), host.ground)
             stack.push_async_callback(ways.program.close)
         await asyncio.shield(loading)
-        from mainspring.mcp.client import open_client_session
-
         streams = await stack.enter_async_context(self._way(ways))
-        return await stack.enter_async_context(open_client_session(streams, self, ways.heard))
+        return await stack.enter_async_context(mcp.open_client_session(streams, self, ways.heard))
 
     def _way(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[Streams]:
-        from mainspring.mcp.client import LastHttpStatus, StrayOutput, connect_over_http, connect_over_pipes
-
         if ways.program is not None:
-            ways.strays = StrayOutput()
-            return connect_over_pipes(ways.program, ways.strays)
-        ways.heard = LastHttpStatus()
-        return connect_over_http(self.wanted, ways.heard, self._host.limits.call)
+            ways.strays = mcp.StrayOutput()
+            return mcp.connect_over_pipes(ways.program, ways.strays)
+        ways.heard = mcp.LastHttpStatus()
+        return mcp.connect_over_http(self.wanted, ways.heard, self._host.limits.call)
 
     def _within_driver(self, ways: ConnectionAttempt) -> AbstractAsyncContextManager[McpSession]:
         """Connect without loading the official client."""
-        from mainspring.mcp.host_transport import SHUT, open_host_session
-
         if self._host.relay is None:
             raise UsageError(NO_DRIVER)
-        ways.end = SHUT
-        return open_host_session(self.wanted.name, self._host.relay, self._host.ids, self.lost)
+        ways.end = mcp.SHUT
+        return mcp.open_host_session(self.wanted.name, self._host.relay, self._host.ids, self.lost)
 
     async def _keep(self, link: McpSession) -> None:
         while not self._stopping and not link.lost:
@@ -208,17 +201,15 @@ class McpServerConnection:
 
     async def asked(self, wish: dict[str, Any]) -> dict[str, Any]:
         """Ask the user. The protocol does not say which call the question is for: it counts for the latest one."""
-        from mainspring.mcp.elicitation import DECLINE, ask_form
-
         if not self._waiting or not self._host.asks or self._questions >= MOST_QUESTIONS:
-            return DECLINE
+            return mcp.DECLINE
         waiting = self._waiting[-1]
         self._questions += 1
         try:
             async with waiting.paused(), self._host.one:
-                return await ask_form(self.wanted.name, wish, waiting.ask)
+                return await mcp.ask_form(self.wanted.name, wish, waiting.ask)
         except Exception:  # noqa: BLE001  # the callback may fail in any way: that is no approval
-            return DECLINE
+            return mcp.DECLINE
         finally:
             self._questions -= 1
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
+from mainspring import permissions, processes
 from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
         PermissionRequest,
     )
     from mainspring.permissions.suggest import Suggestion
-    from mainspring.processes.paths import Resolutions
 
 
 class RuleText(Bundle):
@@ -108,10 +108,8 @@ class PermissionChecker:
 
     def set_folders(self, folders: tuple[str, ...]) -> None:
         """Sets the working folders; the first one stays."""
-        from mainspring.processes.paths import names_of_path
-
         self._folders, self._made = folders, None
-        self._reached = {one: self._reached.get(one) or names_of_path(one) for one in folders}
+        self._reached = {one: self._reached.get(one) or processes.names_of_path(one) for one in folders}
 
     def policy(self, standing: PolicyView) -> PermissionPolicy:
         made = self._made
@@ -119,20 +117,19 @@ class PermissionChecker:
             made = self._made = (standing.mode, standing.rules, self._policy(standing))
         return made[2]
 
-    def _policy(self, standing: PolicyView) -> PermissionPolicy:
-        from mainspring.permissions.policy import Mode, PermissionPolicy
-        from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
-
-        rules = PermissionRules()
+    def _policy(self, standing: PolicyView) -> permissions.PermissionPolicy:
+        rules = permissions.PermissionRules()
         added = [session_rule(text) for text in standing.rules]
         for one in (*self._written, *[rule for rule in added if self._counts(rule)]):
             rules = rules.and_also(
-                parse_rules(**{one.behavior: (one.text,)}, source=RuleSource(one.source), base=one.base)
+                permissions.parse_rules(
+                    **{one.behavior: (one.text,)}, source=permissions.RuleSource(one.source), base=one.base
+                )
             )
         root = self._folders[0] if self._folders else ""  # where the session began
-        return PermissionPolicy(
+        return permissions.PermissionPolicy(
             rules,
-            Mode(standing.mode),
+            permissions.Mode(standing.mode),
             folders=self._folders,
             reached=tuple([name for found in self._reached.values() for name in found]) if self._folders else None,
             home=self._home,
@@ -148,7 +145,6 @@ class PermissionChecker:
         None: nothing is opened, or only by a name that this decides on.
         """
         from mainspring.permissions.decide import decide
-        from mainspring.permissions.policy import apply_classifier
 
         policy = self._beside_sandbox(asked, self.policy(standing))
         if asked.tool == "Bash" and not policy.trusted and asks_git_here(asked):
@@ -156,14 +152,14 @@ class PermissionChecker:
         decided = decide(asked, policy, paths or self._paths)
         if asked.tool == "Bash" and self.sandbox is not None:
             decided = decide_outside_sandbox(asked, decided, policy.mode, self.sandbox)
-        return await apply_classifier(decided, asked, policy.mode, self._classifier)
+        return await permissions.apply_classifier(decided, asked, policy.mode, self._classifier)
 
     def suggestions(
         self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None
     ) -> tuple[Suggestion, ...]:
-        from mainspring.permissions.suggest import suggest_rules
-
-        offered = suggest_rules(asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths)
+        offered = permissions.suggest_rules(
+            asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths
+        )
         return offered if all(self._counts(session_rule(f"allow {one.rule}")) for one in offered) else ()
 
     def suggested_mode(self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None) -> Mode | None:
@@ -180,18 +176,16 @@ class PermissionChecker:
 
     def unreadable(self, cwd: str, standing: PolicyView) -> tuple[tuple[str, ...], bool]:
         """For a sandbox: the paths that rules deny reading, and whether these are all."""
-        from mainspring.permissions.files import FileRules
-
         policy = self.policy(standing)
         return (
-            FileRules(policy, cwd, self._paths).unreadable(policy.folders) if has_reading_rules(policy) else ((), True)
+            permissions.FileRules(policy, cwd, self._paths).unreadable(policy.folders)
+            if has_reading_rules(policy)
+            else ((), True)
         )
 
-    def resolutions(self) -> Resolutions:
+    def resolutions(self) -> processes.Resolutions:
         """For one call."""
-        from mainspring.processes.paths import Resolutions
-
-        return Resolutions(self._home or None)
+        return processes.Resolutions(self._home or None)
 
     def readable(self, cwd: str, standing: PolicyView) -> Callable[[str], bool]:
         """For searches: which files a rule denies to `Read` (security F6). The search of the folder is already allowed,
@@ -201,17 +195,14 @@ class PermissionChecker:
 
     def reading_rules(self, cwd: str, standing: PolicyView) -> Callable[[str], bool] | None:
         """The same; None: no rule is about reading."""
-        from mainspring.permissions.files import FileAccessRequest, FileRules
-        from mainspring.permissions.rules import names_tool
-
         policy = self.policy(standing)
         closing = (*policy.rules.deny, *policy.rules.ask)
-        if not policy.rules.broken and not any(names_tool(rule, "Read") for rule in closing):
+        if not policy.rules.broken and not any(permissions.names_tool(rule, "Read") for rule in closing):
             return None
-        files = FileRules(policy, cwd, self._paths)
+        files = permissions.FileRules(policy, cwd, self._paths)
 
         def may_read(path: str) -> bool:
-            found = files.check(FileAccessRequest("read", path, "Read"))
+            found = files.check(permissions.FileAccessRequest("read", path, "Read"))
             return found.deny is None and not found.refused and found.ask is None
 
         return may_read
@@ -224,21 +215,16 @@ class PermissionChecker:
 
     def only_reads(self, command: str, cwd: str, standing: PolicyView) -> bool:
         """Whether a shell command is known to change nothing, so that it may run beside others."""
-        from mainspring.permissions.decide import findings
-        from mainspring.permissions.files import FileRules
-
-        return findings("Bash", {"command": command}, FileRules(self.policy(standing), cwd, self._paths)).reads
+        return permissions.findings(
+            "Bash", {"command": command}, permissions.FileRules(self.policy(standing), cwd, self._paths)
+        ).reads
 
     def _paths(self, path: str, cwd: str) -> Any:
-        from mainspring.processes.paths import resolve_path
-
-        return resolve_path(path, cwd, home=self._home or None)
+        return processes.resolve_path(path, cwd, home=self._home or None)
 
 
 def has_reading_rules(policy: PermissionPolicy) -> bool:
-    from mainspring.permissions.rules import sort_rules
-
-    return bool(sort_rules(policy.rules).reading)
+    return bool(permissions.sort_rules(policy.rules).reading)
 
 
 ELSEWHERE = ("cd", "pushd", "-C", "--git-dir", "--work-tree", "GIT_", "-c", "--exec-path")
@@ -284,10 +270,8 @@ class AllowAll(PermissionChecker):
         asked: PermissionRequest,  # noqa: ARG002
         standing: PolicyView,  # noqa: ARG002
         paths: Paths | None = None,  # noqa: ARG002
-    ) -> PermissionDecision:
-        from mainspring.permissions.policy import PermissionDecision
-
-        return PermissionDecision("allow", "there are no rules here")
+    ) -> permissions.PermissionDecision:
+        return permissions.PermissionDecision("allow", "there are no rules here")
 
     def reading_rules(self, cwd: str, standing: PolicyView) -> Callable[[str], bool] | None:  # noqa: ARG002
         return None

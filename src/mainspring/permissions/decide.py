@@ -12,6 +12,7 @@ from functools import cache
 
 from msgspec.structs import replace
 
+from mainspring import permissions
 from mainspring.permissions.files import FileAccessRequest, FileRules
 from mainspring.permissions.policy import (
     Decision,
@@ -165,9 +166,7 @@ def _findings(tool: str, input: Mapping[str, object], files: FileRules) -> Findi
 @cache
 def _checker() -> Callable[[str, FileRules], Findings]:
     """Loaded with the first command: it takes longer than all the rest."""
-    from mainspring.permissions.bash import check_bash_command
-
-    return check_bash_command
+    return permissions.check_bash_command
 
 
 def _file(tool: str, input: Mapping[str, object], files: FileRules) -> Findings:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from mainspring import providers
 from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import PASSING, Failure, Trouble
@@ -256,9 +257,7 @@ class HttpProvider:
             refreshed = True
 
     async def _read(self, response: HttpExchange, prepared: PreparedRequest) -> AsyncGenerator[Batch, None]:
-        from mainspring.providers.http.sse import SseParser
-
-        parser, reply, heard = SseParser(), self._reading(prepared), False
+        parser, reply, heard = providers.SseParser(), self._reading(prepared), False
         if is_json(response):
             yield reply.not_streamed(await response.read(NOT_STREAMED))
             return
@@ -386,9 +385,7 @@ def no_end(stray: bytes) -> ProviderError:
     """
     if not stray:
         return ProviderError(NO_END)
-    from mainspring.providers.openai.errors import failure_of, read_complaint
-
-    return ProviderError(failure_of(read_complaint(stray)))
+    return ProviderError(providers.failure_of(providers.read_complaint(stray)))
 
 
 def random_share() -> float:

@@ -22,6 +22,7 @@ from contextlib import ExitStack, contextmanager
 from enum import IntFlag
 from typing import NamedTuple
 
+from mainspring import processes
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.paths import is_within
 from mainspring.sandbox import bubblewrap
@@ -198,9 +199,7 @@ def find_landlock_problem(home: str) -> str:
     """Why landlock does not work here, if so: tries it with `true`."""
     import subprocess
 
-    from mainspring.processes.environment import find_program
-
-    true = find_program("true")
+    true = processes.find_program("true")
     if true is None:
         return "'true' was not found for the test: install the package 'coreutils'"
     try:

@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
+from mainspring import sandbox
 from mainspring.processes.child import ProcessSpec, SandboxAccess
 from mainspring.processes.environment import find_program
 from mainspring.processes.paths import is_within
@@ -153,9 +154,7 @@ def build_sandbox(
         raise SandboxError(f"there is no sandbox: {standing.reason}")
     if standing.kind is SandboxBackend.BUBBLEWRAP:
         return Sandbox(standing.program, rooms, way=way)
-    from mainspring.sandbox.landlock import LandlockSandbox
-
-    return LandlockSandbox(standing.program, rooms)
+    return sandbox.LandlockSandbox(standing.program, rooms)
 
 
 class Sandbox:
@@ -327,9 +326,7 @@ def probe_sandbox(
     )
     if answer.program is not None or SandboxBackend.LANDLOCK not in kinds or sys.platform != "linux":
         return answer
-    from mainspring.sandbox.landlock import find_landlock_problem
-
-    wrong = find_landlock_problem(home)
+    wrong = sandbox.find_landlock_problem(home)
     if wrong:
         return ProbeResult(None, f"{answer.reason}; and {wrong}")
     return ProbeResult(sys.executable, answer.reason, SandboxBackend.LANDLOCK)

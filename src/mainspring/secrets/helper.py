@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
+from mainspring import processes, secrets
 from mainspring.core.errors import ProviderError, UsageError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.secrets.held import bind_scope
@@ -56,14 +57,10 @@ class KeyHelper:
             return self._value
 
     async def _ask(self) -> str:
-        from mainspring.processes.child import ProcessLimits, ProcessSpec
-        from mainspring.processes.children import Children
-        from mainspring.processes.output import OutputSizes
-
-        limits = ProcessLimits(SECONDS, OutputSizes(head=LONGEST + 2, tail=0))
+        limits = processes.ProcessLimits(SECONDS, processes.OutputSizes(head=LONGEST + 2, tail=0))
         try:
-            ended = await Children().run(
-                ProcessSpec(self.argv, _home(self._environ), _environment(self._environ), limits)
+            ended = await processes.Children().run(
+                processes.ProcessSpec(self.argv, _home(self._environ), _environment(self._environ), limits)
             )
         except OSError as error:
             raise _failure(f"cannot be started: {error.strerror}") from None
@@ -99,11 +96,9 @@ def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tup
 
 def _program(name: str, environ: Mapping[str, str], cwd: str) -> str:
     """By its path, or by name from the system's folders; never by name from the working folder (security T3)."""
-    from mainspring.processes.environment import find_program
-
     if "/" in name and not name.startswith("/"):
         raise UsageError(f"'{HELPER}' names '{name}', a relative path: use an absolute path")
-    path = name if name.startswith("/") else find_program(name, path=environ.get("PATH", ""), outside=(cwd,))
+    path = name if name.startswith("/") else processes.find_program(name, path=environ.get("PATH", ""), outside=(cwd,))
     if path is None or not os.access(path, os.X_OK):
         raise UsageError(f"'{HELPER}' names '{name}', which was not found: use the absolute path of a program")
     if os.stat(path).st_mode & 0o002:  # noqa: PTH116  # pathlib takes 8 ms to load
@@ -121,9 +116,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Not the list for programs that a model starts: this one is the user's own, and may need the token of a vault to
     get the key. Our own variables are not passed.
     """
-    from mainspring.processes.environment import is_own_variable
-
-    return {name: value for name, value in environ.items() if not is_own_variable(name)}
+    return {name: value for name, value in environ.items() if not processes.is_own_variable(name)}
 
 
 def _lifetime(environ: Mapping[str, str]) -> float:
@@ -132,10 +125,8 @@ def _lifetime(environ: Mapping[str, str]) -> float:
 
 
 def _last_line(data: bytes) -> str:
-    from mainspring.secrets.redaction import redact
-
     lines = data.decode(errors="replace").strip().splitlines()
-    shown = "".join([char for char in redact(lines[-1])[:200] if char.isprintable()]) if lines else ""
+    shown = "".join([char for char in secrets.redact(lines[-1])[:200] if char.isprintable()]) if lines else ""
     return f" and printed '{shown}'" if shown else ""
 
 

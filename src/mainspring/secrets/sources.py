@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Mapping
 
+from mainspring import secrets
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.secrets.held import bind_scope, hold_key, hold_proxies
@@ -64,9 +65,7 @@ def find_key(wanted: KeyRequest) -> ResolvedKey:
         value = validate_key(wanted.argument, "the given key")
         return ResolvedKey(ARGUMENT, value, header_of(value))
     if wanted.helper:
-        from mainspring.secrets.helper import KeyHelper
-
-        helper = KeyHelper(wanted.helper, wanted.environ, cwd=wanted.cwd, lifetime=wanted.lifetime)
+        helper = secrets.KeyHelper(wanted.helper, wanted.environ, cwd=wanted.cwd, lifetime=wanted.lifetime)
         return ResolvedKey(HELPER, header=BOTH, refresh=helper.refresh, is_stale=helper.is_stale)
     for name, header in VARIABLES.items():
         if value := wanted.environ.get(name, "").strip():

@@ -30,6 +30,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from mainspring import sessions
 from mainspring.core.config import Config
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.events import ToolsDone
@@ -155,12 +156,10 @@ class FileJournal:
 
         The loaded state is written with the first record.
         """
-        from mainspring.sessions.resume import load_session
-
         journal = cls(file, TranscriptEncoder(envelope), options)
         journal._open(journal.file)
         try:
-            loaded = load_session(file, config=config, at=at, drops=drops)
+            loaded = sessions.load_session(file, config=config, at=at, drops=drops)
         except BaseException:
             journal.close()
             raise
@@ -265,12 +264,10 @@ class FileJournal:
             self._write(b"")
         size = os.fstat(self._fd).st_size
         if size != self._seen:  # another process has written: a client that names the session
-            from mainspring.sessions.line_parser import note_names, parse_journal_line
-
             for line in os.pread(self._fd, MOST_FOREIGN, max(self._looked, size - MOST_FOREIGN)).split(b"\n"):
                 if line.startswith((b'{"type":"custom-title"', b'{"type":"tag"')):
                     with suppress(*Unreadable):
-                        note_names(parse_journal_line(line), self._scribe.standing)
+                        sessions.note_names(sessions.parse_journal_line(line), self._scribe.standing)
         self._seen = self._looked = size
 
     # --- opening ---

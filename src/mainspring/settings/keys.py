@@ -11,6 +11,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple, cast
 
+from mainspring import settings
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.settings.claude_code_keys import CLAUDE_CODE_KEYS, NOTHING_TO_RESTRICT, Support
 from mainspring.settings.values import McpServerMatch, ModelEntry, SettingsSource
@@ -263,15 +264,11 @@ def _model(name: str, entry: dict[str, object]) -> ModelEntry:
 
 
 def mcp_servers(value: object) -> CheckedValue:
-    from mainspring.settings.mcp_servers import check_mcp_entries  # loaded only for files with servers
-
-    return check_mcp_entries(value)
+    return settings.check_mcp_entries(value)
 
 
 def managed_mcp_servers(value: object) -> CheckedValue:
-    from mainspring.settings.mcp_servers import check_mcp_entries
-
-    return check_mcp_entries(value, ("http", "sse"))
+    return settings.check_mcp_entries(value, ("http", "sse"))
 
 
 MATCHES = ("serverName", "serverCommand", "serverUrl")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from mainspring import settings
 from mainspring.settings.claude_code_keys import BY_NAME as CLAUDE_CODE
 from mainspring.settings.claude_code_keys import EVERYTHING, NOTHING_TO_RESTRICT, Support, is_harmless
 from mainspring.settings.keys import (
@@ -165,12 +166,10 @@ def _broken_layer(origin: SettingOrigin, broken: UnreadableSettings) -> Settings
     saved = salvage_rules(broken.text, toml=origin.place.endswith(".toml"))
     values: Values = {f"permissions.{name}": tuple(rules) for name, rules in saved.items() if rules}
     kept = f"; {sum(map(len, saved.values()))} deny and ask rules in it apply" if values else ""
-    if '"hooks"' in broken.text or "hooks." in broken.text:
-        from mainspring.settings.hook_entries import unreadable_guards
-
-        if guards := unreadable_guards(broken.text):
-            values["hooks"] = guards
-            kept += ". It has hooks that guard calls: where they would count, every call is denied until you fix it"
+    named = '"hooks"' in broken.text or "hooks." in broken.text
+    if named and (guards := settings.unreadable_guards(broken.text)):
+        values["hooks"] = guards
+        kept += ". It has hooks that guard calls: where they would count, every call is denied until you fix it"
     line, column = broken.position
     says = f"{broken.says}. The file is not used{kept}"
     problem = SettingsProblem(ProblemKind.BROKEN, origin.place, says, line, column)

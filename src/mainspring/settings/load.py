@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from mainspring import secrets
 from mainspring.core.value import Bundle
 from mainspring.settings.values import (
     ApiSettings,
@@ -194,8 +195,6 @@ def only_address(address: str) -> Settings:
         return Settings()
     shown = address
     if "@" in address:
-        from mainspring.secrets.redaction import redact
-
-        shown = redact(address)
+        shown = secrets.redact(address)
     value = EffectiveSetting(SETTINGS_VARIABLES[ADDRESS], shown, SettingOrigin(SettingsSource.ENVIRONMENT, ADDRESS))
     return Settings(api=ApiSettings(base_url=address), effective=(value,))

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
+from mainspring import secrets
 from mainspring.core.errors import MainspringError
 from mainspring.core.value import Bundle
 from mainspring.processes.atomic_write import FileChanged, digest, write_atomically
@@ -96,9 +97,7 @@ def persist_failed(source: SettingsSource, why: str) -> PersistReport:
 
 
 def holds_secret(change: Change) -> bool:
-    from mainspring.secrets.redaction import redact
-
-    return any(redact(text) != text for text in getattr(change, "added", ()))
+    return any(secrets.redact(text) != text for text in getattr(change, "added", ()))
 
 
 def entries_of(settings: Settings, name: str) -> tuple[SettingEntry, ...]:

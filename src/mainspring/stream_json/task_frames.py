@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from mainspring import hooks
 from mainspring.agent.results import error_name
 from mainspring.core.messages import ToolCall
 from mainspring.core.money import Usage
@@ -218,9 +219,7 @@ def progress_frame(update: CallProgress, call: ToolCall, took: int) -> Object:
 
 def deferred_tool_fields(result: Result, last: Object) -> Object:
     """A hook deferred the call: the program resumes it later."""
-    from mainspring.hooks.results import DEFERRED  # a hook has ended the run, so it is loaded
-
-    if result.detail != DEFERRED:
+    if result.detail != hooks.DEFERRED:
         return {}
     call = {"id": last["tool_use_id"], "name": last["tool_name"], "input": last["tool_input"]}
     return {"terminal_reason": "tool_deferred", "deferred_tool_use": call}

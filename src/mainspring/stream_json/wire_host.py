@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from mainspring import tools
 from mainspring.agent.host import Answers, ApprovalRequest, JsonObject, QuestionSet, Reach
 from mainspring.core.errors import ToolError
 from mainspring.hooks.payloads import to_permission_updates
@@ -83,11 +84,9 @@ def read_approval(said: JsonObject) -> Approval:
 
 def match_answers(given: dict[str, Any], asked: QuestionInput) -> dict[str, str]:
     """Answers by the text of each question; an answer may also use the question's title."""
-    from mainspring.tools.question import render_question
-
     answers = {str(name): str(answer) for name, answer in given.items()}
     found: dict[str, str] = {}
     for one in asked.questions:
-        text = render_question(one)
+        text = tools.render_question(one)
         found[one.question] = answers.get(max([name for name in answers if name in text], key=len, default=""), "")
     return found

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from mainspring import processes, tools
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Content, Message, Text
 from mainspring.core.updates import Rendering, Update
@@ -143,28 +144,22 @@ class Workspace:
         )
 
     @property
-    def read(self) -> ReadSet:
+    def read(self) -> processes.ReadSet:
         """The files that this session has read."""
         if self._read is None:
-            from mainspring.processes.atomic_write import ReadSet  # loaded with the first file
-
-            self._read = ReadSet(self._read_log)
+            self._read = processes.ReadSet(self._read_log)
         return self._read
 
     def was_shown(self, name: str, at: int) -> None:
         """Whether the model saw this file before the session was resumed, perhaps in another program."""
-        from mainspring.processes.paths import PathRefused, resolve_path
-
-        with suppress(PathRefused):
-            self.read.was_shown(resolve_path(name, self.root, home=self.home or None), at)
+        with suppress(processes.PathRefused):
+            self.read.was_shown(processes.resolve_path(name, self.root, home=self.home or None), at)
 
     def put(self, path: Resolved, data: bytes, *, before: str | None) -> None:
         """Like `write_atomically`, but saves the old content first, so that a crash in between loses nothing."""
-        from mainspring.processes.atomic_write import write_atomically
-
         if self.keep is not None:
             self.keep(path)
-        self.read.keep(path, write_atomically(path, data, before=before))
+        self.read.keep(path, processes.write_atomically(path, data, before=before))
 
 
 class CallContext(Protocol):
@@ -270,9 +265,7 @@ class Tool(Bundle, kw_only=True):
 
     @property
     def spec(self) -> ToolSpec:
-        from mainspring.tools.schema import schema_of  # the catalog has the schemas of built-in tools
-
-        return ToolSpec(self.name, self.about, schema_of(self.input))
+        return ToolSpec(self.name, self.about, tools.schema_of(self.input))
 
     def is_read_only(self, given: Any) -> bool:
         return _holds(self.read_only, given)
@@ -354,17 +347,13 @@ def without_unknown(kind: type[Struct], input: dict[str, Any]) -> tuple[dict[str
     """Return an input without the fields that a built-in tool does not have, and the names of those."""
     if kind is Input or not issubclass(kind, Input) or issubclass(kind, StrictInput):
         return input, []
-    from mainspring.tools.schema import known_part, schema_of  # only after a failure
-
-    return known_part(input, schema_of(kind))
+    return tools.known_part(input, tools.schema_of(kind))
 
 
 def _unknown(dropped: list[str], kind: type[Struct]) -> str:
-    from mainspring.tools.schema import schema_of
-
     names = ", ".join([f"'{name[:MOST_NAMED]}'" for name in dropped[:MOST_IGNORED]])
     more = f" and {len(dropped) - MOST_IGNORED} more" if len(dropped) > MOST_IGNORED else ""
-    takes = ", ".join(schema_of(kind)["properties"]) or "nothing"
+    takes = ", ".join(tools.schema_of(kind)["properties"]) or "nothing"
     return f"Unknown field {names}{more}: the tool takes {takes}."
 
 
@@ -395,11 +384,9 @@ def _without_nulls(kind: type[Struct], input: dict[str, Any]) -> dict[str, Any]:
 
 def _told(error: msgspec.ValidationError, kind: type[Struct]) -> str:
     """Describe the error, with the valid values where they can be listed."""
-    from mainspring.tools.schema import schema_of, subschema_at  # only after a failure
-
     said = str(error)
     _, _, path = said.partition(" - at ")
-    place = subschema_at(schema_of(kind), path.strip("`") or "$")
+    place = tools.subschema_at(tools.schema_of(kind), path.strip("`") or "$")
     takes = ""
     if "unknown field" in said and "properties" in place:
         takes = f" It takes {', '.join(place['properties']) or 'nothing'}."

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mainspring import processes, secrets, tools
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Bundle
 from mainspring.providers.base import ToolSpec
@@ -123,61 +124,48 @@ class BuiltinTools:
 
     def _together(self, name: str) -> tuple[Tool, ...]:
         if name.startswith("Task"):
-            from mainspring.tools.tasks import SessionTasks, task_tools
-
-            return task_tools(SessionTasks())
+            return tools.task_tools(tools.SessionTasks())
         if name.endswith("PlanMode"):
-            from mainspring.tools.plan import plan_tools
-
-            return plan_tools(self._links.mode, self._links.change_mode)
+            return tools.plan_tools(self._links.mode, self._links.change_mode)
         if name == "Agent":
             return (self._agent(),)
         if name == "Recall":
-            from mainspring.tools.recall import recall_tool
-
-            return (recall_tool(self._links.past),)
+            return (tools.recall_tool(self._links.past),)
         if name == "Skill":
-            from mainspring.tools.agent import skill_tool
-
-            return (skill_tool(self._links.load_skill),)
+            return (tools.skill_tool(self._links.load_skill),)
         if name.startswith("Web"):
             return (self._of_the_web(name),)
         return (self._of_shells(name),)
 
     def _agent(self) -> Tool:
-        from mainspring.tools.agent import KINDS, agent_tool, refuse_subagent
-
-        return agent_tool(self._links.agent_types or KINDS, lambda: self._links.send_agent or refuse_subagent)
+        return tools.agent_tool(
+            self._links.agent_types or tools.KINDS, lambda: self._links.send_agent or tools.refuse_subagent
+        )
 
     def _of_shells(self, name: str) -> Tool:
-        from mainspring.tools.background import kill_tool, output_tool
-        from mainspring.tools.bash import bash_tool
-
         match name:
             case "BashOutput":
-                return output_tool(self.background, self.children)
+                return tools.output_tool(self.background, self.children)
             case "KillShell":
-                return kill_tool(self.background)
+                return tools.kill_tool(self.background)
             case _:
                 from mainspring.tools.shell import no_walls
 
                 walls = self._walls or no_walls
-                return bash_tool(
+                return tools.bash_tool(
                     self.children, self.background, self.env, read_only=self._reads, walls=walls, notes=self._notes
                 )
 
     def _of_the_web(self, name: str) -> Tool:
         if name == "WebSearch":
-            from mainspring.tools.web import web_search_tool
-
-            return web_search_tool(self._search())
-        from mainspring.secrets.held import list_secrets
-        from mainspring.tools.web import web_fetch_tool
+            return tools.web_search_tool(self._search())
         from mainspring.web.fetch import WebFetcher
         from mainspring.web.page import PageReader, make_converter
 
-        reader = PageReader(WebFetcher(known=list_secrets(), environ=self.place.environ), make_converter(self.children))
-        return web_fetch_tool(reader, self._links.names_host, self._links.ask_small)
+        reader = PageReader(
+            WebFetcher(known=secrets.list_secrets(), environ=self.place.environ), make_converter(self.children)
+        )
+        return tools.web_fetch_tool(reader, self._links.names_host, self._links.ask_small)
 
     def _search(self) -> Search | None:
         if self._links.search_command:
@@ -202,19 +190,15 @@ class BuiltinTools:
         return self._env
 
     @property
-    def children(self) -> Children:
+    def children(self) -> processes.Children:
         if self._children is None:
-            from mainspring.processes.children import Children
-
-            self._children = Children(adopt=self._adopt, hide=self._adopt, around=self._around)
+            self._children = processes.Children(adopt=self._adopt, hide=self._adopt, around=self._around)
         return self._children
 
     @property
-    def background(self) -> BackgroundCommands:
+    def background(self) -> tools.BackgroundCommands:
         if self._background is None:
-            from mainspring.tools.background import BackgroundCommands
-
-            self._background = BackgroundCommands(self.children, changed=self._links.task_changed)
+            self._background = tools.BackgroundCommands(self.children, changed=self._links.task_changed)
         return self._background
 
     async def stop(self, id: str) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mainspring import tools
 from mainspring.core.errors import ToolError
 from mainspring.providers.projection import LARGEST_DOCUMENT, LARGEST_IMAGE
 from mainspring.tools.base import Workspace
@@ -89,10 +90,8 @@ def span_of(text: str) -> PageRange:
 
 
 def cut_out(fd: int, span: PageRange, name: str, place: Workspace, halt: HaltSignal) -> PdfPages:
-    from mainspring.tools.search_child import output_alone  # few documents are cut
-
     command = [sys.executable, "-I", "-m", "mainspring.tools.pdf_pages", str(span.first), str(span.last)]
-    output = output_alone(command, place, MOST_BYTES + 100, halt, stdin=fd)
+    output = tools.output_alone(command, place, MOST_BYTES + 100, halt, stdin=fd)
     if output.cut:
         raise ToolError(f"Pages {span} of '{name}' have over {MOST_BYTES:,} bytes: choose fewer with 'pages'.")
     if output.late:

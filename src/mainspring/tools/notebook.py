@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from mainspring import tools
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Content, Image, Text
 from mainspring.core.updates import Rendering
@@ -53,8 +54,6 @@ async def run_notebook_edit(given: NotebookInput, calling: ToolContext) -> ToolA
 
 
 def _edit(given: NotebookInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
-    from mainspring.tools.notebook_text import Notebook  # json is slow to load
-
     data = read_whole_file(path, calling)
     before = get_read_digest(path, calling)
     if digest(data) != before:
@@ -62,7 +61,7 @@ def _edit(given: NotebookInput, path: Resolved, calling: ToolContext) -> ToolAns
     cells_in(data, path.asked)  # raises if it is not a notebook
     text, coding = decode_text(data, path.asked)
     try:
-        notebook = Notebook(text)
+        notebook = tools.Notebook(text)
     except RecursionError:
         raise ToolError(f"'{path.asked}' is nested too deeply. Nothing was done.") from None
     at = None if given.cell_id is None else notebook.find(given.cell_id)

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from mainspring import tools
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
@@ -75,9 +76,7 @@ def recall_tool(search: Search) -> Tool:
 
 
 def _found(command: list[str], place: Workspace, halt: HaltSignal) -> RecallMatches:
-    from mainspring.tools.search_child import output_alone
-
-    output = output_alone(command, place, MOST_OUTPUT, halt)
+    output = tools.output_alone(command, place, MOST_OUTPUT, halt)
     if output.late:
         raise ToolError(f"The search took longer than {SECONDS} seconds, and was ended: use plain words.")
     if output.code != 0:

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mainspring import permissions
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
 from mainspring.permissions.shell.values import names
@@ -114,14 +115,12 @@ def walls_of(excluded: SandboxExclusions) -> WallsOf:
 def _usual(command: str) -> SandboxAccess:
     if "git" not in command:
         return SandboxAccess.USUAL
-    from mainspring.permissions.shell.analyze import analyze_command
-
-    first = analyze_command(command)
+    first = permissions.analyze_command(command)
     redirects = [redirect for script in first.scripts for redirect in script.all_redirects]
     bare = _without_settings(command, first)
     if bare is None or any(r.op not in ("<", "2>&1", ">&") and r.target.text != "/dev/null" for r in redirects):
         return SandboxAccess.USUAL
-    sight = analyze_command(bare)
+    sight = permissions.analyze_command(bare)
     simple = [one for script in sight.scripts for one in script.commands]
     if sight.opaque or any(script.functions for script in sight.scripts) or any(one.assigns for one in simple):
         return SandboxAccess.USUAL
@@ -203,14 +202,13 @@ def leads_to_code(words: list[str]) -> bool:
 def _is_excluded(command: str, patterns: tuple[str, ...]) -> bool:
     if not patterns:
         return False
-    from mainspring.permissions.commands import parse_command_pattern, pattern_covers
-    from mainspring.permissions.shell.analyze import analyze_command
-
-    sight = analyze_command(command)
+    sight = permissions.analyze_command(command)
     if sight.opaque or not sight.commands:
         return False
-    rules = [parse_command_pattern(text) for text in patterns]
-    return all(any(pattern_covers(rule, seen.words) for rule in rules) for seen in sight.commands if seen.sure)
+    rules = [permissions.parse_command_pattern(text) for text in patterns]
+    return all(
+        any(permissions.pattern_covers(rule, seen.words) for rule in rules) for seen in sight.commands if seen.sure
+    )
 
 
 # The descriptor by which bash answers. It must be below 10: from 10 on, bash keeps copies of its own descriptors, even

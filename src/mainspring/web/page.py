@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from sys import getsizeof
 from typing import TYPE_CHECKING
 
+from mainspring import processes
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import Value
 from mainspring.web.fetch import FetchedPage, Near, WebFetcher, decode_body, parse_target
@@ -37,15 +38,12 @@ Convert = Callable[[str, str], Awaitable[str]]  # takes a page and its address, 
 
 def make_converter(children: Children, python: str = sys.executable, seconds: float = SECONDS) -> Convert:
     async def convert(html: str, base: str) -> str:
-        from mainspring.processes.child import ProcessLimits, ProcessSpec
-        from mainspring.processes.output import OutputSizes
-
         program = f"{__file__.rpartition('/')[0]}/html_child.py"
-        job = ProcessSpec(
+        job = processes.ProcessSpec(
             (python, "-I", program, base, str(MOST_MARKDOWN)),
             "/",
             {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
-            ProcessLimits(seconds=seconds, output=OutputSizes(head=MOST_MARKDOWN, tail=4_000)),
+            processes.ProcessLimits(seconds=seconds, output=processes.OutputSizes(head=MOST_MARKDOWN, tail=4_000)),
             stdin=html.encode("utf-8", "replace"),
         )
         try:

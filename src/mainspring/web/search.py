@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mainspring import processes
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Block, ServerBlock, Text
 from mainspring.core.value import Value
@@ -109,13 +110,10 @@ def search_by_command(
     command: str, children: Children, env: Callable[[], Mapping[str, str]], *, seconds: float = SECONDS
 ) -> Search:
     async def search(query: WebSearchQuery) -> WebSearchResults:
-        from mainspring.processes.child import ProcessLimits, ProcessSpec
-        from mainspring.processes.output import OutputSizes
-
         asked = msgspec.json.encode(_Asked(query.text, query.allowed, query.blocked))
-        limits = ProcessLimits(seconds=seconds, output=OutputSizes(head=MOST_BYTES, tail=4_000))
+        limits = processes.ProcessLimits(seconds=seconds, output=processes.OutputSizes(head=MOST_BYTES, tail=4_000))
         try:
-            ended = await children.run(ProcessSpec((SHELL, "-c", command), "/", env(), limits, stdin=asked))
+            ended = await children.run(processes.ProcessSpec((SHELL, "-c", command), "/", env(), limits, stdin=asked))
         except OSError as error:
             raise ToolError(f"The search command does not start: {error}.") from None
         if ended.timed_out:

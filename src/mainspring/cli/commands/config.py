@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Any, cast
 
+from mainspring import processes
 from mainspring.agent import permissions as agent_permissions
 from mainspring.agent.config import report_settings_problems, settings_of
 from mainspring.agent.config_checks import broken_rules, slips_in_matchers, slips_in_rules
@@ -153,9 +154,7 @@ def redact_values(value: object) -> object:
 async def connect_and_describe(
     found: McpConfig, options: SessionOptions, settings: Settings, environ: dict[str, str], cwd: str
 ) -> list[dict[str, Any]]:
-    from mainspring.processes.environment import child_environment
-
-    kit = BuiltinTools(Site(cwd), child_environment(environ, settings=settings.env), adopt=True)
+    kit = BuiltinTools(Site(cwd), processes.child_environment(environ, settings=settings.env), adopt=True)
     said: list[str] = []
     is_away = taken_away(agent_permissions.taken_away(options, settings))
     servers = new_servers(found, kit, environ, window=200_000, is_away=is_away, warn=said.append)

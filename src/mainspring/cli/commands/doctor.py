@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mainspring import cli, providers
 from mainspring.agent.config import settings_of
 from mainspring.agent.endpoints import (
     KEYS_NEEDED,
@@ -89,11 +90,9 @@ def list_known_models(here: DoctorContext) -> list[str]:
 
 
 def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
-    from mainspring.providers.http.proxy import split_url
-
     name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
     try:
-        split_url(endpoint.url)
+        providers.split_url(endpoint.url)
     except UsageError as error:
         return Finding("server", CheckState.PROBLEM, f"{name}: {error}", f"correct {address_place(endpoint)}")
     if key_of(endpoint, here.environ):
@@ -110,11 +109,9 @@ def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
 def check_online(here: DoctorContext) -> Iterator[Finding]:
     if is_asked_here(here):
         yield asyncio.run(check_anthropic(here))
-    from mainspring.cli.commands.models import ask_model_servers, server_at
-
     found = [endpoint for endpoint in list_known_endpoints(here) if set_up(endpoint, here).state is CheckState.OK]
-    servers = [server_at(endpoint, here.environ) for endpoint in found]
-    for endpoint, offer in zip(found, asyncio.run(ask_model_servers(servers)), strict=True):
+    servers = [cli.server_at(endpoint, here.environ) for endpoint in found]
+    for endpoint, offer in zip(found, asyncio.run(cli.ask_model_servers(servers)), strict=True):
         yield from check_endpoint_reply(endpoint, offer, here)
 
 
@@ -150,12 +147,9 @@ def find_missing_models(endpoint: Endpoint, offer: OfferedModels, here: DoctorCo
 
 async def check_anthropic(here: DoctorContext) -> Finding:
     """Counts the tokens of one word: this tests the address, the connection and the key, and is free."""
-    from mainspring.providers.anthropic.provider import HOME
-    from mainspring.providers.http.client import Transport
-
-    address = (here.settings.api.base_url or HOME).rstrip("/")
+    address = (here.settings.api.base_url or providers.HOME).rstrip("/")
     check_it = ways_out(here.settings, "").unreached
-    transport = Transport()
+    transport = providers.Transport()
     try:
         async with asyncio.timeout(SECONDS):
             keyed = await count_tokens_online(here, transport, address)
@@ -175,17 +169,20 @@ async def check_anthropic(here: DoctorContext) -> Finding:
 
 async def count_tokens_online(here: DoctorContext, transport: Transport, address: str) -> bool:
     """Returns whether a key was sent. Raises if the server refuses."""
-    from mainspring.providers.anthropic.errors import read_refusal
-    from mainspring.providers.anthropic.provider import VERSION
-
     found = find_key(wanted_key(here))
     value = found.value or (await found.refresh() if found.refresh is not None else "")
-    headers = {"content-type": "application/json", "anthropic-version": VERSION, **headers_of(found.header, value)}
+    headers = {
+        "content-type": "application/json",
+        "anthropic-version": providers.VERSION,
+        **headers_of(found.header, value),
+    }
     model = asked_models(here)[0].removeprefix("anthropic/")
     body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "hello"}]})
     async with transport.post(f"{address}/v1/messages/count_tokens", headers, [body]) as response:
         if response.status != 200:
-            raise await read_refusal(response, time.time(), ways_out(here.settings, found.source), keyed=bool(value))
+            raise await providers.read_refusal(
+                response, time.time(), ways_out(here.settings, found.source), keyed=bool(value)
+            )
         await response.read()
     return bool(value)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from mainspring import providers, secrets
 from mainspring.agent.config import settings_of
 from mainspring.agent.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, find_configured_endpoints, key_of, named_by
 from mainspring.agent.model import Environment, apply_model_settings, key_for, new_config
@@ -68,30 +69,28 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
 
 def find_anthropic_endpoint(settings: Settings, environment: Environment) -> ModelEndpoint | None:
     """Anthropic's server, or the one configured instead; None without a key and an address."""
-    from mainspring.providers.anthropic.provider import HOME
-    from mainspring.providers.http_provider import ApiKey
-
     key = key_for(settings, environment, os.getcwd())  # noqa: PTH109  # pathlib takes 8 ms to load
     address = settings.api.base_url or ""
     if not key.is_any and not address:
         return None
-    proof = ApiKey(key.value, key.header, key.refresh)
+    proof = providers.ApiKey(key.value, key.header, key.refresh)
     return ModelEndpoint(
-        "api.baseUrl" if address else key.source, models_url(address or HOME), proof, make_version_headers()
+        "api.baseUrl" if address else key.source, models_url(address or providers.HOME), proof, make_version_headers()
     )
 
 
 def server_at(endpoint: Endpoint, environment: Environment) -> ModelEndpoint:
-    from mainspring.providers.http_provider import ApiKey
     from mainspring.providers.openai.provider import add_version_path, azure_base_url
 
     value, name = key_of(endpoint, environment), named_by(endpoint)
     if endpoint.protocol == ANTHROPIC:
-        return ModelEndpoint(name, models_url(endpoint.url), ApiKey(value), make_version_headers(), endpoint)
+        return ModelEndpoint(name, models_url(endpoint.url), providers.ApiKey(value), make_version_headers(), endpoint)
     if endpoint.api_version:
         url = f"{azure_base_url(endpoint.url)}/models?api-version={endpoint.api_version}"
-        return ModelEndpoint(name, url, ApiKey(value, AZURE_KEY), {}, endpoint)
-    return ModelEndpoint(name, f"{add_version_path(endpoint.url)}/models", ApiKey(value, "authorization"), {}, endpoint)
+        return ModelEndpoint(name, url, providers.ApiKey(value, AZURE_KEY), {}, endpoint)
+    return ModelEndpoint(
+        name, f"{add_version_path(endpoint.url)}/models", providers.ApiKey(value, "authorization"), {}, endpoint
+    )
 
 
 def models_url(address: str) -> str:
@@ -99,9 +98,7 @@ def models_url(address: str) -> str:
 
 
 def make_version_headers() -> dict[str, str]:
-    from mainspring.providers.anthropic.provider import VERSION
-
-    return {"anthropic-version": VERSION}
+    return {"anthropic-version": providers.VERSION}
 
 
 # --- requests -------------------------------------------------------------------------------------------------
@@ -113,9 +110,7 @@ async def ask_model_servers(servers: Iterable[ModelEndpoint]) -> tuple[OfferedMo
 
 
 async def fetch_offered_models(server: ModelEndpoint) -> OfferedModels:
-    from mainspring.secrets.redaction import redact
-
-    nothing = OfferedModels(redact(server.url.partition("?")[0]), server.named_by)
+    nothing = OfferedModels(secrets.redact(server.url.partition("?")[0]), server.named_by)
     try:
         key = await resolve_helper_key(server.key)  # before the timeout: the user may have to touch a security key
         async with asyncio.timeout(PATIENCE):
@@ -147,9 +142,7 @@ async def resolve_helper_key(key: ApiKey) -> ApiKey:
 
 
 async def fetch_model_list(server: ModelEndpoint, key: ApiKey) -> tuple[int, bytes]:
-    from mainspring.providers.http.client import Transport
-
-    async with Transport() as transport, transport.get(server.url, server.headers | key.headers) as response:
+    async with providers.Transport() as transport, transport.get(server.url, server.headers | key.headers) as response:
         return response.status, await response.read(LARGEST)
 
 

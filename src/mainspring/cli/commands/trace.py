@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
+from mainspring import viewer
 from mainspring.agent.options import StartError
 from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
 from mainspring.cli.output import is_terminal
@@ -77,10 +78,8 @@ def looked_at(file: str) -> Trace:
 
 
 def print_trace(made: Trace, _args: Namespace) -> int:
-    from mainspring.viewer.text_view import render_axis
-
     width = (os.get_terminal_size().columns or USUAL) if is_terminal() else USUAL
-    for line in render_axis(made, width):
+    for line in viewer.render_axis(made, width):
         print(strip_control_characters(line))
     return 0
 
@@ -100,10 +99,8 @@ def json_lines(made: Trace) -> Iterator[str]:
 
 
 def write_trace_html(made: Trace, args: Namespace) -> int:
-    from mainspring.viewer.export import export_html
-
     file = str(args.html)
-    data = export_html(made)
+    data = viewer.export_html(made)
     write_whole(file, data)
     print(f"Wrote '{strip_control_characters(file)}' ({plural(len(data) // 1_000 or 1, 'kilobyte')}).")
     return 0
@@ -134,12 +131,10 @@ def run_viewer(file: str, *, port: int, show: bool) -> int:
 
 
 async def serve_viewer(file: str, *, port: int, show: bool) -> int:
-    from mainspring.viewer.server import ViewServer
-
     over = asyncio.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, over.set)
-    async with ViewServer(file, port=port) as server:
+    async with viewer.ViewServer(file, port=port) as server:
         print(server.url, flush=True)
         print("Press Ctrl-C to stop. Anyone with this address can read the session: it contains a token.", flush=True)
         if show:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mainspring import agent, cli, context, sessions
 from mainspring.agent.options import StartError
 from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.agent.usage import UsageMeter
@@ -28,9 +29,12 @@ from mainspring.cli.slash.table import (
     title_of,
 )
 from mainspring.core.errors import MainspringError
+from mainspring.core.messages import Text, ToolCall
 from mainspring.core.models import MODELS, same_model
 from mainspring.core.money import NANOS_PER_USD, Account
+from mainspring.messages_api import Unreadable
 from mainspring.text import plural, strip_control_characters, truncate
+from mainspring.version import __version__
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
@@ -49,10 +53,10 @@ FEW = 8  # tools named before "and N more"
 
 
 async def agents(talk: TerminalSession, _: str) -> None:
-    from mainspring.context.agent_types import OURS
-
     world = talk.world
-    tell_list(talk, [line for kind in (world.kinds or OURS).values() for line in format_agent_type(kind)], most=100)
+    tell_list(
+        talk, [line for kind in (world.kinds or context.OURS).values() for line in format_agent_type(kind)], most=100
+    )
     for words in await asyncio.to_thread(held_back, world.around.memory.places("agents")):
         print_to_terminal(talk, words, TextStyle.YELLOW)
     away = talk.world.agents.at_work()
@@ -69,11 +73,9 @@ def format_agent_type(kind: AgentType) -> list[str]:
 
 
 def describe_type_source(kind: AgentType) -> str:
-    from mainspring.context.agent_types import OURS
-
     if kind.path:
         return f"{'project' if kind.project else 'user'}: '{clean_line(kind.path)}'"
-    return "built-in" if OURS.get(kind.name) is kind else "command line"
+    return "built-in" if context.OURS.get(kind.name) is kind else "command line"
 
 
 def tools_of(kind: AgentType) -> str:
@@ -155,17 +157,12 @@ def end_of(path: str) -> str:
 
 def last_said(talk: TerminalSession, agent_id: str) -> str:
     """The last block of a subagent, from its journal: no updates arrive between two runs. Empty: it is not stored."""
-    from mainspring.messages_api import Unreadable
-    from mainspring.sessions.line_parser import reply_blocks, spoke_of
-    from mainspring.sessions.paths import agent_file
-    from mainspring.sessions.reader import JournalReader
-
     said, file = "", file_of(talk)
     try:
-        with JournalReader(Path(agent_file(file, agent_id))) as reader:
+        with sessions.JournalReader(Path(sessions.agent_file(file, agent_id))) as reader:
             for _, line in reader.lines(max(0, reader.size - AGENT_TAIL)):
                 if line.type == "assistant":
-                    blocks = reply_blocks(line, spoke_of(line), None)
+                    blocks = sessions.reply_blocks(line, sessions.spoke_of(line), None)
                     said = next((words for block in reversed(blocks) if (words := format_block(block))), said)
     except (OSError, *Unreadable):
         return said
@@ -173,8 +170,6 @@ def last_said(talk: TerminalSession, agent_id: str) -> str:
 
 
 def format_block(block: Block) -> str:
-    from mainspring.core.messages import Text, ToolCall
-
     if isinstance(block, ToolCall):
         value = next((one for one in block.input.values() if isinstance(one, str) and one), "")
         return f"{block.name}: {value}" if value else block.name
@@ -206,11 +201,9 @@ async def show_help(talk: TerminalSession, _: str) -> None:
 
 
 async def show_context(talk: TerminalSession, _: str) -> None:
-    from mainspring.cli.commands.sessions import lines_of
-
     session = talk.world.about.session_id
     try:
-        lines = await asyncio.to_thread(lambda: list(lines_of(session)))  # reads the whole file
+        lines = await asyncio.to_thread(lambda: list(cli.lines_of(session)))  # reads the whole file
     except StartError:
         print_to_terminal(talk, "The conversation is empty.", TextStyle.DIM)
         return
@@ -232,8 +225,6 @@ async def status(talk: TerminalSession, _: str) -> None:
 
 
 def iter_status_facts(talk: TerminalSession) -> Iterator[tuple[str, str]]:
-    from mainspring.version import __version__
-
     world, config = talk.world, talk.config
     title = title_of(talk)
     yield "Version", f"mainspring {__version__}"
@@ -268,10 +259,8 @@ def kept_in(talk: TerminalSession) -> str:
 
 def server_of(talk: TerminalSession) -> str:
     """The address without its query, which may contain a key. An address cannot contain a user name or password."""
-    from mainspring.agent.endpoints import endpoint_of
-
     settings = talk.config.settings
-    endpoint = endpoint_of(talk.model.name, settings, talk.config.environment)
+    endpoint = agent.endpoint_of(talk.model.name, settings, talk.config.environment)
     url = endpoint.url if endpoint is not None else settings.api.base_url
     return f"at {url.partition('?')[0]}" if url else "at api.anthropic.com"
 
@@ -313,14 +302,12 @@ async def mcp(talk: TerminalSession, words: str) -> None:
 
 
 def print_servers(talk: TerminalSession) -> None:
-    from mainspring.cli.commands.config import format_server_state
-
     servers, found = talk.world.mcp, talk.config.servers
     if servers is None:
         print_to_terminal(talk, NONE, TextStyle.DIM)
         return
     off = [{"name": name, "status": "disabled"} for name in (found.off if found is not None else ())]
-    rows = [line for state in (*servers.status(), *off) for line in format_server_state(state)]
+    rows = [line for state in (*servers.status(), *off) for line in cli.format_server_state(state)]
     tell_list(talk, [f"{indent_row(row)}{clean_line(row)}" for row in rows])
     tell_list(
         talk, [clean_line(problem) for problem in (found.problems if found is not None else ())], TextStyle.YELLOW

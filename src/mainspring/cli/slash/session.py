@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mainspring import agent, cli, sessions, settings
 from mainspring.agent.options import StartError
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.table import (
@@ -28,6 +29,7 @@ from mainspring.cli.slash.table import (
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, Text, ToolCall, User
 from mainspring.core.view import view
+from mainspring.messages_api import Unreadable
 from mainspring.secrets.redaction import redact
 from mainspring.text import plural, strip_control_characters, truncate
 
@@ -60,39 +62,33 @@ async def clear(talk: TerminalSession, _: str) -> None:
 
 
 async def resume(talk: TerminalSession, name: str) -> None:
-    from mainspring.agent.resume import find_session_by_name, format_no_session, new_place
-    from mainspring.sessions.paths import id_of
-
-    place = new_place(talk.config.environment, talk.config.cwd, ())
+    place = agent.new_place(talk.config.environment, talk.config.cwd, ())
     if not name:
         await list_sessions(talk, place.folder)
         return
     try:
-        file = await asyncio.to_thread(find_session_by_name, name, place) if place.home is not None else None
+        file = await asyncio.to_thread(agent.find_session_by_name, name, place) if place.home is not None else None
         if file is None:
-            raise StartError(format_no_session(name))
-        if id_of(file) == talk.world.about.session_id:
+            raise StartError(agent.format_no_session(name))
+        if sessions.id_of(file) == talk.world.about.session_id:
             raise StartError("this session is already open")
-        await talk.change(talk.session.resume(id_of(file)))
+        await talk.change(talk.session.resume(sessions.id_of(file)))
     except StartError as error:
         print_to_terminal(talk, f"Cannot resume: {error}", TextStyle.YELLOW)
         return
-    from mainspring.cli.plain import tell_of_last
-
-    tell_of_last(talk.output, talk.world)
+    cli.tell_of_last(talk.output, talk.world)
 
 
 async def list_sessions(talk: TerminalSession, folder: str) -> None:
-    from mainspring.cli.commands.sessions import format_session_rows
-    from mainspring.sessions.listing import list_sessions_in
-
     def others() -> list[SessionEntry]:
         return [
-            one for one in list_sessions_in(folder, MOST_SESSIONS + 1) if one.session_id != talk.world.about.session_id
+            one
+            for one in sessions.list_sessions_in(folder, MOST_SESSIONS + 1)
+            if one.session_id != talk.world.about.session_id
         ]
 
     found = await asyncio.to_thread(others)
-    tell_all(talk, format_session_rows(found[:MOST_SESSIONS]))
+    tell_all(talk, cli.format_session_rows(found[:MOST_SESSIONS]))
     how = "Type /resume ID to resume one." if found else "No other sessions in this folder."
     print_to_terminal(talk, how, TextStyle.DIM)
 
@@ -191,11 +187,9 @@ def first_of(prompt: User, newest_first: Iterator[Message]) -> str:
 
 def line_before(file: str, message_id: str) -> str:
     """The uuid of the line before the message; empty: it was the first. Raises `StartError`."""
-    from mainspring.sessions.reader import JournalReader
-
     found: str | None = None
     try:
-        with JournalReader(Path(file)) as reader:
+        with sessions.JournalReader(Path(file)) as reader:
             for _, line in reader.lines():
                 if line.uuid == message_id:  # of two lines with one id, the later wins
                     found = line.parentUuid or line.logicalParentUuid or ""
@@ -258,10 +252,8 @@ def write_new(path: str, text: str) -> None:
 
 def path_for(talk: TerminalSession, named: str, title: str) -> str:
     """The path that the user gave; in a folder, a file named after the title."""
-    from mainspring.settings.load import expand_tilde
-
     place = talk.world.kit.place
-    path = os.path.normpath(os.path.join(place.root, expand_tilde(named, place.home)))  # noqa: PTH118
+    path = os.path.normpath(os.path.join(place.root, settings.expand_tilde(named, place.home)))  # noqa: PTH118
     if named and not os.path.isdir(path):  # noqa: PTH112
         return path
     name = _ODD.sub("-", title)[:LONGEST_NAME].strip("-.") or talk.world.about.session_id
@@ -276,17 +268,12 @@ def pieces_of(talk: TerminalSession) -> list[ExportSection]:
     file = file_of(talk)
     if not file:
         return [piece for message in talk.world.session.state.history for piece in export_message(message)]
-    from mainspring.messages_api import Unreadable
-    from mainspring.sessions.line_parser import record_of
-    from mainspring.sessions.reader import JournalReader
-    from mainspring.sessions.records import WithdrawnRecord
-
     found: list[ExportSection] = []
-    with JournalReader(Path(file)) as reader:
+    with sessions.JournalReader(Path(file)) as reader:
         for _, line in reader.lines():
             with suppress(*Unreadable):
-                record = record_of(line) if line.record else None
-                if isinstance(record, WithdrawnRecord):
+                record = sessions.record_of(line) if line.record else None
+                if isinstance(record, sessions.WithdrawnRecord):
                     found = [piece for piece in found if piece.reply != record.reply_id]
                 elif record is None:
                     found += export_line(line, reader.payload)
@@ -294,17 +281,14 @@ def pieces_of(talk: TerminalSession) -> list[ExportSection]:
 
 
 def export_line(line: JournalLine, payload: Payload) -> Iterator[ExportSection]:
-    from mainspring.sessions.line_format import PLAIN
-    from mainspring.sessions.line_parser import reply_blocks, spoke_of, user_messages
-
     if line.isSidechain or line.isMeta or not line.message:
         return
-    spoke, kept = spoke_of(line), payload((line.mainspring or PLAIN).payload)
+    spoke, kept = sessions.spoke_of(line), payload((line.mainspring or sessions.PLAIN).payload)
     if line.type == "assistant":
-        for block in reply_blocks(line, spoke, kept):
+        for block in sessions.reply_blocks(line, spoke, kept):
             yield from export_block(block, spoke.id or line.uuid)
     elif line.type == "user":
-        for message in user_messages(line, spoke, kept):
+        for message in sessions.user_messages(line, spoke, kept):
             yield from export_message(message)
 
 

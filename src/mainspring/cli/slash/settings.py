@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from mainspring import agent, cli, context, processes
 from mainspring.agent.options import StartError
 from mainspring.agent.slash_commands import TERMINAL, names_at
 from mainspring.cli import trust as cli_trust
@@ -92,10 +93,8 @@ def describe_file_size(file: MemoryFile, sent: str) -> str:
 
 def notes_of(talk: TerminalSession) -> list[str]:
     """The folder with notes that sessions here have written for later ones."""
-    from mainspring.agent.context import get_notes_folder
-
     where = talk.world.around.memory.where
-    folder = get_notes_folder(where.home, where.cwd)
+    folder = agent.get_notes_folder(where.home, where.cwd)
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".md")] if folder else []  # noqa: PTH208
     except OSError:
@@ -152,11 +151,8 @@ async def skills(talk: TerminalSession, _: str) -> None:
 
 def list_skills_and_commands(found: ContextSources) -> tuple[list[str], list[str]]:
     """Rows, and problems. Reads the folders again: the session's own catalog belongs to the event loop's thread."""
-    from mainspring.context.custom_commands import CustomCommands
-    from mainspring.context.skills import Skills
-
-    skills = Skills(found.memory.places("skills"), states=found.memory.where.skill_states)
-    commands = CustomCommands(found.memory.places("commands"))
+    skills = context.Skills(found.memory.places("skills"), states=found.memory.where.skill_states)
+    commands = context.CustomCommands(found.memory.places("commands"))
     for shelf in (skills, commands):
         shelf.refresh()
     of_commands = [one for one in commands.by_name.values() if one.name not in skills.by_name]
@@ -192,10 +188,8 @@ async def model(talk: TerminalSession, name: str) -> None:
         default = talk.world.about.model.name
         print_to_terminal(talk, f"Model: {talk.model.name}. Type /model NAME to switch, /model default for {default}.")
         return
-    from mainspring.agent.config_checks import slip_in_model
-
     try:
-        if slip := slip_in_model(name, talk.config.settings):
+        if slip := agent.slip_in_model(name, talk.config.settings):
             raise UsageError(slip)
         await talk.session.set_model(name)
     except (UsageError, StartError) as error:
@@ -239,15 +233,12 @@ async def add_dir(talk: TerminalSession, named: str) -> None:
     if not named:
         print_usage(talk, "Usage: /add-dir FOLDER lets the tools work in one more folder, until you exit.")
         return
-    from mainspring.agent.permissions import resolve_folder
-    from mainspring.processes.paths import is_within
-
     place = talk.world.kit.place
-    folder = resolve_folder(named, place.root, place.home)
+    folder = agent.resolve_folder(named, place.root, place.home)
     if not await asyncio.to_thread(os.path.isdir, folder):
         print_to_terminal(talk, f"Folder '{named}' not found (looked for '{folder}').", TextStyle.YELLOW)
         return
-    held = next((one for one in (place.root, *place.folders) if is_within(folder, one)), None)
+    held = next((one for one in (place.root, *place.folders) if processes.is_within(folder, one)), None)
     if held is not None:
         print_to_terminal(
             talk,
@@ -281,18 +272,17 @@ MOST_VALUES = 200  # rows of settings
 
 async def doctor(talk: TerminalSession, _: str) -> None:
     """Runs one check after another, each in a thread: some probe the sandbox, which takes seconds."""
-    from mainspring.cli.commands.doctor import format_doctor_summary, format_finding, run_checks
-    from mainspring.cli.commands.doctor_checks import CheckState, Finding
-
-    checks = iter(run_checks(talk.config.options))
+    checks = iter(cli.run_checks(talk.config.options))
     problems = 0
     while (found := await asyncio.to_thread(next, checks, None)) is not None:
-        problems += found.state is CheckState.PROBLEM
-        shown = Finding(found.name, found.state, clean_line(found.words), clean_line(found.way_out))
+        problems += found.state is cli.CheckState.PROBLEM
+        shown = cli.Finding(found.name, found.state, clean_line(found.words), clean_line(found.way_out))
         print_to_terminal(
-            talk, format_finding(shown), TextStyle.YELLOW if found.state is CheckState.PROBLEM else TextStyle.PLAIN
+            talk,
+            cli.format_finding(shown),
+            TextStyle.YELLOW if found.state is cli.CheckState.PROBLEM else TextStyle.PLAIN,
         )
-    print_to_terminal(talk, format_doctor_summary(problems))
+    print_to_terminal(talk, cli.format_doctor_summary(problems))
 
 
 async def config(talk: TerminalSession, _: str) -> None:
@@ -302,14 +292,13 @@ async def config(talk: TerminalSession, _: str) -> None:
 
 def set_here(talk: TerminalSession) -> Iterator[str]:
     """What `mainspring config` prints, for the settings that this session started with."""
-    from mainspring.agent.config_checks import broken_rules, slips_in_rules
     from mainspring.settings.effective import format_origins
 
     settings = talk.config.settings
     yield from format_origins(settings)
-    for problem, way_out in broken_rules(settings):
+    for problem, way_out in agent.broken_rules(settings):
         yield f"{problem.kind}: {problem}. To fix it: {way_out}"
-    for slip in slips_in_rules(talk.config.options, settings):
+    for slip in agent.slips_in_rules(talk.config.options, settings):
         yield f"{ProblemKind.UNKNOWN}: {redact(slip)}"
 
 

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from mainspring import cli
 from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.cli.output import TextStyle
 from mainspring.cli.terminal_session import LineWriter
@@ -90,9 +91,7 @@ def load_slash_command(word: str) -> Does:
 
 
 def waits_for_trust(word: str, talk: TerminalSession) -> bool:
-    from mainspring.cli.trust import is_held_back  # rarely needed: only for an unknown command
-
-    return is_held_back(word, talk.world.around)
+    return cli.is_held_back(word, talk.world.around)
 
 
 def suggest_slash_command(word: str, talk: TerminalSession) -> str:

@@ -26,6 +26,7 @@ from prompt_toolkit.input import Input
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from mainspring import cli
 from mainspring.cli.output import wants_colour
 from mainspring.cli.signals import DOUBLE
 from mainspring.cli.tui.editor import Editor
@@ -143,11 +144,9 @@ class TerminalApp:
         shown: RunView,
         status: StatusLine,
     ) -> None:
-        own_status: StatusCommand | None = None
+        own_status: cli.StatusCommand | None = None
         if command := talk.config.settings.status_line:
-            from mainspring.cli.tui.status import StatusCommand  # imported here: few users configure one
-
-            own_status = StatusCommand(talk, command, self.stage.redraw)
+            own_status = cli.StatusCommand(talk, command, self.stage.redraw)
             own_status.ask()
         self._sat = LoadedTerminal(talk, helps, conversation, shown, status, own_status)
         self._completer.inner = helps.completer
@@ -301,11 +300,9 @@ class TerminalApp:
 
     async def _change_mode(self, talk: TerminalSession) -> None:
         """Changes run one after the other: each starts from the mode that the previous one set."""
-        from mainspring.cli.tui.status import next_mode
-
         async with self._changing:
             session = talk.world.session
-            await session.change(replace(session.shared.policy, mode=next_mode(session.shared.policy.mode)))
+            await session.change(replace(session.shared.policy, mode=cli.next_mode(session.shared.policy.mode)))
         self.rests(0)
         self.stage.redraw()
 
@@ -366,9 +363,7 @@ class TerminalApp:
     # --- for the session controller ---------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
-        from mainspring.cli.tui.run_view import render_markdown
-
-        self.stage.put(*render_markdown(text))
+        self.stage.put(*cli.render_markdown(text))
 
     def rests(self, seconds: float) -> None:
         if self._sat is not None and self._sat.own_status is not None:
@@ -400,24 +395,16 @@ class TerminalApp:
                 self.is_away = False
 
     def show_past(self) -> None:
-        from mainspring.cli.tui.history_view import put_past
-
         assert self._sat is not None  # only the session calls this
-        put_past(self.stage, self._sat.talk)
+        cli.put_past(self.stage, self._sat.talk)
 
     async def trusts(self, held: list[str]) -> bool:
-        from mainspring.cli.tui.session import ask_for_trust
-
         assert self._sat is not None
-        return await ask_for_trust(held, self._sat.talk.config.cwd, self.stage)
+        return await cli.ask_for_trust(held, self._sat.talk.config.cwd, self.stage)
 
     def chooses(self, word: str) -> bool:
-        from mainspring.cli.tui.session import CHOICES
-
-        return word in CHOICES
+        return word in cli.CHOICES
 
     async def choose(self, word: str) -> str | None:
-        from mainspring.cli.tui.session import CHOICES
-
         assert self._sat is not None  # only the session calls this
-        return await CHOICES[word](self._sat.talk, self.stage)
+        return await cli.CHOICES[word](self._sat.talk, self.stage)

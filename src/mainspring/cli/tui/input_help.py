@@ -15,6 +15,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
+from mainspring import agent, cli, sessions
 from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.cli.tui.completion import (
@@ -138,9 +139,7 @@ def words_of(talk: TerminalSession) -> Iterable[Completable]:
 
 
 def list_model_options(talk: TerminalSession) -> Iterable[CompletionOption]:
-    from mainspring.cli.commands.models import known_models
-
-    known = known_models(talk.config.settings)
+    known = cli.known_models(talk.config.settings)
     return [
         CompletionOption("default", "the model the session started with"),
         *[CompletionOption(model.name) for model in known],
@@ -148,15 +147,12 @@ def list_model_options(talk: TerminalSession) -> Iterable[CompletionOption]:
 
 
 def list_session_options(talk: TerminalSession) -> Iterable[CompletionOption]:
-    from mainspring.agent.resume import new_place
-    from mainspring.sessions.listing import list_sessions_in
-
-    place = new_place(talk.config.environment, talk.config.cwd, ())
+    place = agent.new_place(talk.config.environment, talk.config.cwd, ())
     if place.home is None:
         return ()
     own = talk.world.about.session_id
     return [
         CompletionOption(one.session_id, one.title)
-        for one in list_sessions_in(place.folder, MOST_SESSIONS)
+        for one in sessions.list_sessions_in(place.folder, MOST_SESSIONS)
         if one.session_id != own
     ]

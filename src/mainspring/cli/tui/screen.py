@@ -34,6 +34,7 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.search import stop_search
 from prompt_toolkit.styles import Style
 
+from mainspring import cli
 from mainspring.cli.tui.dialog import Dialog
 from mainspring.cli.tui.editor import Editor
 
@@ -239,11 +240,9 @@ class Screen:
         self._height = min(wanted, self.size.rows)
 
     @property
-    def _painter(self) -> Painter:
+    def _painter(self) -> cli.Painter:
         if self._paint is None:
-            from mainspring.cli.tui.layout import Painter  # imported after the first prompt: rich takes a while
-
-            self._paint = Painter(colour=self._colour)
+            self._paint = cli.Painter(colour=self._colour)
         return self._paint
 
     # --- live region ------------------------------------------------------------------------------------------------

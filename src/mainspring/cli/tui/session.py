@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from rich.text import Text as RichText
 
+from mainspring import agent, cli, sessions
 from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, parse_compact_command
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import (
@@ -381,31 +382,24 @@ async def ask_dialog(sheet: PageDialog[str | None], stage: Screen) -> str | None
 
 
 async def choose_session(talk: TerminalSession, stage: Screen) -> str | None:
-    from mainspring.agent.resume import new_place
-    from mainspring.sessions.listing import list_sessions_in
-
-    place = new_place(talk.config.environment, talk.config.cwd, ())
+    place = agent.new_place(talk.config.environment, talk.config.cwd, ())
     if place.home is None:
         return ""
     own = talk.world.about.session_id
-    found = [one for one in await asyncio.to_thread(list_sessions_in, place.folder) if one.session_id != own]
+    found = [one for one in await asyncio.to_thread(sessions.list_sessions_in, place.folder) if one.session_id != own]
     return (
         await ask_dialog(dialog.make_session_picker(found, at=time.time(), now=stage.attended), stage) if found else ""
     )
 
 
 async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
-    from mainspring.cli.commands.models import known_models
-
-    known = known_models(talk.config.settings)
+    known = cli.known_models(talk.config.settings)
     return await ask_dialog(dialog.make_model_picker(known, talk.model.name, now=stage.attended), stage)
 
 
 async def choose_prompt(talk: TerminalSession, stage: Screen) -> str | None:
     """Numbered from the end, as `/rewind` takes them. Empty: `/rewind` itself says why there is nothing to rewind."""
-    from mainspring.cli.slash.session import list_user_prompts
-
-    texts = [one.text for one in reversed(list_user_prompts(talk))]
+    texts = [one.text for one in reversed(cli.list_user_prompts(talk))]
     if not texts:
         return ""
     numbers = [str(number) for number in range(1, len(texts) + 1)]

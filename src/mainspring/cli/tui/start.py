@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mainspring import agent, cli
 from mainspring.agent.options import sanitize_words
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.main import freeze_garbage_collector
@@ -119,20 +120,15 @@ class TerminalStart:
 
     async def _with_session(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
         """Raises `StartError`: then the prompt is erased, and nothing was started."""
-        from mainspring.agent.config import resolve_config
         from mainspring.agent.open_session import open_session
-        from mainspring.cli.terminal_session import TerminalSession
-        from mainspring.cli.tui.host import TerminalHost
 
         await asyncio.sleep(BREATH)
-        config = resolve_config(self._options, dict(os.environ))
-        asker = TerminalHost(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
-        talk = TerminalSession(open_session(config, asker, suggest=desk.suggest), self._lines)
+        config = agent.resolve_config(self._options, dict(os.environ))
+        asker = cli.TerminalHost(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
+        talk = cli.TerminalSession(open_session(config, asker, suggest=desk.suggest), self._lines)
         self._kill_also(talk.session.kill)
         await asyncio.sleep(BREATH)
-        from mainspring.cli.tui.input_help import helps_for
-
-        helps = helps_for(talk)
+        helps = cli.helps_for(talk)
         helps.files.refresh()  # so that the first '@' finds them
         try:
             await self._work(desk, talk, helps, drawing)
@@ -164,15 +160,10 @@ class TerminalStart:
     async def _work(
         self, desk: TerminalApp, talk: TerminalSession, helps: PromptHelpers, drawing: asyncio.Future[None]
     ) -> None:
-        from mainspring.cli.plain import print_greeting
-        from mainspring.cli.tui.run_view import RunView
-        from mainspring.cli.tui.session import SessionController
-        from mainspring.cli.tui.status import StatusLine
-
-        shown = RunView(desk.stage, talk.model, root=talk.config.cwd)
-        status = StatusLine()
-        conversation = SessionController(talk, shown, status, desk)
-        print_greeting(self._lines, talk.world)
+        shown = cli.RunView(desk.stage, talk.model, root=talk.config.cwd)
+        status = cli.StatusLine()
+        conversation = cli.SessionController(talk, shown, status, desk)
+        cli.print_greeting(self._lines, talk.world)
         desk.begin(talk, helps, conversation, shown, status)
         desk.show_past()
         freeze_garbage_collector()

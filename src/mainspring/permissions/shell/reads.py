@@ -13,6 +13,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
+from mainspring import permissions
 from mainspring.permissions.shell.analyze import base_name, inner_start
 from mainspring.permissions.shell.file_effects import find_touched_files
 from mainspring.permissions.shell.inline_code import awk_runs, sed_runs
@@ -145,9 +146,7 @@ def find_reads(words: tuple[ShellWord, ...]) -> CommandReads:
     """`words`: a command that certainly runs, its name one static string."""
     name = interpreter_family(base_name(words[0].text))
     if name == "git" or name.startswith("git-"):
-        from mainspring.permissions.shell.reads_git import git_reads
-
-        return git_reads(words)
+        return permissions.git_reads(words)
     if name in RUNNERS:
         return _runner(name, words)
     if name in SHELLS or name in ("source", "."):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
+from mainspring import providers
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.providers.errors import (
@@ -122,9 +123,7 @@ def complain_of(event: Any) -> None:
         return
     fields = cast("dict[str, Any]", event)
     if fields.get("error") or isinstance(fields.get("message"), str):
-        from mainspring.providers.openai.errors import complaint_in, failure_of
-
-        raise ProviderError(failure_of(complaint_in(fields)))
+        raise ProviderError(providers.failure_of(providers.complaint_in(fields)))
 
 
 def put_in_text(delta: dict[str, Any]) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from mainspring import providers
 from mainspring.core.config import Effort
 from mainspring.core.effects import Request
 from mainspring.core.models import model_named
@@ -35,9 +35,6 @@ from mainspring.providers.message_order import ProjectionTarget
 from mainspring.providers.projection import ProjectedParts, RequestProjection
 from mainspring.providers.retry import PATIENCE, RequestRefusedError, RetryLimits, RetryProfile
 from mainspring.version import __version__
-
-if TYPE_CHECKING:
-    from mainspring.providers.anthropic.stream import AnthropicStreamReader
 
 Key = http_provider.ApiKey  # re-exported for its users
 
@@ -145,15 +142,11 @@ class Anthropic(HttpProvider):
         for name in ("anthropic.stream", "http.sse"):
             import_module(f"mainspring.providers.{name}")
 
-    def _reading(self, prepared: PreparedRequest) -> AnthropicStreamReader:  # noqa: ARG002  # not needed
-        from mainspring.providers.anthropic.stream import AnthropicStreamReader
-
-        return AnthropicStreamReader()
+    def _reading(self, prepared: PreparedRequest) -> providers.AnthropicStreamReader:  # noqa: ARG002  # not needed
+        return providers.AnthropicStreamReader()
 
     async def _refusal(self, response: HttpExchange) -> RequestRefusedError:
-        from mainspring.providers.anthropic.errors import read_refusal
-
-        return await read_refusal(response, self._now(), self._ways_out, keyed=self._keyed)
+        return await providers.read_refusal(response, self._now(), self._ways_out, keyed=self._keyed)
 
     def _cure(self, cure: str, line: RequestChain, conversation: Conversation) -> None:  # noqa: ARG002  # not needed
         """Cure a refusal by changing the request: drop signatures that this server does not know, as after a resume

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import msgspec
 from msgspec import Raw, Struct
 
+from mainspring import providers
 from mainspring.core.errors import ProviderError
 from mainspring.core.messages import Block, Defect, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
 from mainspring.core.money import Usage
@@ -179,9 +180,7 @@ class AnthropicStreamReader:
         return tuple(items)
 
     def not_streamed(self, body: bytes) -> Batch:
-        from mainspring.providers.anthropic.errors import message_to_events
-
-        events = [("", data) for data in message_to_events(body)]
+        events = [("", data) for data in providers.message_to_events(body)]
         return self.take(events)
 
     def _take(self, event: _AnthropicEvent, items: list[Item]) -> None:
@@ -296,18 +295,14 @@ UNREAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def _mended(data: bytes, error: Exception) -> _AnthropicEvent:
-    from mainspring.providers.anthropic.errors import odd_event
-
-    event = odd_event(data, _AnthropicEvent)
+    event = providers.odd_event(data, _AnthropicEvent)
     if event is None:
         _fail(f"the server sent an event that cannot be read: {error}")
     return event
 
 
 def _mended_block(raw: bytes, error: Exception) -> _Begun:
-    from mainspring.providers.text_tool_calls import repair_json
-
-    begun = repair_json(raw, _Begun)
+    begun = providers.repair_json(raw, _Begun)
     if begun is None:
         _fail(f"the server began a block that cannot be read: {error}")
     return begun
