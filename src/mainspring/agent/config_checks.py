@@ -52,9 +52,8 @@ def tell_of_slips(options: SessionOptions, settings: Settings) -> None:
 def check_tools(options: SessionOptions) -> None:
     """The built-in tools are a closed list."""
     for name in options.tools or ():
-        if name not in SPECS and name != "default":
-            if near := closest_name(name, (*SPECS, "default")):
-                raise options.error("tools", f": there is no such tool. Did you mean '{near}'?", name)
+        if name not in SPECS and name != "default" and (near := closest_name(name, (*SPECS, "default"))):
+            raise options.error("tools", f": there is no such tool. Did you mean '{near}'?", name)
 
 
 def slips_in_rules(options: SessionOptions, settings: Settings) -> Iterator[str]:

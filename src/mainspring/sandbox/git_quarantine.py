@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -201,8 +202,6 @@ def _move(path: str, aside: str) -> str:
     try:
         os.rename(name, new, src_dir_fd=folder)
     except OSError:  # another file system
-        import shutil
-
         with contextlib.suppress(FileNotFoundError):
             shutil.move(f"/proc/self/fd/{folder}/{name}", new)
     finally:

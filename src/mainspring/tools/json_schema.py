@@ -6,6 +6,7 @@ reported with its path. Other keywords are ignored, as the standard requires; am
 and `unevaluatedProperties`. `$ref` can only refer to the same schema.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Protocol
@@ -427,8 +428,6 @@ class Schema:
             self._understand(inner, f"{path}{place}", depth + 1)
 
     def _compile(self, pattern: str, path: str) -> None:
-        import re
-
         try:
             self._patterns[pattern] = re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as error:
