@@ -18,6 +18,7 @@ a defect, which the loop answers with a bounded retry; if it is not certain, it 
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -415,8 +416,6 @@ def decode_loosely(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
-        import json
-
         return msgspec.json.decode(msgspec.json.encode(json.loads(data)))
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Generator, Iterable, Mapping
@@ -114,6 +113,8 @@ def make_scratch_folders(home: str) -> Generator[tuple[str, str]]:
             os.mkdir(f"{folder}/{name}", 0o700)  # noqa: PTH102  # pathlib takes 8 ms to load
         yield f"{folder}/temp", f"{folder}/state"
     finally:
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -7,6 +7,7 @@ servers that a session here would have, to see whether they connect.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from typing import Any, cast
@@ -128,8 +129,6 @@ def mcp(args: Namespace) -> int:
     states = asyncio.run(connect_and_describe(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
     if args.json:
-        import json
-
         print(json.dumps(redact_values({"mcpServers": states, "problems": list(found.problems)}), indent=2))
     else:
         shown = [line for state in states for line in format_server_state(state)]
