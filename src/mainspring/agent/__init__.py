@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mainspring.agent.config_checks import tell_of_slips as tell_of_slips
     from mainspring.agent.context import get_notes_folder as get_notes_folder
     from mainspring.agent.context import new_model_context as new_model_context
+    from mainspring.agent.context_usage import context_text as context_text
     from mainspring.agent.endpoints import build_router as build_router
     from mainspring.agent.endpoints import endpoint_of as endpoint_of
     from mainspring.agent.endpoints import key_of as key_of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
+    "context_text": "context_usage",
     "FileCheckpoints": "checkpoints",
     "HookListeners": "hooks",
     "HostQuestions": "approvals",

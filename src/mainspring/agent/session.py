@@ -366,9 +366,7 @@ class AgentSession:
         return context_usage(self.world)
 
     def context_text(self) -> str:
-        from mainspring.agent.context_usage import context_text
-
-        return context_text(self.world)
+        return agent.context_text(self.world)
 
     def watch_hooks(self) -> None:
         """From now on, pushes an update when a hook starts and when it finishes."""

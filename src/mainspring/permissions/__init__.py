@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mainspring.permissions.decide import findings as findings
     from mainspring.permissions.files import FileAccessRequest as FileAccessRequest
     from mainspring.permissions.files import FileRules as FileRules
+    from mainspring.permissions.hosts import names_host as names_host
     from mainspring.permissions.hosts import proxy_gate as proxy_gate
     from mainspring.permissions.patterns import matches_below as matches_below
     from mainspring.permissions.patterns import parse_path_pattern as parse_path_pattern
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from mainspring.permissions.shell.analyze import analyze_command as analyze_command
     from mainspring.permissions.shell.reads_git import git_reads as git_reads
     from mainspring.permissions.suggest import suggest_rules as suggest_rules
+    from mainspring.permissions.suggest import suggested_mode as suggested_mode
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
+    "names_host": "hosts",
+    "suggested_mode": "suggest",
     "AllowAll": "checker",
     "FileAccessRequest": "files",
     "FileRules": "files",

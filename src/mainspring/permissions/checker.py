@@ -163,9 +163,7 @@ class PermissionChecker:
         return offered if all(self._counts(session_rule(f"allow {one.rule}")) for one in offered) else ()
 
     def suggested_mode(self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None) -> Mode | None:
-        from mainspring.permissions.suggest import suggested_mode
-
-        return suggested_mode(asked, self.policy(standing), paths or self._paths)
+        return permissions.suggested_mode(asked, self.policy(standing), paths or self._paths)
 
     def _beside_sandbox(self, asked: PermissionRequest, policy: PermissionPolicy) -> PermissionPolicy:
         """Adds what the sandbox enforces. The sandbox is consulted only if there are rules about reading."""
@@ -209,9 +207,7 @@ class PermissionChecker:
 
     def names_host(self, host: str, standing: PolicyView) -> bool:
         """Whether an allow rule names this host itself, so that it may be on this machine or local (security N1)."""
-        from mainspring.permissions.hosts import names_host
-
-        return names_host(self.policy(standing).rules, host)
+        return permissions.names_host(self.policy(standing).rules, host)
 
     def only_reads(self, command: str, cwd: str, standing: PolicyView) -> bool:
         """Whether a shell command is known to change nothing, so that it may run beside others."""

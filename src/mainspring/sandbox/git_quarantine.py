@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -203,6 +202,8 @@ def _move(path: str, aside: str) -> str:
         os.rename(name, new, src_dir_fd=folder)
     except OSError:  # another file system
         with contextlib.suppress(FileNotFoundError):
+            import shutil
+
             shutil.move(f"/proc/self/fd/{folder}/{name}", new)
     finally:
         os.close(folder)
