@@ -430,6 +430,7 @@ def test_a_tool_that_there_is_not(serve: Serve) -> None:
     assert "'--tools Reed': there is no such tool" in done.stderr.decode()
 
 
+@pytest.mark.covers("N-16")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
 def test_root_must_say_that_nothing_can_be_harmed(serve: Serve) -> None:
     done = serve().run("-p", "hello", "--dangerously-skip-permissions", env={"IS_SANDBOX": ""})

@@ -81,9 +81,6 @@ def test_the_facts_are_one_line_of_json_on_standard_input(tmp_path: Path) -> Non
 
 
 FACTS: list[tuple[HookPoint, dict[str, Any], dict[str, Any]]] = [
-    (PROMPT, payloads.make_prompt_payload("do it"), {"prompt": "do it"}),
-    (HookPoint.SESSION_START, payloads.make_start_payload("resume"), {"source": "resume"}),
-    (HookPoint.SESSION_END, payloads.make_end_payload("other"), {"reason": "other"}),
     (
         STOP,
         payloads.make_stop_payload(active=True, last="done"),

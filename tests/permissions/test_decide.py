@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from mainspring.permissions.policy import Mode, PermissionDecision, PermissionRequest, apply_classifier, bypass_refused
+from mainspring.permissions.policy import Mode, PermissionDecision, PermissionRequest, apply_classifier
 from permissions.deciding import CWD, bash, call, verdict
 
 EDIT = {"file_path": "x"}
@@ -138,18 +138,13 @@ def test_auto_lets_a_classifier_answer_what_is_asked_for_want_of_a_rule() -> Non
     assert settled("npm x", "allow", deny=["Bash(npm:*)"]).decision == "deny"
 
 
-@pytest.mark.covers("N-16")
-def test_bypass_allows_what_is_left_and_root_may_not_choose_it() -> None:
+def test_bypass_allows_what_is_left() -> None:
     assert bash("anything $x", mode="bypassPermissions") == "allow"
     assert call("Edit", {"file_path": "/x/y"}, mode="bypassPermissions").decision == "allow"
     assert bash("anything", mode="bypassPermissions", deny=["Bash(anything)"]) == "deny"
     assert bash("anything", mode="bypassPermissions", ask=["Bash(anything)"]) == "ask"
     assert bash("anything", mode="bypassPermissions", hook="deny") == "deny"
     assert bash("anything", mode="bypassPermissions", hook="ask") == "ask"
-    assert bypass_refused(root=False, environment={}) == ""
-    assert bypass_refused(root=True, environment={"IS_SANDBOX": "1"}) == ""
-    assert "IS_SANDBOX=1" in bypass_refused(root=True, environment={})
-    assert bypass_refused(root=True, environment={"IS_SANDBOX": "0"})
 
 
 @pytest.mark.covers("N-10")

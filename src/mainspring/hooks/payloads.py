@@ -18,22 +18,8 @@ from mainspring.hooks.events import HookPoint, Hooks
 Facts = dict[str, Any]
 LONGEST_TASK = 1_000  # characters of a task's description, as clients know it
 
-Source = Literal["startup", "resume", "clear", "compact"]
-Ending = Literal["clear", "logout", "prompt_input_exit", "other"]
 Trigger = Literal["manual", "auto"]
 Notice = Literal["permission_prompt", "idle_prompt"]
-
-
-def make_prompt_payload(prompt: str) -> Facts:
-    return {"prompt": prompt}
-
-
-def make_start_payload(source: Source) -> Facts:
-    return {"source": source}
-
-
-def make_end_payload(reason: Ending) -> Facts:
-    return {"reason": reason}
 
 
 def make_stop_payload(*, active: bool, last: str, tasks: Sequence[Any] = (), crons: Sequence[Any] = ()) -> Facts:

@@ -77,15 +77,6 @@ class Findings(Value):
     why: str = ""  # in words
 
 
-def bypass_refused(*, root: bool, environment: Mapping[str, str]) -> str:
-    """Why mode bypassPermissions must not be entered, or "" (N-16)."""
-    if root and environment.get("IS_SANDBOX") != "1":
-        return (
-            "bypassPermissions is refused to root: use another user, or set IS_SANDBOX=1 where the machine is isolated"
-        )
-    return ""
-
-
 class Classifier(Protocol):
     """A model that judges a call. None: no answer."""
 
