@@ -249,7 +249,7 @@ def test_where_nothing_can_be_written_no_command_runs(serve: Serve) -> None:
     work = f"mkdir /mnt/work 2> /dev/null; mount --bind {stage.folder} /mnt"  # it may lie in /tmp
     done = in_world(stage, f"export MAINSPRING_HOME=/proc/mainspring && {work} && cd /mnt && {closed}")
     [result] = results(frames(done.stdout))
-    assert "cannot be put into its sandbox: the sandbox has no writable directory" in result
+    assert "cannot be started: the sandbox has no writable directory" in result
     assert not (stage.folder / "here").exists()
     assert not Path("/var/mainspring-was-here").exists()
 

@@ -37,7 +37,7 @@ def test_figures_that_were_guessed_are_shown_as_such(estimated: bool, capsys: py
     assert capsys.readouterr().out.splitlines()[-1] == f"[1 turn, 0.0 s, {told}]"
 
 
-@pytest.mark.parametrize(("lines", "more"), [(1, ""), (2, " (and 1 line)"), (3, " (and 2 lines)")])
+@pytest.mark.parametrize(("lines", "more"), [(1, ""), (2, " (+1 line)"), (3, " (+2 lines)")])
 def test_one_line_is_not_many(lines: int, more: str, capsys: pytest.CaptureFixture[str]) -> None:
     screen = PlainScreen(TerminalOutput(colour=False, wrap=NoWrap()), DEFAULT_MODEL)
     screen.show(CallDone(ToolResult("1", (Text("\n".join(["hello"] * lines)),))))

@@ -529,7 +529,7 @@ OFF: list[tuple[dict[str, Any], str]] = [
     ({"session_store": object()}, "'session_store' must be a session store"),
     ({"mcp_servers": {"a": "b"}}, "use a dict"),
     ({"tools": ["Read", "Read"]}, "'tools' has 'Read' twice"),
-    ({"tools": [add]}, "that goes into 'create_sdk_mcp_server'"),
+    ({"tools": [add]}, "pass it to 'create_sdk_mcp_server'"),
     ({"add_dirs": ["/nowhere/at/all"]}, "'add_dirs=/nowhere/at/all': there is no such directory"),
     ({"fork_session": True}, "'fork_session' needs 'resume=ID' or 'continue_conversation'"),
     ({"thinking": {"type": "enabled"}}, "needs 'budget_tokens'"),
@@ -537,7 +537,7 @@ OFF: list[tuple[dict[str, Any], str]] = [
     ({"mcp_servers": {"a": {"type": "sdk", "name": "a"}}}, "no 'instance' for 'a'"),
     ({"extra_args": {"max-budget-usd": "0.50"}}, "'extra_args' has 'max-budget-usd'"),
     ({"hooks": {"PreToolUse": [HookMatcher(on_failure="deny")]}}, "'on_failure' at 'PreToolUse'"),  # type: ignore[arg-type]
-    ({"tools": [tool(name="Bash")(print_it)]}, "which is taken"),
+    ({"tools": [tool(name="Bash")(print_it)]}, "that name is taken"),
     ({"agents": {"a b": AgentDefinition("d", "p")}}, "'agents' is not valid: the agent 'a b': "),
     ({"permission_prompt_tool_name": "foo"}, "'permission_prompt_tool_name=foo' must be the full name of an MCP"),
 ]

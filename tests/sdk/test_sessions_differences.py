@@ -147,7 +147,7 @@ def test_a_relative_home(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(home.config.parent)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", "config")
     assert summaries(theirs) == ["hello"]
-    with pytest.raises(Exception, match="'CLAUDE_CONFIG_DIR' is 'config'; it must be an absolute path"):
+    with pytest.raises(Exception, match="'CLAUDE_CONFIG_DIR' is 'config', but it must be an absolute path"):
         ours.list_sessions()
 
 

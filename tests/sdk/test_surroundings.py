@@ -158,7 +158,7 @@ def test_a_session_that_cannot_begin_leaves_no_key_behind(tmp_path: Path, monkey
     monkeypatch.setattr(held, "LATE", 0)
 
     async def main(stage: Stage) -> None:
-        with pytest.raises(Exception, match="no such folder"):
+        with pytest.raises(Exception, match="no such directory"):
             await stage.ask(env={"ANTHROPIC_API_KEY": key(1)}, add_dirs=["/nowhere/at/all"])
         await stage.ask(env={"ANTHROPIC_API_KEY": key(2)})
         assert ours() == []
