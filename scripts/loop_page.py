@@ -270,6 +270,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import user
 from mainspring.core.state import State
 from mainspring.core.step import step
+
 # a run begins
 after = step(State(History()), Submitted((user("Hello!"),)), DEFAULT)
 print(after.effect)  # PrepareContext(...)
