@@ -276,7 +276,7 @@ def test_the_way_to_trust_is_told_once(serve: Serve, sit_at: SitAt) -> None:
         (stage.folder / name / "settings.json").write_text('{"env": {"A": "b"}}')
     terminal = sit_at(stage)
     shown = terminal.see("Mode: default.")
-    assert shown.count("env: not used, because this folder is not trusted\n") == 2
+    assert shown.count("env: not used, because this directory is not trusted\n") == 2
     assert shown.count("'mainspring trust'") == 1
 
 

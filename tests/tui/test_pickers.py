@@ -35,8 +35,8 @@ def test_sessions_are_shown_as_they_come_with_age_turns_and_size() -> None:
         "Resume a session",
         "Filter:  ",
         "❯ Fix the[2J parser  30 seconds ago · 1 turn · 34 kB",
-        "  Write the manual   3 hours · 2 turns · 2 MB",
-        "  修正する           2 days · 3 turns · 12 bytes",
+        "  Write the manual   3 hours ago · 2 turns · 2 MB",
+        "  修正する           2 days ago · 3 turns · 12 bytes",
     ]
 
 

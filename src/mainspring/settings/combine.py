@@ -153,7 +153,7 @@ def _way_out(source: SettingsSource, asked: SettingsRequest) -> str:
 
 
 def _untrusted(layer: SettingsLayer, names: list[str]) -> SettingsProblem:
-    says = f"{', '.join(names)}: not used, because this folder is not trusted. Run 'mainspring trust' to trust it"
+    says = f"{', '.join(names)}: not used, because this directory is not trusted"
     return SettingsProblem(ProblemKind.UNTRUSTED, layer.origin.place, says)
 
 
