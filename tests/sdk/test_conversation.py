@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -38,6 +39,7 @@ from mainspring.sdk import (
     query,
 )
 from mainspring.sdk import tool as sdk_tool
+from mainspring.sdk.options import KINDS
 from mainspring.simulator.replies import Refuse, Say
 from mainspring.tools.custom import tool
 from sdk.stage import Stage, call, outcomes, play, texts
@@ -738,3 +740,9 @@ def test_a_program_that_cannot_hear_goes_on(tmp_path: Path) -> None:
         assert texts(await stage.ask(disallowed_tools=["Shell"], stderr=deaf)) == ["Hi."]
 
     play(main, tmp_path, Say.of("Hi."))
+
+
+def test_the_type_of_every_option_is_checked() -> None:
+    """The others do nothing within one process, or have a check of their own (plugins)."""
+    unchecked = {"plugins", "cli_path", "max_buffer_size", "debug_stderr", "user", "client_app"}
+    assert {option.name for option in fields(Options)} == KINDS.keys() | unchecked

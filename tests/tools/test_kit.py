@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from mainspring.core.errors import UsageError
+from mainspring.permissions.rules import READERS, WRITERS
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools
 from mainspring.tools.catalog import SPECS
@@ -63,3 +64,11 @@ def test_nothing_is_loaded_for_an_offer() -> None:
     done = subprocess.run([sys.executable, "-c", code], env={}, capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not {"mainspring.tools.read", "mainspring.tools.bash", "mainspring.processes.children"} & loaded
+
+
+def test_rules_about_files_know_every_tool_that_takes_a_path() -> None:
+    """A tool whose path no table of the rules names would be free where `Read` or `Edit` is denied."""
+    kit = BuiltinTools(Workspace("/"), {})
+    fields = {name: kit.tool(name).paths for name in SPECS if kit.tool(name).paths}
+    known = READERS | WRITERS
+    assert fields == {name: (known.get(name),) for name in fields}

@@ -28,6 +28,7 @@ from mainspring.secrets.held import SecretScope, hold_key, hold_secrets
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.load import SettingsRequest, home_folder, load_settings, users_folder
 from mainspring.settings.values import (
+    TRUST_HINT,
     ProblemKind,
     SettingEntry,
     Settings,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 
 MOST_TOLD = 10  # problems; 'mainspring config' has them all
-WAY_OUT = ". 'mainspring trust' trusts it"  # printed once, after all files that need it
 
 
 def settings_of(
@@ -86,7 +86,7 @@ def looks_right(rule: str) -> bool:
 def report_settings_problems(settings: Settings, options: SessionOptions) -> None:
     problems = [*settings.problems, *list_broken_rules(settings)]
     for problem in problems[:MOST_TOLD]:
-        options.tell(str(problem).removesuffix(WAY_OUT))
+        options.tell(str(problem).removesuffix(TRUST_HINT))
     if len(problems) > MOST_TOLD:
         options.tell(f"and {len(problems) - MOST_TOLD} more: see 'mainspring config'")
     if any(problem.kind is ProblemKind.UNTRUSTED for problem in problems):

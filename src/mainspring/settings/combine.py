@@ -24,6 +24,7 @@ from mainspring.settings.keys import (
 from mainspring.settings.layers import SettingsLayer, Values, environment_layers, file_layers, option_layer
 from mainspring.settings.load import SettingsPaths
 from mainspring.settings.values import (
+    TRUST_HINT,
     ApiSettings,
     FeatureSettings,
     HookSetting,
@@ -153,7 +154,7 @@ def _way_out(source: SettingsSource, asked: SettingsRequest) -> str:
 
 
 def _untrusted(layer: SettingsLayer, names: list[str]) -> SettingsProblem:
-    says = f"{', '.join(names)}: not used, because this directory is not trusted"
+    says = f"{', '.join(names)}: not used, because this directory is not trusted{TRUST_HINT}"
     return SettingsProblem(ProblemKind.UNTRUSTED, layer.origin.place, says)
 
 

@@ -84,6 +84,9 @@ class ProblemKind(StrEnum):
     REFUSED = "refused"  # a restriction that we cannot enforce: it stops the start, where it counts
 
 
+TRUST_HINT = ". Run 'mainspring trust' to trust it"  # ends each problem of kind UNTRUSTED; a start prints it once
+
+
 class SettingsProblem(Value):
     """A setting that is not used, and why. Never quotes a file beyond the names of keys."""
 
