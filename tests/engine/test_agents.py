@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 import pytest
 
 from engine.stage import CONFIG, assert_clean, assert_in_order
-from mainspring.context.agent_types import OURS
+from mainspring.context.agent_types import BUILTIN_AGENT_TYPES
 from mainspring.core.effects import Request
 from mainspring.core.money import NANOS_PER_USD, Account, Usage, cost
 from mainspring.core.pairing import find_unpaired_ids
@@ -75,7 +75,7 @@ class Troupe:
         deps = AgentDeps(provider, self.hands, answer=self.answer, journal=MemoryJournal())
         self.session = EngineSession(deps, CONFIG, ledger=self.ledger, side_jobs=deps.side_jobs, describe=deps.describe)
         home = SubagentEnvironment(
-            kinds=OURS,
+            kinds=BUILTIN_AGENT_TYPES,
             provider=lambda _: provider,
             config=CONFIG,
             hands=self.hands,

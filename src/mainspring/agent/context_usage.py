@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mainspring.context.agent_types import OURS, AgentType
+from mainspring.agent.subagents import list_agent_types
+from mainspring.context.agent_types import AgentType
 from mainspring.context.report import FixedBytes, build_context_report
 from mainspring.core.effects import Finish
 from mainspring.core.models import Model
@@ -72,7 +73,3 @@ def measure_fixed_part(world: SessionParts) -> tuple[int, int]:
 
 def source_of(kind: AgentType) -> str:
     return "project" if kind.project else "user" if kind.path else "built-in"
-
-
-def list_agent_types(world: SessionParts) -> list[AgentType]:
-    return list((world.kinds or OURS).values())

@@ -39,7 +39,7 @@ from mainspring.agent.slash_commands import (
     skill_of,
 )
 from mainspring.agent.subagents import (
-    OURS,
+    BUILTIN_AGENT_NAMES,
     SessionSubagents,
     SpentBefore,
     SubagentInputs,
@@ -493,7 +493,7 @@ def new_session_info(  # noqa: PLR0913, PLR0917  # its inputs
         tools=tuple(tools.hands.offers),
         later=lambda: servers.tools,
         servers=servers.states,
-        agents=tuple(tools.kinds) or OURS,
+        agents=tuple(tools.kinds) or BUILTIN_AGENT_NAMES,
         commands=list_slash_commands(options, surroundings, driven=links.relay is not None),
         skills=lambda: skill_names(surroundings),
         words=lambda: tuple([word.name for word in servers.words()]),

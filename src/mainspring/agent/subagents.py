@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.context import SideModel
     from mainspring.agent.resume import OpenedSession
+    from mainspring.agent.session_parts import SessionParts
     from mainspring.context.agent_types import AgentType
     from mainspring.context.sources import ContextSources
     from mainspring.core.config import Config
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
 
-OURS = ("general-purpose", "Explore")  # the names in `context/agent_types.py`
+BUILTIN_AGENT_NAMES = ("general-purpose", "Explore")  # the names in `context/agent_types.py`
 
 
 def kinds_of(options: SessionOptions, found: ContextSources) -> Mapping[str, AgentType]:
@@ -93,6 +94,11 @@ def describe_agent_types(kinds: Mapping[str, AgentType]) -> str:
     if not kinds:
         return ""
     return context.format_agent_types(kinds.values())
+
+
+def list_agent_types(parts: SessionParts) -> list[AgentType]:
+    """Built-in types and your own."""
+    return list((parts.kinds or context.BUILTIN_AGENT_TYPES).values())
 
 
 class SubagentInputs(Bundle):
@@ -191,11 +197,9 @@ def lost_agents(loaded: LoadedSession) -> tuple[AgentRecord, ...]:
 
 
 def new_agents(household: SubagentInputs) -> engine.SubagentRegistry:
-    from mainspring.context import agent_types
-
     config, session, ways = household.config, household.session, ModelRouter(household.config)
     home = engine.SubagentEnvironment(
-        kinds=household.kinds or agent_types.OURS,
+        kinds=household.kinds or context.BUILTIN_AGENT_TYPES,
         provider=ways.provider,
         config=config.loop,
         hands=household.hands,

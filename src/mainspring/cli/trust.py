@@ -144,7 +144,7 @@ def held_agents(found: ContextSources) -> list[str]:
     places = project_folders_only(found.memory.places("agents"))
     if places is None:
         return []
-    return [name for name in context.find_agent_types(places).kinds if name not in context.OURS]
+    return [name for name in context.find_agent_types(places).kinds if name not in context.BUILTIN_AGENT_TYPES]
 
 
 def project_folders_only(places: ConfigFolders) -> ConfigFolders | None:

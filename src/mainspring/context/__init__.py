@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from mainspring.lazy import load_attribute
 
 if TYPE_CHECKING:
-    from mainspring.context.agent_types import OURS as OURS
+    from mainspring.context.agent_types import BUILTIN_AGENT_TYPES as BUILTIN_AGENT_TYPES
     from mainspring.context.agent_types import find_agent_types as find_agent_types
     from mainspring.context.agent_types import format_agent_types as format_agent_types
     from mainspring.context.agent_types import parse_agent_types as parse_agent_types
@@ -39,7 +39,7 @@ MODULES = {
     "LayerLimits": "layers",
     "MemoryNotes": "notes",
     "MentionScope": "mentions",
-    "OURS": "agent_types",
+    "BUILTIN_AGENT_TYPES": "agent_types",
     "OutputStyles": "output_styles",
     "SideCall": "tokens",
     "Skills": "skills",

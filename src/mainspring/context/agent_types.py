@@ -67,7 +67,7 @@ EXPLORE = AgentType(
     f"the question, and no whole large files.\n\n{REPORT}",
     tools=("Read", "Glob", "Grep"),
 )
-OURS = {kind.name: kind for kind in (GENERAL, EXPLORE)}
+BUILTIN_AGENT_TYPES = {kind.name: kind for kind in (GENERAL, EXPLORE)}
 
 
 class AgentTypeCatalog(Value):
@@ -108,7 +108,7 @@ def find_agent_types(
             else:
                 found[kind.name] = kind
     return AgentTypeCatalog(
-        {**found, **{name: kind for name, kind in OURS.items() if name not in found}}, tuple(problems)
+        {**found, **{name: kind for name, kind in BUILTIN_AGENT_TYPES.items() if name not in found}}, tuple(problems)
     )
 
 
@@ -130,7 +130,7 @@ def words_about(field: str) -> str:
 
 def restrict_untrusted_type(kind: AgentType) -> AgentType:
     """An agent type of an untrusted project: it cannot replace a built-in one, nor choose a more expensive model."""
-    if kind.name in OURS:
+    if kind.name in BUILTIN_AGENT_TYPES:
         raise UsageError(f"'{kind.name}' is a built-in agent type, and this folder is not trusted")
     return msgspec.structs.replace(kind, model="", effort=None)
 

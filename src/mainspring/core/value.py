@@ -1,6 +1,6 @@
 """The base of every message, event, effect, update and state."""
 
-from typing import dataclass_transform
+from typing import Any, cast, dataclass_transform
 
 import msgspec
 from msgspec import Struct, field
@@ -31,6 +31,11 @@ def as_json(value: object) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
         return repr(value).encode()
+
+
+def as_object_or_none(value: object) -> dict[str, Any] | None:
+    """The value if it is a JSON object."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 HEX = frozenset("0123456789abcdefABCDEF")

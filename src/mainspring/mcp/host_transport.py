@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
+from mainspring.core.value import as_object_or_none
 from mainspring.mcp.base import (
     MOST,
     McpConnectionLostError,
@@ -224,10 +225,6 @@ def result_of(answer: object, id: int) -> dict[str, Any]:
     if result is None:
         raise McpInvalidReplyError("it has neither a result nor an error")
     return result
-
-
-def as_object_or_none(value: object) -> dict[str, Any] | None:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def as_object_list(value: object, what: str) -> list[dict[str, Any]]:

@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mainspring import sdk
 from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
 from mainspring.engine.tasks import await_uncancellable, end_all
@@ -32,8 +33,10 @@ from mainspring.sdk.option_mapping import make_listener
 from mainspring.sdk.options import Options, check_options
 from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
-from mainspring.sdk.store_sync import RestoredSession, restore_from_store
 from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame
+
+if TYPE_CHECKING:
+    from mainspring.sdk.store_sync import RestoredSession
 
 NOT_CONNECTED = "the client is not connected: use 'await client.connect()', or 'async with Client(...) as client'"
 Prompts = str | AsyncIterable[Frame]
@@ -71,7 +74,7 @@ class Client:
             raise not_started(error) from None
         self._servers = SdkMcpServers(self.options.mcp_servers)
         if self.options.session_store is not None:
-            self._restored = await restore_from_store(self.options)
+            self._restored = await sdk.restore_from_store(self.options)
         try:
             await self._begin()
             if prompt is not None and self._session is not None and not self._session.over:  # else the reader gets it

@@ -8,7 +8,7 @@ from inspect import isawaitable
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from mainspring.agent.host import HostHook
-from mainspring.mcp.host_transport import as_object_or_none
+from mainspring.core.value import as_object_or_none
 from mainspring.sdk.errors import function_name
 
 HookEvent = Literal[

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainspring.core.errors import UsageError
-from mainspring.mcp.host_transport import as_object_or_none
+from mainspring.core.value import as_object_or_none
 from mainspring.sdk.errors import is_cancelled, log_callback_failure
 from mainspring.tools.json_schema import Schema
 from mainspring.tools.structured_output import explain_schema_failure

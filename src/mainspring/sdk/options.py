@@ -19,7 +19,6 @@ from mainspring.core.errors import UsageError
 from mainspring.sdk.errors import CanUseToolShadowedWarning
 from mainspring.sdk.hooks import EVENTS, HookEvent, HookMatcher
 from mainspring.sdk.permissions import CanUseTool, PermissionMode
-from mainspring.sdk.stores import SessionStore
 from mainspring.sdk.tools import SdkMcpTool
 from mainspring.sdk.typed_dicts import SandboxSettings, TaskBudget, ThinkingConfig
 from mainspring.text import did_you_mean
@@ -28,6 +27,7 @@ from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.providers.base import Provider
+    from mainspring.sdk.stores import SessionStore
 
 
 SettingSource = Literal["user", "project", "local"]

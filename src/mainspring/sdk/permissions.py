@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Literal
 
-from mainspring.mcp.host_transport import as_object_or_none
+from mainspring.core.value import as_object_or_none
 
 PermissionMode = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
 PermissionBehavior = Literal["allow", "deny", "ask"]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from mainspring import sdk
 from mainspring.agent.config import HostSupplied, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions
@@ -26,11 +27,13 @@ from mainspring.sdk.host import ProgramHost, own_copy
 from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.sdk.option_mapping import make_environment, own_tools, session_options
 from mainspring.sdk.options import Options
-from mainspring.sdk.store_sync import StoreMirror
 from mainspring.settings.load import home_folder, with_compatible_home
 from mainspring.stream_json.control import about_us
 from mainspring.stream_json.render import Renderer, states_in
 from mainspring.stream_json.task_frames import never_begun
+
+if TYPE_CHECKING:
+    from mainspring.sdk.store_sync import StoreMirror
 
 Frame = dict[str, Any]
 T = TypeVar("T")
@@ -65,7 +68,7 @@ class ConnectedSession:
         home = options.sessions_home or home_folder(self._environment)
         if given.session_store is None or home is None:
             return None
-        return StoreMirror(given, f"{home}/projects", self.messages.push)
+        return sdk.StoreMirror(given, f"{home}/projects", self.messages.push)
 
     # --- life cycle ---
 

@@ -25,8 +25,8 @@ import msgspec
 
 from mainspring.agent.options import is_uuid
 from mainspring.core.errors import UsageError
+from mainspring.core.value import as_object_or_none
 from mainspring.engine.tasks import end_all, run_to_completion
-from mainspring.mcp.host_transport import as_object_or_none
 from mainspring.sdk.errors import ClaudeSDKError, is_cancelled
 from mainspring.sdk.options import Options
 from mainspring.sdk.session_edits import line_of

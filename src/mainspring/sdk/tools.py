@@ -18,7 +18,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 import msgspec
 
 from mainspring.core.errors import UsageError
-from mainspring.mcp.host_transport import as_object_or_none
+from mainspring.core.value import as_object_or_none
 from mainspring.sdk.mcp_server import SdkMcpServer
 from mainspring.tools.schema import schema_of
 

@@ -10,8 +10,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.context_usage import list_agent_types
 from mainspring.agent.slash_commands import PIPE, list_other_commands, names_at, words_at
+from mainspring.agent.subagents import list_agent_types
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.models import MODELS
 from mainspring.stream_json.frames import PROTOCOL

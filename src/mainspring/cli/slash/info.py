@@ -55,7 +55,9 @@ FEW = 8  # tools named before "and N more"
 async def agents(talk: TerminalSession, _: str) -> None:
     world = talk.world
     tell_list(
-        talk, [line for kind in (world.kinds or context.OURS).values() for line in format_agent_type(kind)], most=100
+        talk,
+        [line for kind in (world.kinds or context.BUILTIN_AGENT_TYPES).values() for line in format_agent_type(kind)],
+        most=100,
     )
     for words in await asyncio.to_thread(held_back, world.around.memory.places("agents")):
         print_to_terminal(talk, words, TextStyle.YELLOW)
@@ -75,7 +77,7 @@ def format_agent_type(kind: AgentType) -> list[str]:
 def describe_type_source(kind: AgentType) -> str:
     if kind.path:
         return f"{'project' if kind.project else 'user'}: '{clean_line(kind.path)}'"
-    return "built-in" if context.OURS.get(kind.name) is kind else "command line"
+    return "built-in" if context.BUILTIN_AGENT_TYPES.get(kind.name) is kind else "command line"
 
 
 def tools_of(kind: AgentType) -> str:
