@@ -62,7 +62,10 @@ class Price(Value):
 
 
 def cost(usage: Usage, price: Price) -> int:
-    rates = price.at(usage.prompt)
+    return cost_at(usage, price.at(usage.prompt))
+
+
+def cost_at(usage: Usage, rates: Price) -> int:
     return (
         usage.input * rates.input
         + usage.cache_write * rates.cache_write
@@ -70,6 +73,28 @@ def cost(usage: Usage, price: Price) -> int:
         + usage.cache_read * rates.cache_read
         + usage.output * rates.output
     )
+
+
+CACHE_LIFETIME = 5 * 60_000  # milliseconds that a server keeps a prefix after its last use
+
+
+def price_prefix_break(last: Usage, now: Usage, price: Price, *, automatic: bool = False) -> tuple[int, int]:
+    """Tokens that a prefix break lost, and its price in nano-dollars: the cost of the prompt `now`, minus its cost with
+    an unbroken cache. That cache would have all that it had after the `last` request, as far as this one is as long.
+
+    Both at the rates of the model now: that another model has other prices is not the price of the break. `automatic`:
+    the server caches whole prompts. Whether it did is known only if it has read from its cache.
+    """
+    if automatic:
+        unbroken = min(last.prompt, now.prompt) if last.cache_read else 0
+    else:
+        unbroken = min(last.prompt - last.input, now.prompt - now.input)  # up to the last breakpoint
+    lost = max(0, unbroken - now.cache_read)
+    hour = min(lost, now.cache_write_1h)  # the order of a prompt: read, written for an hour, for five minutes, plain
+    short = min(lost - hour, now.cache_write)
+    paid = Usage(input=lost - hour - short, cache_write=short, cache_write_1h=hour)
+    rates = price.at(now.prompt)
+    return lost, max(0, cost_at(paid, rates) - lost * rates.cache_read)
 
 
 # --- before a call: what can be paid for ------------------------------------------------------------

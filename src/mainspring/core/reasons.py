@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from mainspring.core.value import Bundle, Value
 
@@ -47,6 +48,21 @@ class Transition(StrEnum):
     REFUSAL_RETRY = "refusal_retry"
     PAUSE_TURN_CONTINUE = "pause_turn_continue"
     STRUCTURED_OUTPUT_RETRY = "structured_output_retry"
+
+
+# Why a request does not extend the last one. A literal and no enum: it is loaded at every start.
+BreakReason = Literal[
+    "model_changed",
+    "tools_changed",
+    "system_changed",
+    "thinking_changed",
+    "context_edited",  # by a context layer, which the update names
+    "history_replaced",  # rewound, or resumed elsewhere
+    "request_repaired",  # the server refused a part of it
+    "media_dropped",  # to make room for new images or documents
+    "turn_completed",  # the last request ended with an unfinished turn
+    "unknown",  # a bug of ours
+]
 
 
 class Trouble(StrEnum):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from mainspring.core.messages import Block, Stop, ToolCall, ToolResult, User
 from mainspring.core.money import Usage
-from mainspring.core.reasons import Cause, Failure, Subtype, Terminal, Transition, Trouble
+from mainspring.core.reasons import BreakReason, Cause, Failure, Subtype, Terminal, Transition, Trouble
 from mainspring.core.value import Value
 
 # --- shown by the driver when it happens ------------------------------------------------------------
@@ -112,13 +112,22 @@ class Injected(Value):
 
 
 class PrefixBroken(Value):
-    """The request does not extend the last one, so part of it must be paid for again (law 4)."""
+    """The request did not extend the last one, so part of it was paid for again (law 4). Shown when the server has
+    reported what it read from its cache; `core/money.py: price_prefix_break` defines the price."""
 
-    block: int
-    what: str
+    block: int  # the first that differs, counted over tools, system and messages
+    what: str  # its position, in words
     why: str
-    tokens: int
-    price: int  # nano-dollars
+    tokens: int  # that the server had cached, and did not read from the cache
+    price: int  # nano-dollars, compared with reading them from the cache
+    reason: BreakReason = "unknown"
+    layers: tuple[str, ...] = ()  # the context layers that edited the view, if that is the reason
+    estimated: bool = False  # tokens and price: the server reported no figures
+
+    @property
+    def event(self) -> str:
+        """What to add up breaks by: the context layers, or else the reason."""
+        return ", ".join(self.layers) or self.reason
 
 
 class Retrying(Value):

@@ -40,7 +40,17 @@ from mainspring.core.money import Usage
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import MANUAL, State, checkpoint
 from mainspring.core.step import step
-from mainspring.core.updates import Appended, Decided, Injected, ReplyDone, Result, Tombstone, ToolSummary, Update
+from mainspring.core.updates import (
+    Appended,
+    Boundary,
+    Decided,
+    Injected,
+    ReplyDone,
+    Result,
+    Tombstone,
+    ToolSummary,
+    Update,
+)
 from mainspring.core.value import Stamp
 from mainspring.core.view import from_the_front, out_of_view
 from mainspring.engine.deps import Deps
@@ -203,6 +213,8 @@ class Driver:
             await self._deps.journal.append(command.record(state, self._deps.now()))
 
     async def _show(self, update: Decided) -> None:
+        if isinstance(update, Boundary):
+            self._shared.prefix.edited(update.layer)
         if isinstance(update, Appended):
             await self._deps.journal.append(SaidRecord(update.message))
         if isinstance(update, Tombstone):

@@ -14,7 +14,7 @@ from mainspring.core.effects import CallModel, Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.events import CallFailed, Event, Replied
 from mainspring.core.messages import Assistant, Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
-from mainspring.core.money import Usage, cost, shortfall
+from mainspring.core.money import Price, Usage, cost, shortfall
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.updates import (
@@ -23,7 +23,6 @@ from mainspring.core.updates import (
     BlockStarted,
     Boundary,
     Delta,
-    PrefixBroken,
     ReplyStarted,
     Retrying,
     Update,
@@ -67,13 +66,15 @@ def intern_usage(usage: Usage) -> Usage:
 class ReplyDraft:
     """A reply as it streams."""
 
-    def __init__(self, reply_id: str, request: Request, at: int, prompt_tokens: int) -> None:
+    def __init__(self, reply_id: str, request: Request, at: int, prompt_tokens: int, price: Price) -> None:
         self.reply_id = reply_id
         self.request = request
         self.model = request.model
+        self.price = price
         self.at = at
         self.attempt = request.retried.attempts + 1 if request.retried is not None else 1
         self.settled = False  # with the ledger
+        self.priced = False  # the prefix breaks that it paid for are reported
         self.usage = Usage(input=prompt_tokens)  # until the server reports better figures
         self.begun = False  # the server has begun to reply, and to charge
         self.handed_on = False  # part of it was shown: from now on the core handles a failure
@@ -161,7 +162,9 @@ class Sampler:
         if not await ledger.reserve_in_turn(request.reserve):
             words = shortfall(ledger.funds or 0, request.reserve, state.tokens, request.max_output)
             return CallFailed(Failure(Trouble.FUNDS, words), funds=ledger.funds)
-        draft = self._draft = ReplyDraft(self._deps.new_id(), request, self._deps.now(), state.tokens)
+        draft = self._draft = ReplyDraft(
+            self._deps.new_id(), request, self._deps.now(), state.tokens, state.model.price
+        )
         try:
             event = await self._stream(effect, state, draft)
         except BaseException:
@@ -183,6 +186,8 @@ class Sampler:
                 async for batch in stream:
                     if ended := await self._take(batch, draft):
                         self._shared.cleared = draft.cleared
+                        if not draft.priced:
+                            await self._price_breaks(ended.usage, draft)
                         return Replied(draft.reply(ended.stop, ended.usage, ended.model))
         except ProviderError as error:
             return await self._failed(error.failure, draft)
@@ -247,6 +252,8 @@ class Sampler:
             case StreamStarted():
                 draft.usage, draft.begun = item.usage, True
                 self._show(ReplyStarted(draft.reply_id, draft.model, item.usage))
+                if item.usage.prompt > item.usage.input:  # with figures about the cache
+                    await self._price_breaks(item.usage, draft)
             case BlockOpened():
                 if item.name and self._expect_tool is not None:
                     with suppress(Exception):  # a side job: its failure is silent
@@ -256,9 +263,7 @@ class Sampler:
             case ResultsCleared():
                 await self._left_out(item, draft)
             case PrefixBreak():
-                broken = PrefixRecord(item.block, item.what, item.why, item.tokens, item.price, self._deps.now())
-                await self._journal.append(broken)
-                self._show(PrefixBroken(item.block, item.what, item.why, item.tokens, item.price))
+                self._shared.prefix.found(item)
             case Retry():
                 draft.attempt = item.attempt + 1 if item.most else draft.attempt
                 retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now(), item.most)
@@ -266,6 +271,14 @@ class Sampler:
                 self._show(Retrying(item.failure, item.attempt, item.delay, item.most))
             case _:
                 assert_never(item)
+
+    async def _price_breaks(self, usage: Usage, draft: ReplyDraft) -> None:
+        """Once per reply, as soon as the server has reported what it read from its cache: some do so at the end."""
+        draft.priced, now = True, self._deps.now()
+        for broken in self._shared.prefix.read(usage, draft.price, now):
+            told = (broken.block, broken.what, broken.why, broken.tokens, broken.price, now)
+            await self._journal.append(PrefixRecord(*told, broken.reason, broken.layers, broken.estimated))
+            self._show(broken)
 
     async def _left_out(self, item: ResultsCleared, draft: ReplyDraft) -> None:
         """The service gets the whole history each time, and reports each time how much of it the model did not see.

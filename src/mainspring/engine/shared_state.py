@@ -15,9 +15,20 @@ from mainspring.core.errors import UsageError
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Origin, User, user
 from mainspring.core.models import Model
-from mainspring.core.money import Account, Lineage, funds, reserve, settle
-from mainspring.core.updates import AgentDone, Update
+from mainspring.core.money import (
+    CACHE_LIFETIME,
+    Account,
+    Lineage,
+    Price,
+    Usage,
+    funds,
+    price_prefix_break,
+    reserve,
+    settle,
+)
+from mainspring.core.updates import AgentDone, PrefixBroken, Update
 from mainspring.core.value import Value
+from mainspring.providers.base import PrefixBreak
 from mainspring.sessions.records import CommandRecord, CommandState
 
 
@@ -191,6 +202,56 @@ class Inbox:
         return command in self._waiting and command not in self._held
 
 
+class PrefixMeter:
+    """Prices the prefix breaks of a session, by what the server reports about its cache.
+
+    A break is found before its request is sent, and priced when a reply begins. If no reply begins, the server has
+    cached nothing, and the break is paid for with the next request.
+    """
+
+    def __init__(self) -> None:
+        self._last: Usage | None = None  # of the last request that the server reported about,
+        self._at = 0  # and when
+        self._unpaid: list[PrefixBreak] = []
+        self._layers: dict[str, None] = {}  # that edited the view since the last request
+
+    def edited(self, layer: str) -> None:
+        self._layers[layer] = None
+
+    def found(self, broken: PrefixBreak) -> None:
+        self._unpaid.append(broken)
+
+    def read(self, now: Usage, price: Price, at: int) -> list[PrefixBroken]:
+        """A reply begins; `now` is the usage of its prompt. Returns the breaks that it paid for."""
+        unpaid, self._unpaid = self._unpaid, []
+        layers, self._layers = tuple(self._layers), {}
+        known = bool(now.prompt) and not now.estimated
+        last, kept = self._last, at - self._at <= CACHE_LIFETIME
+        if known:
+            self._last, self._at = now, at
+        if not unpaid:
+            return []
+        first = min(unpaid, key=lambda broken: broken.block)  # it caused what the others would have caused, too
+        tokens, paid = first.tokens, first.price
+        if not kept and last is not None:
+            tokens, paid = 0, 0  # the cache had expired anyway
+        elif known and last is not None:
+            tokens, paid = price_prefix_break(last, now, price, automatic=first.automatic)
+        return [
+            PrefixBroken(
+                one.block,
+                one.what,
+                one.why,
+                tokens if one is first else 0,
+                paid if one is first else 0,
+                one.reason,
+                layers if one.reason == "context_edited" else (),
+                estimated=not known or last is None,
+            )
+            for one in unpaid
+        ]
+
+
 class SharedState:
     def __init__(
         self,
@@ -205,6 +266,7 @@ class SharedState:
         self._policy = policy or SessionPolicy()
         self._above = above
         self.inbox = Inbox()
+        self.prefix = PrefixMeter()
         self.cleared = 0  # tokens that the service removed from the prompt of the last reply (D-14)
         self._spent_by_agents = 0  # nano-dollars that no event has reported yet
         self._show: Callable[[Update], None] | None = None  # to the consumer of the current run,

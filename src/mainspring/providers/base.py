@@ -11,7 +11,7 @@ from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Block, Stop
 from mainspring.core.money import Usage
-from mainspring.core.reasons import Failure
+from mainspring.core.reasons import BreakReason, Failure
 from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle, Value
 from mainspring.core.view import Edit
@@ -108,6 +108,8 @@ class PrefixBreak(Value):
     why: str  # what was changed; empty if unknown, which would be a bug of ours
     tokens: int  # an estimate, like
     price: int  # this one: extra cost in nano-dollars compared with reading them from the cache
+    reason: BreakReason = "unknown"
+    automatic: bool = False  # the server caches whole prompts, without breakpoints
 
 
 class Retry(Value):

@@ -133,6 +133,7 @@ class HttpProvider:
 
     path: str  # appended to the address
     largest: int | None = None  # bytes of a request; None: unknown, the server decides
+    caches_by_itself = False  # the server caches whole prompts, without breakpoints
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
         self,
@@ -217,6 +218,7 @@ class HttpProvider:
             unfinished=projected.unfinished,
             gone=projected.gone,
             cured=line.cured,
+            automatic=self.caches_by_itself,
         )
         break_ = find_prefix_break(line.sent, sent)
         line.sent = sent

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 
 from mainspring.core.models import model_named
+from mainspring.core.reasons import BreakReason
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Conversation, PrefixBreak
 
@@ -127,6 +128,7 @@ class SentPrefix(Bundle):
     unfinished: bool  # a text was added at its end
     gone: int = 0  # images and documents that were removed,
     cured: int = 0  # and how often a part was changed after a refusal
+    automatic: bool = False  # the server caches whole prompts, without breakpoints
 
     @property
     def fixed(self) -> int:
@@ -143,7 +145,9 @@ def find_prefix_break(last: SentPrefix | None, now: SentPrefix) -> PrefixBreak |
     tokens = min(measure_from_block(last, block), measure_from_block(now, block)) // CHARS_PER_TOKEN
     rates = model_named(now.model).price.at(tokens)
     price = tokens * max(0, rates.cache_write - rates.cache_read)
-    return PrefixBreak(block, describe_break_place(last, now, block), find_break_reason(last, now), tokens, price)
+    reason = find_break_reason(last, now)
+    words = describe_break_reason(reason, last, now)
+    return PrefixBreak(block, describe_break_place(last, now, block), words, tokens, price, reason, now.automatic)
 
 
 def first_difference(last: SentPrefix, now: SentPrefix) -> int | None:
@@ -184,24 +188,39 @@ def describe_break_place(last: SentPrefix, now: SentPrefix, block: int) -> str:
     return f"block {block - now.fixed} of the messages"
 
 
-def find_break_reason(last: SentPrefix, now: SentPrefix) -> str:
-    """The event that caused the break; empty if there was none, which would be a bug."""
-    if last.model != now.model:
+def find_break_reason(last: SentPrefix, now: SentPrefix) -> BreakReason:
+    """The event that caused the break; `unknown` if there was none, which would be a bug."""
+    reasons: tuple[tuple[bool, BreakReason], ...] = (
+        (last.model != now.model, "model_changed"),
+        (last.tools != now.tools, "tools_changed"),
+        (last.system != now.system, "system_changed"),
+        (last.thinking != now.thinking, "thinking_changed"),
+        (last.conversation.edits != now.conversation.edits, "context_edited"),
+        (not now.conversation.history.extends(last.conversation.history), "history_replaced"),
+        (last.cured != now.cured, "request_repaired"),
+        (last.gone != now.gone, "media_dropped"),
+        (last.unfinished, "turn_completed"),
+    )
+    for is_so, reason in reasons:
+        if is_so:
+            return reason
+    return "unknown"
+
+
+def describe_break_reason(reason: BreakReason, last: SentPrefix, now: SentPrefix) -> str:
+    if reason == "model_changed":
         return f"the model changed from '{last.model}' to '{now.model}'"
-    if last.tools != now.tools:
-        return "the set of tools changed"
-    if last.system != now.system:
-        return "the system text changed"
-    if last.thinking != now.thinking:
-        return "thinking was switched"
-    if last.conversation.edits != now.conversation.edits:
-        return "the context was edited"
-    if not now.conversation.history.extends(last.conversation.history):
-        return "the conversation was resumed elsewhere"
-    if last.cured != now.cured:
-        return "the server refused a part of it, which was changed"
-    if last.gone != now.gone:
-        return "old images or documents were left out to make room for new ones"
-    if last.unfinished:
-        return "an unfinished turn was completed"
-    return ""
+    return BREAK_REASONS[reason]
+
+
+BREAK_REASONS: dict[BreakReason, str] = {
+    "tools_changed": "the set of tools changed",
+    "system_changed": "the system text changed",
+    "thinking_changed": "thinking was switched",
+    "context_edited": "the context was edited",
+    "history_replaced": "the conversation was resumed elsewhere",
+    "request_repaired": "the server refused a part of it, which was changed",
+    "media_dropped": "old images or documents were left out to make room for new ones",
+    "turn_completed": "an unfinished turn was completed",
+    "unknown": "",
+}

@@ -12,7 +12,7 @@ from mainspring.core.history import History
 from mainspring.core.messages import Block, Origin, ToolCall, ToolResult, User
 from mainspring.core.models import Model
 from mainspring.core.money import Usage
-from mainspring.core.reasons import Failure, Trouble
+from mainspring.core.reasons import BreakReason, Failure, Trouble
 from mainspring.core.state import Checkpoint
 from mainspring.core.updates import Delta
 from mainspring.core.value import Value
@@ -165,6 +165,9 @@ class PrefixRecord(Value):
     tokens: int
     price: int
     at: int
+    reason: BreakReason = "unknown"
+    layers: tuple[str, ...] = ()
+    estimated: bool = False
 
 
 class ToolSummaryRecord(Value):

@@ -116,6 +116,7 @@ def add_version_path(base_url: str) -> str:
 class OpenAI(HttpProvider):
     """The base class; `OpenAIChat` and `OpenAIResponses` are the providers."""
 
+    caches_by_itself = True
     deployed = False  # whether Azure has the deployment's name in the path
 
     def __init__(  # noqa: PLR0913  # keywords, all of them
