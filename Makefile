@@ -140,7 +140,7 @@ lock:
 	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .venv-run .venv-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants $(NATIVE)
+	rm -rf .venv .venv-run .venv-peers .node-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants $(NATIVE)
 
 .venv: $(READY)
 

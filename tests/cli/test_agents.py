@@ -87,6 +87,9 @@ def settings(stage: Stage, **said: Any) -> None:
     (stage.home / "settings.json").write_text(json.dumps(said))
 
 
+TURN = "mainspring_turn"
+
+
 def kind_of(frame: Frame) -> str:
     if frame["type"] == "system":
         return str(frame["subtype"])
@@ -126,7 +129,9 @@ def test_an_agent_works_in_a_conversation_of_its_own_and_reports(serve: Serve) -
     assert told(cast.of("EXPLORE")[1]) == [f"1\t{FILE}"]
     assert told(cast.of("MAIN")[1]) == ["It holds some words."]
 
-    assert [kind_of(frame) for frame in shown] == [
+    turns = [frame.get("parent_tool_use_id") for frame in shown if kind_of(frame) == TURN]
+    assert [bool(parent) for parent in turns] == [False, True, True, False]
+    assert [kind_of(frame) for frame in shown if kind_of(frame) != TURN] == [
         *("init", "text", "tool_use"),
         *("task_started", "inner text", "inner tool_use", "task_progress", "inner tool_result"),
         *("task_updated", "task_notification", "tool_result", "text", "result"),
@@ -164,7 +169,7 @@ def test_agents_of_one_reply_run_at_once(serve: Serve) -> None:
         TWO=[Say.of("two", pace_ms=30)],
     )
     shown = frames(run(stage, "--output-format=stream-json", "--verbose").stdout)
-    kinds = [kind_of(frame) for frame in shown if frame["type"] == "system"]
+    kinds = [kind_of(frame) for frame in shown if frame["type"] == "system" and kind_of(frame) != TURN]
     assert kinds[:3] == ["init", "task_started", "task_started"]
     assert kinds[3:] == ["task_updated", "task_notification"] * 2
     results = [frame["tool_use_result"] for frame in shown if kind_of(frame) == "tool_result"]

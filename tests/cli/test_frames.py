@@ -17,8 +17,17 @@ from mainspring.core.config import Config
 from mainspring.core.events import StopDecision
 from mainspring.core.messages import RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall, User, user
 from mainspring.core.models import MODELS
-from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Trouble
-from mainspring.core.updates import Boundary, Result
+from mainspring.core.reasons import AbortReason, Cause, Failure, Subtype, Terminal, Transition, Trouble
+from mainspring.core.updates import (
+    AgentStarted,
+    AgentUpdate,
+    Boundary,
+    MaxTurnsReached,
+    PrefixBroken,
+    RequestStarted,
+    Result,
+    Update,
+)
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
 from mainspring.engine.session import EngineSession
 from mainspring.engine.shared_state import Ledger
@@ -72,6 +81,11 @@ def replace_about(config: Config) -> SessionInfo:
 
 
 def play(world: World, *prompts: str, **how: Any) -> list[Frame]:
+    """Without the marks between turns, which have tests of their own."""
+    return [frame for frame in play_all(world, *prompts, **how) if frame.get("subtype") != "mainspring_turn"]
+
+
+def play_all(world: World, *prompts: str, **how: Any) -> list[Frame]:
     return virtually(frames_of(world, *prompts, **how))
 
 
@@ -508,3 +522,57 @@ def test_a_summary_that_somebody_asked_for_is_told_as_such() -> None:
     assert frames.of(room)[1]["compact_metadata"]["trigger"] == "auto"
     frames.opening(user("/compact\n\na file"), "/compact")
     assert frames.of(room)[1]["compact_metadata"]["trigger"] == "manual"
+
+
+# --- why the loop went on (settled 41) --------------------------------------------------------------
+
+NO_END = Failure(Trouble.NETWORK, "the stream broke off")
+
+
+def line_of(update: Update) -> bytes:
+    frames = FrameEncoder(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
+    [frame] = frames.of(update)
+    return encode_line(frame)
+
+
+@pytest.mark.covers("A-22", "B-14", "D-39")
+def test_the_lines_about_the_loop_word_for_word() -> None:
+    own = '"session_id":"5e55105e-0000-4000-8000-000000000000","uuid":"id"}\n'
+    edited = PrefixBroken(7, "block 4 of the messages", "the context was edited", 900, 2_025_000, "context_edited")
+    golden: dict[Update, str] = {
+        RequestStarted(1, "m"): '"subtype":"mainspring_turn","turn":1,"model":"m","continue_reason":null',
+        RequestStarted(2, "m", Transition.STREAM_RETRY): (
+            '"subtype":"mainspring_turn","turn":2,"model":"m","continue_reason":"stream_retry"'
+        ),
+        MaxTurnsReached(3, 3): '"subtype":"mainspring_max_turns","max_turns":3,"turns":3',
+        replace(edited, layers=("snip",)): (
+            '"subtype":"mainspring_prefix_break","block":7,"position":"block 4 of the messages",'
+            '"reason":"context_edited","layers":["snip"],"description":"the context was edited",'
+            '"lost_tokens":900,"cost_usd":0.002025,"estimated":false'
+        ),
+    }
+    for update, fields in golden.items():
+        assert line_of(update).decode() == f'{{"type":"system",{fields},{own}'
+
+
+@pytest.mark.covers("A-22")
+def test_each_request_to_the_model_has_its_reason_and_none_comes_before_init() -> None:
+    frames = play_all(World([says(call("Read", "toolu_1")), says("Half of", Break(NO_END)), says("Done.")]))
+    assert frames[0]["subtype"] == "init"
+    turns = [frame for frame in frames if frame.get("subtype") == "mainspring_turn"]
+    assert [(turn["turn"], turn["continue_reason"]) for turn in turns] == [
+        (1, None),
+        (2, "next_turn"),
+        (2, "stream_retry"),
+    ]
+
+
+def test_what_a_subagent_does_names_the_call_that_started_it() -> None:
+    frames = FrameEncoder(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
+    frames.of(AgentStarted("toolu_1", "a1", "general-purpose", "d", user("p")))
+    broken = PrefixBroken(1, "tool 1", "the set of tools changed", 5, 6, "tools_changed")
+    [turn] = frames.of(AgentUpdate("toolu_1", "a1", RequestStarted(1, "m")))
+    [lost] = frames.of(AgentUpdate("toolu_1", "a1", broken))
+    for frame, subtype in ((turn, "mainspring_turn"), (lost, "mainspring_prefix_break")):
+        assert (frame["type"], frame["subtype"]) == ("system", subtype)
+        assert (frame["parent_tool_use_id"], frame["agent_id"]) == ("toolu_1", "a1")

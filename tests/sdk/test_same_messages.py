@@ -42,6 +42,8 @@ async def told(sdk: ModuleType, folder: Path, replies: tuple[Reply, ...], **chos
 
 def plain(value: Any, folder: Path) -> Any:
     """By value, without what differs from run to run."""
+    if isinstance(value, mainspring.sdk.SystemMessage) and value.subtype.startswith("mainspring_"):
+        value = claude_agent_sdk.SystemMessage(value.subtype, value.data)  # ours has the fields as attributes, too
     if is_dataclass(value) and not isinstance(value, type):
         return {"is": type(value).__name__} | plain(asdict(value), folder)
     if isinstance(value, Exception):

@@ -8,9 +8,9 @@ from typing import Any
 from mainspring.agent.updates import RunStarted
 from mainspring.core.models import Model, model_named
 from mainspring.core.money import NANOS_PER_USD, Usage, cost
-from mainspring.core.updates import AgentDone, ReplyDone, RequestStarted, Result
+from mainspring.core.updates import AgentDone, AgentUpdate, PrefixBroken, ReplyDone, RequestStarted, Result
 
-OBSERVED = frozenset({RunStarted, RequestStarted, ReplyDone, AgentDone, Result})
+OBSERVED = frozenset({RunStarted, RequestStarted, ReplyDone, PrefixBroken, AgentUpdate, AgentDone, Result})
 
 
 class UsageMeter:
@@ -29,6 +29,7 @@ class UsageMeter:
         self._before = before - sum(self._cost.values())  # the part that no reply accounts for
         self._run_used, self._run_cost = Usage(), 0
         self._ahead = 0  # cost of subagents that no result has included yet
+        self.breaks: dict[str, tuple[int, int]] = {}  # by event: how often the prefix broke, and nano-dollars
         self.api_ms = 0
 
     def observe(self, update: object) -> None:
@@ -37,6 +38,10 @@ class UsageMeter:
                 self.asked(update.model)
             case ReplyDone():
                 self.book_reply(update.usage)
+            case PrefixBroken() as broken:
+                self.book_break(broken)
+            case AgentUpdate(update=PrefixBroken() as broken):
+                self.book_break(broken)
             case AgentDone():
                 self.agent_ended(update.used)
             case Result():
@@ -65,6 +70,16 @@ class UsageMeter:
     def book_reply(self, used: Usage) -> None:
         self._stop_clock()
         self._book(used, cost(used, self._known(self._model).price))
+
+    def book_break(self, broken: PrefixBroken) -> None:
+        """Its price is part of the cost of its reply."""
+        times, price = self.breaks.get(broken.event, (0, 0))
+        self.breaks[broken.event] = times + 1, price + broken.price
+
+    @property
+    def break_cost(self) -> int:
+        """The part of the cost that is due to prefix breaks, in nano-dollars."""
+        return sum([price for _, price in self.breaks.values()])
 
     def agent_ended(self, used: Iterable[tuple[str, Usage]]) -> None:
         """The usage of subagents is not in the usage of a run, but in the cost of this run or, for the background, of

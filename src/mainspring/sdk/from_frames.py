@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from mainspring.sdk.messages import (
@@ -11,9 +12,11 @@ from mainspring.sdk.messages import (
     ConversationResetMessage,
     DeferredToolUse,
     HookEventMessage,
+    MaxTurnsMessage,
     Message,
     MessageOrigin,
     MirrorErrorMessage,
+    PrefixBreakMessage,
     RateLimitEvent,
     RateLimitInfo,
     ResultMessage,
@@ -30,6 +33,7 @@ from mainspring.sdk.messages import (
     ToolProgressMessage,
     ToolResultBlock,
     ToolUseBlock,
+    TurnMessage,
     UserMessage,
 )
 
@@ -189,6 +193,12 @@ def task_updated(frame: Frame) -> TaskUpdatedMessage:
     )
 
 
+def parse_fields_of(kind: type[TurnMessage | MaxTurnsMessage | PrefixBreakMessage]) -> Callable[[Frame], SystemMessage]:
+    """For messages that we defined: their fields have the names of the frame's."""
+    names = [field.name for field in fields(kind) if field.name not in {"subtype", "data"}]
+    return lambda frame: kind(frame["subtype"], frame, **pick_fields(frame, *names))
+
+
 OF_TASKS = ("task_id", "uuid", "session_id", "tool_use_id")
 
 SUBTYPES: dict[str, Callable[[Frame], SystemMessage]] = {
@@ -205,4 +215,7 @@ SUBTYPES: dict[str, Callable[[Frame], SystemMessage]] = {
     ),
     "task_updated": task_updated,
     "mirror_error": lambda frame: MirrorErrorMessage(frame["subtype"], frame, frame.get("key"), frame.get("error", "")),
+    "mainspring_turn": parse_fields_of(TurnMessage),
+    "mainspring_max_turns": parse_fields_of(MaxTurnsMessage),
+    "mainspring_prefix_break": parse_fields_of(PrefixBreakMessage),
 }

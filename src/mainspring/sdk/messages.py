@@ -227,6 +227,44 @@ class MirrorErrorMessage(SystemMessage):
     error: str = ""
 
 
+# Additions of mainspring: why the loop went on, and why the prompt cache broke. To `claude-agent-sdk` they are plain
+# system messages. `parent_tool_use_id` is that of the call that started a subagent, if it is about a subagent.
+
+
+@dataclass
+class TurnMessage(SystemMessage):
+    """The model is about to be called. A recovery repeats the number of its turn."""
+
+    turn: int
+    model: str
+    continue_reason: str | None = None  # `next_turn`, or the recovery; None: a prompt
+    parent_tool_use_id: str | None = None
+
+
+@dataclass
+class MaxTurnsMessage(SystemMessage):
+    """The limit of turns is reached; the result follows."""
+
+    max_turns: int
+    turns: int
+    parent_tool_use_id: str | None = None
+
+
+@dataclass
+class PrefixBreakMessage(SystemMessage):
+    """A request did not extend the last one, so that part of it was paid for again."""
+
+    block: int  # the first that differs, counted over tools, system and messages
+    position: str
+    reason: str
+    layers: list[str]  # the context layers that edited the view, if that is the reason
+    description: str
+    lost_tokens: int
+    cost_usd: float  # compared with reading the tokens from the cache
+    estimated: bool = False  # the server reported no figures
+    parent_tool_use_id: str | None = None
+
+
 # --- other messages ---------------------------------------------------------------------------------
 
 

@@ -61,9 +61,11 @@ from mainspring.messages_api import (
     usage_to_wire,
 )
 from mainspring.stream_json.task_frames import (
+    LoopUpdate,
     ShellTask,
     TaskFrames,
     deferred_tool_fields,
+    explain_loop,
     progress_frame,
     rate_limit,
     retry_frame,
@@ -201,18 +203,18 @@ class FrameEncoder:
                 return [self._appended(update.message)]
             case Injected():
                 return self._injected(update.message)
-            case Retrying() | Tombstone() | Boundary():
+            case Retrying() | Tombstone() | Boundary() | RequestStarted() | PrefixBroken() | MaxTurnsReached():
                 return self._aside(update)
             case Failed():
                 return self._failed(update.failure)
             case Result():
                 return [self._result(update)]
-            case RequestStarted() | CallStarted() | CallProgress() | QuestionAsked():
+            case CallStarted() | CallProgress() | QuestionAsked():
                 return self._noted(update)
             case AgentStarted() | AgentUpdate() | AgentDone():
                 return self._agents.of(update)
-            case MaxTurnsReached() | QuestionAnswered() | PrefixBroken() | ToolSummary():
-                return []  # stream-json has no frame for them, or the result contains it
+            case QuestionAnswered() | ToolSummary():
+                return []  # stream-json has no frame for them
             case _:
                 assert_never(update)
 
@@ -223,15 +225,13 @@ class FrameEncoder:
             return []
         return [self._frame("tool_progress", progress_frame(update, call, self._now() - began))]
 
-    def _noted(self, update: RequestStarted | CallStarted | CallProgress | QuestionAsked) -> list[Object]:
+    def _noted(self, update: CallStarted | CallProgress | QuestionAsked) -> list[Object]:
         """Usually no frame: the end of it has one."""
         match update:
             case CallProgress():
                 return self._progress(update) if self._partial else []
             case CallStarted():
                 self._calls[update.call.id] = (update.call, self._now())
-            case RequestStarted():
-                pass
             case QuestionAsked():
                 self._asked.add(update.call_id)
         return []
@@ -353,7 +353,7 @@ class FrameEncoder:
         begins = self.system("status", {"status": "compacting", "permissionMode": self._about.mode})
         return [begins, frame, self.status(self._about.mode)]
 
-    def _aside(self, update: Retrying | Tombstone | Boundary) -> list[Object]:
+    def _aside(self, update: Retrying | Tombstone | Boundary | LoopUpdate) -> list[Object]:
         match update:
             case Retrying():
                 frames = [self.system("api_retry", retry_frame(update, self._about.max_retries))]
@@ -364,6 +364,8 @@ class FrameEncoder:
                 return [self.system("informational", tombstone_frame(update))]
             case Boundary():
                 return self._boundary(update)
+            case RequestStarted() | PrefixBroken() | MaxTurnsReached():
+                return [self.system(*explain_loop(update))]
             case _:
                 assert_never(update)
 

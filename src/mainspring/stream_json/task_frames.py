@@ -1,5 +1,5 @@
 """Frames of subagents and background commands (stream-json 6.6 and 12), and the fields of other frames beside the
-conversation (stream-json 6.7). Pure.
+conversation (stream-json 6.7), among them why the loop went on. Pure.
 
 Text and thinking of a subagent are sent only to clients that ask for it; its last message is the result of the call
 that started it.
@@ -8,12 +8,12 @@ that started it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from mainspring import hooks
 from mainspring.agent.results import error_name
 from mainspring.core.messages import ToolCall
-from mainspring.core.money import Usage
+from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.reasons import Cause, Subtype, Trouble
 from mainspring.core.updates import (
     AgentDone,
@@ -23,6 +23,8 @@ from mainspring.core.updates import (
     CallDone,
     CallProgress,
     CallStarted,
+    MaxTurnsReached,
+    PrefixBroken,
     ReplyDone,
     ReplyStarted,
     RequestStarted,
@@ -31,6 +33,8 @@ from mainspring.core.updates import (
     Tombstone,
 )
 from mainspring.messages_api import Object, block_id, block_to_wire, message_to_wire, tool_result, usage_to_wire
+
+LoopUpdate = RequestStarted | PrefixBroken | MaxTurnsReached
 
 
 class FrameFactory(Protocol):
@@ -98,6 +102,9 @@ class TaskFrames:
         match update:
             case RequestStarted():
                 task.model = update.model
+                return [self._explained(started, update)]
+            case PrefixBroken() | MaxTurnsReached():
+                return [self._explained(started, update)]
             case ReplyStarted():
                 task.prompt = update.usage
             case ReplyDone():
@@ -114,6 +121,10 @@ class TaskFrames:
             case _:
                 pass
         return []
+
+    def _explained(self, started: AgentStarted, update: LoopUpdate) -> Object:
+        subtype, fields = explain_loop(update)
+        return self._inner("system", started, {"subtype": subtype} | fields)
 
     def _progress(self, task: SubagentTask, started: CallStarted) -> Object:
         told: Object = {
@@ -182,6 +193,38 @@ def shell_frames(shell: ShellTask, system: Callable[[str, Object], Object], now:
         system("task_updated", {"task_id": shell.id, "patch": patch}),
         system("task_notification", ended | {"output_file": shell.path, "summary": about}),
     ]
+
+
+# --- why the loop went on -------------------------------------------------------------------------------------------
+
+TURN, PREFIX_BREAK, MAX_TURNS = "mainspring_turn", "mainspring_prefix_break", "mainspring_max_turns"
+
+
+def explain_loop(update: LoopUpdate) -> tuple[str, Object]:
+    """The subtype and the fields of a frame about the loop itself. Claude Code has no such frames, and clients ignore
+    system frames that they do not know (settled 41)."""
+    match update:
+        case RequestStarted():
+            return TURN, {"turn": update.turn, "model": update.model, "continue_reason": update.transition}
+        case MaxTurnsReached():
+            return MAX_TURNS, {"max_turns": update.limit, "turns": update.turns}
+        case PrefixBroken():
+            told: Object = {
+                "block": update.block,
+                "position": update.what,
+                "reason": update.reason,
+                "layers": list(update.layers),
+                "description": update.why,
+                "lost_tokens": update.tokens,
+                "cost_usd": update.price / NANOS_PER_USD,
+                "estimated": update.estimated,
+            }
+            return PREFIX_BREAK, told
+        case _:
+            assert_never(update)
+
+
+# --- beside the conversation ----------------------------------------------------------------------------------------
 
 
 def retry_frame(update: Retrying, most: int) -> Object:
