@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.tui.notices import (
-    LAYERS,
-    TRANSITIONS,
-    TROUBLES,
-    WAITED,
-    RetryNotice,
-    describe_withdrawn,
-    left_view,
-    went_on,
-)
+from mainspring.cli.loop_notices import LAYERS, TRANSITIONS, explain_context_edit, explain_request
+from mainspring.cli.tui.notices import TROUBLES, WAITED, RetryNotice, describe_withdrawn
 from mainspring.context.compactor import Compactor
 from mainspring.core.config import Config
 from mainspring.core.effects import CompactionKind
@@ -28,14 +20,14 @@ TOLD_BY_THE_BOUNDARY = {Transition.AUTO_COMPACT, Transition.AUTO_TRIM}
 
 @pytest.mark.parametrize("why", Transition)
 def test_each_reason_to_ask_again_has_its_words(why: Transition) -> None:
-    words = went_on(RequestStarted(2, "haiku", why))
+    words = explain_request(RequestStarted(2, "haiku", why))
     assert bool(words) == (why not in {Transition.NEXT_TURN} | TOLD_BY_THE_BOUNDARY)
     assert why.value not in words
     assert ("haiku" in words) == (why is Transition.MODEL_FALLBACK)
 
 
 def test_the_first_request_of_a_run_is_nothing_to_tell_of() -> None:
-    assert went_on(RequestStarted(1, "haiku")) == ""
+    assert explain_request(RequestStarted(1, "haiku")) == ""
 
 
 def test_each_trouble_has_its_words() -> None:
@@ -51,11 +43,11 @@ def test_each_way_to_make_room_has_its_words() -> None:
 
 
 def test_lines_are_short_and_plain() -> None:
-    assert went_on(RequestStarted(2, "m", Transition.STREAM_RETRY)) == "(the connection broke: retrying)"
-    assert left_view(Boundary("summary", 100_000, 20_000)) == (
+    assert explain_request(RequestStarted(2, "m", Transition.STREAM_RETRY)) == "(the connection broke: retrying)"
+    assert explain_context_edit(Boundary("summary", 100_000, 20_000)) == (
         "(the conversation was compacted to make room, from 100,000 to 20,000 tokens)"
     )
-    assert left_view(Boundary("own", freed=7)) == "(own to make room, 7 tokens less)"
+    assert explain_context_edit(Boundary("own", freed=7)) == "(own to make room, 7 tokens less)"
     assert (
         describe_withdrawn(Trouble.STREAM_CUT, was_seen=True) == "(the text above was discarded: the connection broke)"
     )

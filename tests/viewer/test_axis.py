@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from mainspring.testing import Pause, call, says
+from mainspring.core.money import Usage
+from mainspring.core.reasons import Failure, Trouble
+from mainspring.providers.base import PrefixBreak
+from mainspring.testing import Break, Pause, call, says
 from mainspring.viewer.text_view import render_axis
 from viewer.stage import ID, USAGE, Slow, looked, story, write
 
@@ -45,3 +48,20 @@ def test_a_file_without_turns_has_none(tmp_path: Path) -> None:
     file = tmp_path / f"{ID}.jsonl"
     file.write_bytes(b"{}\n")
     assert [line for line in render_axis(looked(file), 80) if line.startswith("❯")] == []
+
+
+def test_a_recovery_and_a_prefix_break_are_explained_below_their_turn(tmp_path: Path) -> None:
+    broken = PrefixBreak(3, "tool 3", "the set of tools changed", 12_000, 24_000_000, "tools_changed")
+    cut = Break(Failure(Trouble.NETWORK, "gone"))
+    replies = [
+        says("Look.", call("Bash", "b"), usage=USAGE),
+        says("Half of", cut, usage=USAGE),
+        says(broken, "Done.", usage=Usage(cache_write=20_000)),  # 18,500 tokens were cached
+    ]
+    text = list(render_axis(looked(write(tmp_path / f"{ID}.jsonl", Slow(replies), "Mend it")), 200))
+    assert text[3] == "1 prefix break, $0.0444 of the price"
+    below = [line.strip() for line in text if "continue reason" in line or "at block" in line]
+    assert below == [
+        "continue reason: stream_retry",
+        "prefix break at block 3 (tool 3): the set of tools changed; 18,500 tokens, $0.0444",
+    ]

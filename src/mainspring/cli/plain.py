@@ -30,6 +30,7 @@ from mainspring.agent.updates import (
     SessionUpdate,
 )
 from mainspring.cli.flags import Arguments, show_argument
+from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request
 from mainspring.cli.main import freeze_garbage_collector
 from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, wants_colour
 from mainspring.cli.plain_input import PlainHost, TypedAhead, load_line_editing, read_typed_line
@@ -38,7 +39,7 @@ from mainspring.cli.terminal_session import LineWriter, TerminalSession
 from mainspring.core.messages import Assistant, Message, ToolCall
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.core.reasons import Failure, Transition
+from mainspring.core.reasons import Failure
 from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
@@ -97,13 +98,13 @@ class PlainScreen:
                 self._line(f"* {describe_call(update.call)}", TextStyle.CYAN)
             case CallDone():
                 self._call_done(update)
-            case RequestStarted() | Retrying() | Boundary():
+            case RequestStarted() | Retrying() | Boundary() | PrefixBroken():
                 self._going_on(update)
             case Failed():
                 self._failure = update.failure
             case Result():
                 self._end(update)
-            case ReplyStarted() | ReplyDone() | Appended() | Injected() | PrefixBroken() | ToolSummary():
+            case ReplyStarted() | ReplyDone() | Appended() | Injected() | ToolSummary():
                 pass  # not shown
             case CallProgress():
                 self._progress(update)
@@ -157,11 +158,11 @@ class PlainScreen:
             case _:
                 assert_never(update)
 
-    def _going_on(self, update: RequestStarted | Retrying | Boundary) -> None:
+    def _going_on(self, update: RequestStarted | Retrying | Boundary | PrefixBroken) -> None:
         match update:
             case RequestStarted():
-                if update.transition not in (None, Transition.NEXT_TURN):
-                    self._line(f"({update.transition}, {update.model})", TextStyle.YELLOW)
+                if words := explain_request(update):
+                    self._line(words, TextStyle.YELLOW)
             case Retrying():
                 why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
                 of = f" of {update.most}" if update.most else ""
@@ -169,6 +170,9 @@ class PlainScreen:
                 self._line(f"({why}: attempt {update.attempt}{of} failed, retrying in {wait})", TextStyle.YELLOW)
             case Boundary():
                 self._line(f"(context: {update.layer}{describe_freed_room(update)})", TextStyle.DIM)
+            case PrefixBroken():
+                if words := explain_prefix_break(update, self._model):
+                    self._line(words, TextStyle.DIM)
             case _:
                 assert_never(update)
 
@@ -227,12 +231,6 @@ class PlainScreen:
         if any(same_model(self._model.name, listed) for listed in MODELS):  # else the price is unknown
             parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
         self._line(f"[{', '.join(parts)}]", TextStyle.DIM)
-
-
-def describe_freed_room(boundary: Boundary) -> str:
-    if boundary.before:
-        return f", from {boundary.before:,} to {boundary.after:,} tokens"
-    return f", {boundary.freed:,} tokens less" if boundary.freed else ""
 
 
 def describe_call(call: ToolCall) -> str:

@@ -144,9 +144,10 @@ class SideSpans:
             case AgentRecord():
                 self._agent(record)
             case PrefixRecord():
-                words = f"prefix break at block {record.block} ({record.what}): {record.why}"
+                layers = f" ({', '.join(record.layers)})" if record.layers else ""
+                words = f"prefix break at block {record.block} ({record.what}): {record.why}{layers}"
                 span = self._sheet.moment(SpanKind.PREFIX, record.at, make_label(words))
-                span.tokens, span.price = record.tokens, record.price
+                span.tokens, span.price, span.why = record.tokens, record.price, record.reason
             case PolicyRecord():
                 model = f", {record.model.name}" if record.model else ""
                 self._sheet.moment(SpanKind.NOTE, record.at, make_label(f"mode {record.mode}{model}"))

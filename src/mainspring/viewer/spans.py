@@ -116,6 +116,8 @@ class TraceTotals(Struct, omit_defaults=False, frozen=True):
     turns: int = 0
     calls: int = 0
     errors: int = 0
+    breaks: int = 0  # prefix breaks,
+    break_price: int = 0  # and their part of the price
 
 
 # --- labels ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.reasons import Transition
 from mainspring.text import plural, truncate
 from mainspring.viewer.spans import CALLS, Span, SpanKind, SpanOutcome, TraceTotals
 from mainspring.viewer.trace import Trace
@@ -45,6 +46,10 @@ def render_axis(trace: Trace, width: int) -> Iterator[str]:
     sheet = trace.files[0].tracer.sheet
     turns = turns_of(sheet.spans)
     runs = {span.run: span for span in sheet.spans if span.kind is SpanKind.RUN}
+    breaks: dict[tuple[int, int], list[Span]] = {}
+    for span in sheet.spans:
+        if span.kind is SpanKind.PREFIX:
+            breaks.setdefault((span.run, span.turn), []).append(span)
     longest = max([end - begin for begin, end in [turn.ends(sheet.last) for turn in turns]], default=0)
     bar = max(8, min(60, (width - TIMES) // 2))
     for line in format_totals(head.totals):
@@ -57,6 +62,8 @@ def render_axis(trace: Trace, width: int) -> Iterator[str]:
             yield ""
             yield truncate(f"❯ {runs[run].label}", width)
         yield truncate(render_turn_row(turn, head.begin, sheet.last, longest, bar), width)
+        for line in explain_turn(turn, breaks.get((turn.run, turn.turn), [])):
+            yield truncate(f"     {line}", width)
         if is_last(turn, turns) and turn.run in runs:
             yield truncate(describe_run_ending(runs[turn.run]), width)
     for note in head.notes:
@@ -88,6 +95,16 @@ def render_turn_row(turn: TurnRow, since: int, last: int, longest: int, bar: int
     return (
         f"{times} {draw_turn(turn, begin, last, longest, bar)} {format_price(price)} {failed} {list_turn_names(turn)}"
     )
+
+
+def explain_turn(turn: TurnRow, breaks: list[Span]) -> Iterator[str]:
+    """Why the loop called the model again, unless for an ordinary turn; and the prefix breaks that the request paid
+    for."""
+    for span in turn.spans:
+        if span.kind is SpanKind.MODEL and span.transition not in ("", Transition.NEXT_TURN):
+            yield f"continue reason: {span.transition}"
+    for span in breaks:
+        yield f"{span.label}; {span.tokens:,} tokens, {format_price(span.price or 0)}"
 
 
 def draw_turn(turn: TurnRow, begin: int, last: int, longest: int, bar: int) -> str:
@@ -123,6 +140,8 @@ def format_totals(totals: TraceTotals) -> list[str]:
     overlap = f", {100 * totals.overlap / totals.tools:.0f}% while the model was streaming" if totals.tools else ""
     cached = f"{100 * usage.cache_read / usage.prompt:.0f}" if usage.prompt else "0"
     waits = [f", person {format_seconds(totals.person)}"] * bool(totals.person)
+    broken = [f"{plural(totals.breaks, 'prefix break')}, {format_price(totals.break_price)} of the price"]
+    broken = broken if totals.breaks else []
     waits += [f", retries {format_seconds(totals.retry)}"] * bool(totals.retry)
     return [
         (
@@ -131,6 +150,7 @@ def format_totals(totals: TraceTotals) -> list[str]:
         ),
         f"model {format_seconds(totals.model)}, tools {format_seconds(totals.tools)}{overlap}{''.join(waits)}",
         f"{usage.prompt:,} tokens in ({cached}% from the cache), {usage.output:,} out",
+        *broken,
     ]
 
 

@@ -235,6 +235,7 @@ def compute_totals(tracer: Tracer) -> TraceTotals:
         if span.kind is SpanKind.QUESTION:
             asked[span.parent] = asked.get(span.parent, 0) + span.length
     tools = [span for span in spans if span.kind is SpanKind.TOOL and span.how is not SpanOutcome.NEVER_RAN]
+    breaks = [span.price or 0 for span in spans if span.kind is SpanKind.PREFIX]
     return TraceTotals(
         wall=sum_of(spans, SpanKind.RUN),
         model=sum(span.length for span in models.values()) - sum_of(spans, SpanKind.RETRY),
@@ -252,6 +253,8 @@ def compute_totals(tracer: Tracer) -> TraceTotals:
         errors=sum(
             span.how in (SpanOutcome.ERROR, SpanOutcome.DENIED) for span in spans if span.kind is not SpanKind.RUN
         ),
+        breaks=len(breaks),
+        break_price=sum(breaks),
     )
 
 

@@ -15,6 +15,7 @@ from mainspring import agent, cli, context, sessions
 from mainspring.agent.options import StartError
 from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.agent.usage import UsageMeter
+from mainspring.cli.loop_notices import list_prefix_breaks
 from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.settings import held_back
 from mainspring.cli.slash.table import (
@@ -214,7 +215,7 @@ async def show_context(talk: TerminalSession, _: str) -> None:
 
 async def show_cost(talk: TerminalSession, _: str) -> None:
     usage, account = talk.session.usage, talk.world.session.shared.ledger.account
-    tell_all(talk, [*cost_lines(usage), *limit_lines(usage, account)])
+    tell_all(talk, [*cost_lines(usage), *break_lines(usage), *limit_lines(usage, account)])
 
 
 # --- status -------------------------------------------------------------------------------------------------------
@@ -344,6 +345,11 @@ def cost_lines(usage: UsageMeter) -> Iterator[str]:
     yield f"{format_cost(usage.cost) if known else 'Cost unknown (no price for this model)'}. {passed}."
     for name, row in rows.items():
         yield f"  {name}: {format_token_row(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
+
+
+def break_lines(usage: UsageMeter) -> Iterator[str]:
+    if all(has_price(name) for name in usage.by_model()):
+        yield from list_prefix_breaks(usage)
 
 
 def limit_lines(usage: UsageMeter, account: Account) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Notices about a run, in words for the user: retries, errors, compaction, and the figures at its end.
+"""Notices about a run, in words for the user: retries, errors, and the figures at its end. Those that plain mode has,
+too, are in `cli/loop_notices.py`.
 
 Tables translate internal names, so that none is shown. The module also draws the reports of background subagents (the
 first line), and keeps the last calls so that the user can expand them, turn by turn, newest first.
@@ -15,40 +16,15 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mainspring.agent.results import LOCAL
-from mainspring.cli.plain import describe_freed_room
 from mainspring.cli.tui.call_view import BULLET, CallResultView, CallTitle
 from mainspring.cli.tui.layout import MORE, WidthAware, clip_text, clipped_line, indent_with_branch
 from mainspring.cli.tui.status import format_elapsed
 from mainspring.core.messages import Origin, User
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.core.reasons import Transition, Trouble
-from mainspring.core.updates import Boundary, RequestStarted, Result, Retrying
+from mainspring.core.reasons import Trouble
+from mainspring.core.updates import Result, Retrying
 from mainspring.text import plural
-
-TRANSITIONS: dict[Transition, str] = {
-    Transition.NEXT_TURN: "",  # an ordinary turn,
-    Transition.AUTO_COMPACT: "",  # and the compaction notice covers these two
-    Transition.AUTO_TRIM: "",
-    Transition.COLLAPSE_DRAIN_RETRY: "the request was too long: retrying with less context",
-    Transition.REACTIVE_COMPACT_RETRY: "the server rejected the request: retrying with a summary",
-    Transition.STRIP_MEDIA_RETRY: "the server rejected the request: retrying without images and files",
-    Transition.TRIM_RETRY: "the request was too long: retrying without the middle of the conversation",
-    Transition.CONTEXT_WINDOW_RETRY: "the context window was full: retrying with a summary",
-    Transition.MAX_OUTPUT_TOKENS_ESCALATE: "the reply was too long: retrying with a higher output limit",
-    Transition.MAX_OUTPUT_TOKENS_RECOVERY: "the reply was too long: continuing in a new reply",
-    Transition.STOP_HOOK_BLOCKING: "a hook asked for more work: continuing",
-    Transition.TOKEN_BUDGET_CONTINUATION: "token budget left: continuing",
-    Transition.TRUNCATED_RESPONSE_RECOVERY: "the connection broke during a tool call: continuing from there",
-    Transition.STREAM_RETRY: "the connection broke: retrying",
-    Transition.MODEL_FALLBACK: "the model does not answer: switching to '{model}'",
-    Transition.EMPTY_ANSWER_RETRY: "the reply was empty: retrying",
-    Transition.THINKING_ONLY_RETRY: "the reply had only thinking: retrying",
-    Transition.MALFORMED_TOOL_USE_RETRY: "a tool call could not be parsed: asking the model to repeat it",
-    Transition.REFUSAL_RETRY: "the model declined: retrying",
-    Transition.PAUSE_TURN_CONTINUE: "the server paused the reply: continuing",
-    Transition.STRUCTURED_OUTPUT_RETRY: "the answer did not match the schema: retrying",
-}
 
 TROUBLES: dict[Trouble, str] = {
     Trouble.NEAR_LIMIT: "the context window is almost full",
@@ -80,27 +56,6 @@ WAITED: dict[Trouble, str] = {
     Trouble.SERVER: "the server reported an error",
     Trouble.NETWORK: "the server could not be reached",
 }
-
-# By layer name (`context/compactor.py`, `core/effects.py`).
-LAYERS = {
-    "tool_results": "long outputs were moved to files",
-    "snip": "outdated turns were removed",
-    "microcompact": "old tool results were removed",
-    "collapse": "older turns were summarized",
-    "strip_media": "images and files were removed",
-    "summary": "the conversation was compacted",
-    "trim": "the middle of the conversation was removed",
-}
-
-
-def went_on(update: RequestStarted) -> str:
-    """Why the run continued; empty if there is nothing to report."""
-    words = TRANSITIONS[update.transition].format(model=update.model) if update.transition else ""
-    return f"({words})" if words else ""
-
-
-def left_view(update: Boundary) -> str:
-    return f"({LAYERS.get(update.layer, update.layer)} to make room{describe_freed_room(update)})"
 
 
 def describe_withdrawn(why: Trouble, *, was_seen: bool) -> str:

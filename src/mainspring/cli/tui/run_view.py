@@ -14,6 +14,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from mainspring.agent.results import make_outcome
+from mainspring.cli import loop_notices
 from mainspring.cli.tui import notices
 from mainspring.cli.tui import status as tui_status
 from mainspring.cli.tui.active_calls import ActiveCalls
@@ -132,7 +133,7 @@ class RunView:
                 self._call_done(update)
             case AgentDone():
                 self._agent_done(update)
-            case RequestStarted() | Retrying() | Boundary():
+            case RequestStarted() | Retrying() | Boundary() | PrefixBroken():
                 self._going_on(update)
             case Failed():
                 self._failure = update.failure
@@ -140,7 +141,7 @@ class RunView:
                 self._end(update)
             case Injected():
                 self._reports(update.message)
-            case Appended() | PrefixBroken() | ToolSummary() | MaxTurnsReached():
+            case Appended() | ToolSummary() | MaxTurnsReached():
                 pass  # not for users, or the result shows it
             case _:
                 assert_never(update)
@@ -249,19 +250,22 @@ class RunView:
 
     # --- the run ---
 
-    def _going_on(self, update: RequestStarted | Retrying | Boundary) -> None:
+    def _going_on(self, update: RequestStarted | Retrying | Boundary | PrefixBroken) -> None:
         match update:
             case RequestStarted():
                 self._unfolding.begins_turn()
                 self._under_way.end()  # drop calls without a result
                 self._status.does(tui_status.ASKING)
-                if words := notices.went_on(update):
+                if words := loop_notices.explain_request(update):
                     self._note(words, "warning")
             case Retrying():
                 words = self._retries.see(update, self._now())
                 self._status.tries_again(self._now() + update.delay / 1_000, words)
             case Boundary():
-                self._note(notices.left_view(update), "note")
+                self._note(loop_notices.explain_context_edit(update), "note")
+            case PrefixBroken():
+                if words := loop_notices.explain_prefix_break(update, self._model):
+                    self._note(words, "note")
             case _:
                 assert_never(update)
 

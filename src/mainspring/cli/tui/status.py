@@ -143,7 +143,7 @@ class StatusCommand:
 
     def _facts(self) -> dict[str, Any]:
         world, config, place = self._talk.world, self._talk.config, self._talk.world.kit.place
-        journal, name = self._talk.opened.journal, self._talk.model.name
+        journal, name, usage = self._talk.opened.journal, self._talk.model.name, self._talk.session.usage
         return {
             "hook_event_name": "Status",
             "session_id": world.about.session_id,
@@ -153,7 +153,11 @@ class StatusCommand:
             "workspace": {"current_dir": place.cwd, "project_dir": config.cwd, "added_dirs": list(place.folders)},
             "version": __version__,
             "output_style": {"name": world.about.output_style},
-            "cost": {"total_cost_usd": world.session.shared.ledger.account.spent / NANOS_PER_USD},
+            "cost": {
+                "total_cost_usd": world.session.shared.ledger.account.spent / NANOS_PER_USD,
+                "prefix_breaks": sum([times for times, _ in usage.breaks.values()]),  # this and the next are our own
+                "prefix_break_cost_usd": usage.break_cost / NANOS_PER_USD,
+            },
         }
 
 

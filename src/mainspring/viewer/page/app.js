@@ -51,6 +51,7 @@ function showHead() {
     ["cached", share(usage.cache_read || 0, prompt(usage))],
     ["price", dollars(sum.price) + (sum.unpriced ? ` + ${many(sum.unpriced)} unpriced` : "")],
     ["agents", sum.agents ? dollars(sum.agents) : null],
+    ["prefix breaks", sum.breaks ? `${many(sum.breaks)}, ${dollars(sum.break_price)}` : null],
     ["turns", many(sum.turns)],
     ["failed", sum.errors ? many(sum.errors) : null],
   ];
@@ -218,7 +219,7 @@ function facts(span) {
     ["tokens", usage ? `${many(prompt(usage))} in, ${many(usage.output || 0)} out${usage.estimated ? ", estimated" : ""}` : null],
     ["from cache", usage && prompt(usage) ? `${many(usage.cache_read || 0)}, ${share(usage.cache_read || 0, prompt(usage))}` : null],
     ["to cache", usage && (usage.cache_write || usage.cache_write_1h) ? many((usage.cache_write || 0) + (usage.cache_write_1h || 0)) : null],
-    ["context", span.tokens ? `${many(span.tokens)} tokens` : null],
+    [span.kind === "prefix" ? "not read from cache" : "context", span.tokens ? `${many(span.tokens)} tokens` : null],
     ["before, after", span.before ? `${many(span.before)}, ${many(span.after || 0)} tokens` : null],
     ["call", span.kind === "tool" ? span.call : null],
     ["event", span.n || null],
