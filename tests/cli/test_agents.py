@@ -13,7 +13,7 @@ from claude_agent_sdk._internal.message_parser import parse_message
 
 from cli.stage import Done, Frame, Serve, Stage, frames, serving, until
 from cli.terminal import CTRL_C, SitAt, sit_at
-from mainspring.agent.subagents import OURS
+from mainspring.agent.subagents import BUILTIN_AGENT_NAMES
 from mainspring.context import agent_types
 from mainspring.context.agent_types import format_agent_types
 from mainspring.core.messages import Origin, User
@@ -232,8 +232,8 @@ def test_it_begins_where_its_session_is_and_can_go_anywhere_in_the_working_folde
 
 def test_what_is_known_of_our_kinds_without_loading_them_is_true() -> None:
     """The catalog, the first frame and the rules know them by heart, so that a start need not load them."""
-    assert format_agent_types(agent_types.OURS.values()) == KINDS
-    assert tuple(agent_types.OURS) == OURS
+    assert format_agent_types(agent_types.BUILTIN_AGENT_TYPES.values()) == KINDS
+    assert tuple(agent_types.BUILTIN_AGENT_TYPES) == BUILTIN_AGENT_NAMES
     assert AgentInput("a", "b").subagent_type == UNNAMED["Agent"] == agent_types.GENERAL.name
 
 
