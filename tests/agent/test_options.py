@@ -227,6 +227,8 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "include_partial_messages": (True, {"include_partial_messages": True}),
     "include_hook_events": (True, {"include_hook_events": True}),
     "forward_subagent_text": (True, {"forward_subagent_text": True}),
+    "tool_use_summaries": (True, {"tool_use_summaries": True}),
+    "prompt_suggestions": (True, {"prompt_suggestions": True}),
     "extra_args": ({"require-journal": None}, {"require_journal": True}),
 }  # fmt: skip
 ELSEWHERE = {

@@ -403,3 +403,24 @@ def test_a_prompt_may_be_messages_with_ids_of_their_own() -> None:
         assert second.id
 
     virtually(main())
+
+
+def test_no_call_waits_for_spare_money() -> None:
+    """A summary of tool calls must not delay a request, however little is left."""
+
+    async def main() -> None:
+        ledger = Ledger(100)
+        assert ledger.reserve(60, spare=True)
+        assert await asyncio.wait_for(ledger.share(), 1) == 40
+        assert not await asyncio.wait_for(ledger.reserve_in_turn(50), 1)
+        assert ledger.reserve(30)
+        waiting = asyncio.ensure_future(ledger.share())  # for the other call
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        ledger.settle(60, 10, spare=True)
+        assert await waiting == 60
+        assert not ledger.reserve(61)
+        ledger.settle(30, 30)
+        assert (ledger.account.reserved, ledger.account.spent) == (0, 40)
+
+    asyncio.run(main())

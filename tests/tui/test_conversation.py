@@ -49,6 +49,9 @@ class Place:
     def draft(self, text: str) -> None:
         self.drafted.append(text)
 
+    def suggest(self, words: str) -> None:
+        pass
+
     def ring(self) -> None:
         pass
 

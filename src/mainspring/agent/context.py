@@ -169,9 +169,11 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
     *,
     takes_notes: bool = False,
     suggest: Callable[[str], object] | None = None,
+    summarizes_tools: bool = False,
 ) -> ModelContext:
     """`system` returns the current system prompt: MCP servers add to it. `takes_notes`: take notes after a turn, with
-    the small model; `suggest` then receives a suggestion for the next prompt."""
+    the small model; `suggest` receives a suggestion for the next prompt then. `summarizes_tools`: describe each batch
+    of tool calls in one line."""
     where = found.memory.where
 
     def specs() -> tuple[ToolSpec, ...]:
@@ -203,7 +205,8 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
             files=files,
             hooks=hands.hooks,
             notes=get_notes_folder(where.home, where.cwd) if takes_notes else "",
-            suggest=suggest if takes_notes else None,
+            suggest=suggest,
+            summarizes_tools=summarizes_tools,
             limits=limits,
         )
     )

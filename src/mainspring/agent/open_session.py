@@ -95,22 +95,20 @@ def open_session(  # noqa: PLR0913  # keywords, nearly all of them
     *,
     opened: OpenedSession | None = None,
     deltas: bool = True,
-    suggest: Callable[[str], object] | None = None,
     mirror: Callable[[str, bytes], None] | None = None,
     released: Callable[[], object] = lambda: None,
 ) -> AgentSession:
     """Opens the session's file, and builds the session. Raises `StartError`.
 
     `host`: None if no host can be asked. `opened`: the file, if the caller has already opened it. `deltas`: whether
-    updates include deltas of replies. `suggest` receives suggestions for the next prompt; `mirror` receives each line
-    of the session's file; `released` is called when a conversation has ended and its memory can be freed."""
+    updates include deltas of replies. `mirror` receives each line of the session's file; `released` is called when a
+    conversation has ended and its memory can be freed."""
     return AgentSession(
         config,
         opened or open_journal(config, mirror),
         host,
         build_session_parts,
         deltas=deltas,
-        suggest=suggest,
         mirror=mirror,
         released=released,
     )
@@ -131,8 +129,15 @@ def build_session_parts(
     style = find_output_style(config.settings.output_style, config.system, surroundings)
     system = make_system_prompt(config, tools, style)
     takes_notes = wants_notes(config, opened, tools)
-    suggest = links.suggest if config.settings.features.suggestions else None
-    mind = new_model_context(side_model, surroundings, tools.hands, system, takes_notes=takes_notes, suggest=suggest)
+    mind = new_model_context(
+        side_model,
+        surroundings,
+        tools.hands,
+        system,
+        takes_notes=takes_notes,
+        suggest=links.suggest if wants_suggestions(config, tools, takes_notes=takes_notes) else None,
+        summarizes_tools=wants_tool_summaries(config),
+    )
     deps = AgentDeps(
         config.model.provider,
         tools.hands,
@@ -438,8 +443,29 @@ def make_system_prompt(
 
 def wants_notes(config: ResolvedConfig, opened: OpenedSession, tools: SessionTools) -> bool:
     """Notes are for sessions with a user at the terminal, who may come back."""
-    person = tools.answer is not None and tools.answer_any_time is None
-    return person and opened.journal is not None and config.settings.features.auto_memory
+    return has_person(tools) and opened.journal is not None and config.settings.features.auto_memory
+
+
+def has_person(tools: SessionTools) -> bool:
+    """Whether a person at the terminal approves calls."""
+    return tools.answer is not None and tools.answer_any_time is None
+
+
+def wants_suggestions(config: ResolvedConfig, tools: SessionTools, *, takes_notes: bool) -> bool:
+    """At the terminal they come with the notes, in one request, or not at all; a program asks for them."""
+    if not config.options.prompt_suggestions or not config.settings.features.suggestions:
+        return False
+    return takes_notes or not has_person(tools)
+
+
+SUMMARIES = "CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES"  # as Claude Code has it
+
+
+def wants_tool_summaries(config: ResolvedConfig) -> bool:
+    """Off by default: each is a paid request."""
+    if config.options.tool_use_summaries is not None:
+        return config.options.tool_use_summaries
+    return config.settings.features.tool_use_summaries or config.environment.get(SUMMARIES) in ("1", "true")
 
 
 def new_side_model(config: ResolvedConfig, ledger: Ledger) -> SideModel:

@@ -144,6 +144,8 @@ class SessionOptions(Fields):
     include_hook_events: bool = False
     replay_user_messages: bool = False
     forward_subagent_text: bool = False  # also text and thinking of subagents
+    tool_use_summaries: bool | None = None  # a line about each batch of tool calls; None: as the settings say
+    prompt_suggestions: bool = False  # a suggestion for the next prompt after each result
     lists_commands: bool = False  # the front end lists the slash commands
     ignored: tuple[str, ...] = ()  # given options that have no effect yet, as they were spelled
 

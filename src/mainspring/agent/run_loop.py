@@ -30,6 +30,7 @@ from mainspring.agent.updates import (
     PromptBlocked,
     PromptExpanded,
     PromptReturned,
+    PromptSuggested,
     RunBroken,
     RunStarted,
     State,
@@ -87,6 +88,7 @@ class RunLoop:
         self._told_idle = -1  # the number of subagents in the last `Idle`; -1: something has happened since
         self._in_use = 0  # open `in_use` blocks, which `finish` waits for
         self._open_questions = 0
+        self._suggestion = ""  # for the next prompt; shown after the result
         self.state: State = "idle"
 
     @property
@@ -184,6 +186,8 @@ class RunLoop:
             self._unwanted = target or 0
         if runs:
             self._stop_run()
+        elif self._stoppable is not None and not self.under_way:
+            self._stoppable.cancel()  # the last suggestion
         self._news.set()
         return InterruptResult(runs or begins, tuple([one.id for one in self._queue]))
 
@@ -246,6 +250,7 @@ class RunLoop:
             else:
                 self._enter("idle")
                 if self._finishing and not self._in_use:
+                    await self._await_suggestion()
                     return
                 self._rest(0)
                 await self._something()
@@ -285,6 +290,8 @@ class RunLoop:
 
     async def _turn(self, work: Coroutine[Any, Any, None]) -> None:
         self._number, self.under_way, self._told_idle = self._number + 1, True, -1
+        self._suggestion = ""
+        self._world.mind.drop_suggestion()
         self._enter("requires_action" if self._open_questions else "running")
         try:
             await work
@@ -392,12 +399,31 @@ class RunLoop:
         self.under_way = False
         self._updates.push(update)
 
+    # --- suggestions ---
+
+    def suggest(self, text: str) -> None:
+        """Shows a suggestion for the next prompt, but not before the result of its run."""
+        self._suggestion = text
+        if not self.under_way:
+            self._show_suggestion()
+
+    def _show_suggestion(self) -> None:
+        text, self._suggestion = self._suggestion, ""
+        if text and not self._queue:  # else there is a next prompt already
+            self._updates.push(PromptSuggested(text))
+
+    async def _await_suggestion(self) -> None:
+        """After the last prompt: a host that asked for suggestions gets this one, too."""
+        if self._world.config.options.prompt_suggestions:
+            await self._unless_interrupted(self._world.mind.await_suggestion())
+
     # --- the state ---
 
     def ended(self, turns: int) -> None:
         """The reader has read the run's result."""
         self.under_way = False
         self._world.agents.took(turns)
+        self._show_suggestion()
 
     def asks(self, more: int) -> None:
         """A question was sent to the host (1), or answered (-1)."""

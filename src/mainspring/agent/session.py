@@ -67,14 +67,12 @@ class AgentSession:
         build: BuildWorld,
         *,
         deltas: bool,
-        suggest: Callable[[str], object] | None,
         mirror: Callable[[str, bytes], None] | None,
         released: Callable[[], object],
     ) -> None:
         """Called by `open_session`, which describes the arguments. `build` builds the parts of each conversation."""
         self.config, self.host = config, host
-        self._build, self._suggest = build, suggest
-        self._mirror, self._released = mirror, released
+        self._build, self._mirror, self._released = build, mirror, released
         self._updates = UpdateStream(self._begin, self._observe, OBSERVED | {Result})
         self._runs = RunLoop(lambda: self.world, self._updates, self._commands(), deltas=deltas)
         self._closing: asyncio.Task[None] | None = None
@@ -137,7 +135,7 @@ class AgentSession:
             hooks=asked.hooks(options.host_hooks, options.tell) if asked is not None else (),
             say=lambda words: self._updates.push(Notice(words)),
             relay=host.call_mcp if host is not None and options.driven else None,
-            suggest=self._suggest,
+            suggest=self._runs.suggest,
             task_changed=self._task_changed,
             source=source,
         )

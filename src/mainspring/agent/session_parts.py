@@ -132,6 +132,7 @@ class SessionParts(Bundle):
         """`reason`: for `SessionEnd` hooks."""
         await self.agents.close()
         await self.prompts.ended(reason)
+        self.mind.drop_suggestion()
         await self.mind.close()
         await self.hands.hooks.close()
         await self.servers.close()

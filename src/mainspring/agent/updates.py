@@ -110,6 +110,12 @@ class TaskChanged(SessionUpdate):
     task: Any
 
 
+class PromptSuggested(SessionUpdate):
+    """What the user may want to say next. After the result of a run, and only if no other run has begun since."""
+
+    text: str
+
+
 class Notice(SessionUpdate):
     """A message for the user."""
 

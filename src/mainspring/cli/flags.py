@@ -234,6 +234,16 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--include-hook-events", FlagValueKind.NOTHING, "with stream-json: also print when hooks start and finish"),
     Flag("--replay-user-messages", FlagValueKind.NOTHING, "with stream-json: also print the prompts"),
     Flag(
+        "--tool-use-summaries",
+        FlagValueKind.NOTHING,
+        "let the small model describe each batch of tool calls in one line (not with text output)",
+    ),
+    Flag(
+        "--prompt-suggestions",
+        FlagValueKind.NOTHING,
+        "with stream-json: suggest the next prompt after each result, with the small model",
+    ),
+    Flag(
         "--json-schema",
         FlagValueKind.TEXT,
         "return an object that matches this JSON Schema, in 'structured_output' of the result",

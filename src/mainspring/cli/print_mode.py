@@ -143,7 +143,10 @@ Write = Callable[[bytes], Awaitable[None]]
 
 def run_print_mode(arguments: Arguments) -> int:
     with Signals() as signals:
-        config = resolve_config(arguments.session, dict(os.environ))
+        options = arguments.session
+        if arguments.output_format != "stream-json":  # nobody would see them, and each is a paid request
+            options = options.replace(tool_use_summaries=False, prompt_suggestions=False)
+        config = resolve_config(options, dict(os.environ))
         signals.check()
         given = signals.heard_at_once(lambda: read_piped_prompt(arguments.words))  # later: at safe points only
         opened = opened_or_told(config, arguments.output_format)

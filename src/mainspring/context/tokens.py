@@ -195,6 +195,7 @@ class SideCall(Bundle):
     max_output: int
     small: bool = False  # for the small model, without tools and system text; else like the conversation
     marks: tuple[str, ...] = ()  # where the prompt was cached by the last request of the conversation
+    spare: bool = False  # no other call waits for the money that this one reserves
 
 
 class SideCallReply(Bundle):

@@ -83,6 +83,8 @@ class StopDecision(Value, tag="Verdict"):
 
     blocks: tuple[str, ...] = ()  # objections, for the model
     prevent: str | None = None  # why the run must end
+    usage: Usage = Usage()  # of side calls that ended since the last request,
+    cost: int = 0  # in nano-dollars
 
 
 class HooksDone(Happened):

@@ -338,6 +338,7 @@ def hooks_may_object(state: State, config: Config) -> bool:
 
 def on_hooks(state: State, event: HooksDone, config: Config) -> Step:
     verdict = event.verdict
+    state = account(state, verdict.usage, spent=verdict.cost)
     if verdict.prevent is not None:
         return finish(state, Ending(Terminal.STOP_HOOK_PREVENTED, Cause.HOOK), verdict.prevent)
     if not verdict.blocks:

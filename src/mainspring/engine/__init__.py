@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mainspring.engine.subagents import SubagentEnvironment as SubagentEnvironment
     from mainspring.engine.subagents import SubagentJournal as SubagentJournal
     from mainspring.engine.subagents import SubagentRegistry as SubagentRegistry
+    from mainspring.engine.tool_summaries import summarize_tool_calls as summarize_tool_calls
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
@@ -18,6 +19,7 @@ MODULES = {
     "SubagentEnvironment": "subagents",
     "SubagentJournal": "subagents",
     "SubagentRegistry": "subagents",
+    "summarize_tool_calls": "tool_summaries",
 }
 
 if not TYPE_CHECKING:

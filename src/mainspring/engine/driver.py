@@ -117,6 +117,7 @@ class Driver:
             deps, shared, self._executor, channel.push, deltas=deltas, expect_tool=side_jobs.expect_tool
         )
         self._memory: asyncio.Task[tuple[User, ...]] | None = None
+        self._unsummarized: tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]] | None = None  # the last batch
         self._taken: tuple[InboxPrompt, ...] = ()  # prompts taken into the context that is being prepared
         self._abort: AbortReason | None = None
         self._crash: BaseException | None = None
@@ -282,6 +283,7 @@ class Driver:
                 return await self._prepare(effect)
             case CallModel():
                 self._prefetch()
+                self._start_summary()
                 return await self._sampler.call(effect, self.state)
             case RunTools():
                 return await self._run_tools(effect)
@@ -318,8 +320,7 @@ class Driver:
         if effect.start and self._side_jobs.stage is not None:
             self._background.start(self._side_jobs.stage(self.state))
         results, why = await self._executor.finish(effect.calls, start=effect.start)
-        if effect.start and why is None and (summarize := self._side_jobs.summarize_tools) is not None:
-            self._background.start(self._show_summary(summarize, effect.calls, results))
+        self._unsummarized = (effect.calls, results) if effect.start and why is None else None
         return ToolsDone(results, why, self._shared.take_agents_cost())
 
     async def _compact(self, effect: Compact) -> Compacted:
@@ -356,10 +357,20 @@ class Driver:
         found, self._memory = result_if_done(self._memory), None
         return found or ()
 
+    def _start_summary(self) -> None:
+        """Summarize the last batch of calls while the reply streams (B-31)."""
+        batch, self._unsummarized = self._unsummarized, None
+        if batch is not None and (summarize := self._side_jobs.summarize_tools) is not None:
+            self._background.start(self._show_summary(summarize, *batch))
+
     async def _show_summary(
         self, summarize: SummarizeTools, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]
     ) -> None:
-        text = await summarize(calls, results)
+        try:
+            text = await summarize(calls, results)
+        except Exception as error:  # noqa: BLE001  # the run does not need it
+            await self._deps.journal.append(NoteRecord("no summary of tool calls", str(error), self._deps.now()))
+            return
         if text:
             ids = tuple([call.id for call in calls])
             await self._deps.journal.append(ToolSummaryRecord(text, ids, self._deps.now()))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mainspring.context.layers import LayerLimits
     from mainspring.context.sources import ContextSources
     from mainspring.engine.side_calls import PostTurnCalls, SideCalls
+    from mainspring.engine.tasks import SummarizeTools
     from mainspring.hooks.payloads import Trigger
 
 
@@ -60,6 +61,7 @@ class ModelContextConfig(Bundle):
     limits: Callable[[], LayerLimits] | None = None  # of the layers; None: the defaults
     notes: str = ""  # the directory for notes written after a turn; empty: none are written
     suggest: Callable[[str], object] | None = None  # called with the prompt that the user may enter next
+    summarizes_tools: bool = False  # one line about each batch of tool calls, for the user
 
 
 class ModelContext:
@@ -86,10 +88,10 @@ class ModelContext:
         if self._context is None and self._is_short(state, new):
             since = new if state.totals.replies == 0 else (*since_the_last_reply(state), *new)
             before = state.tokens if state.totals.replies else self._estimate(state) + self._fixed_tokens
-            used, spent = self._taken()
+            used, spent = self.take_cost()
             return PreparedContext(before + estimate_tokens(since), attachments=added, usage=used, cost=spent)
         made = await self.context.shrink(state, new)
-        used, spent = self._taken()
+        used, spent = self.take_cost()
         tokens = made.tokens
         if self._around is not None and not all(isinstance(edit, Replace) for edit in made.edits):
             after = replace(state, edits=(*state.edits, *made.edits))
@@ -142,7 +144,8 @@ class ModelContext:
             self._ask = self._sight.ask()
         return self._ask
 
-    def _taken(self) -> tuple[Usage, int]:
+    def take_cost(self) -> tuple[Usage, int]:
+        """The usage and cost of side calls that no event has reported yet."""
         return self._ask.taken() if self._ask is not None else (Usage(), 0)
 
     def _steering(self) -> str:
@@ -161,6 +164,17 @@ class ModelContext:
         if self._context is not None:
             await self._context.stage(state.model)
 
+    @property
+    def summarize_tools(self) -> SummarizeTools | None:
+        return self._summarize_tools if self._sight.summarizes_tools and self._sight.ask is not None else None
+
+    async def _summarize_tools(self, calls: tuple[ToolCall, ...], results: tuple[ToolResult, ...]) -> str:
+        """The next event reports the cost. Raises `ToolSummaryError`."""
+        await asyncio.sleep(HEAD_START)  # the request reserves its money first
+        ask = self.ask
+        assert ask is not None
+        return await engine.summarize_tool_calls(ask, calls, results)
+
     # --- after a turn ---
 
     def afterwards(self, state: State) -> None:
@@ -170,6 +184,16 @@ class ModelContext:
             self._thoughts = engine.PostTurnCalls(ask, sight.notes, sight.suggest)
         if self._thoughts is not None:
             self._thoughts.start(state)
+
+    def drop_suggestion(self) -> None:
+        """Ignore a suggestion that is still to come: the user has sent the next prompt."""
+        if self._thoughts is not None:
+            self._thoughts.drop_suggestion()
+
+    async def await_suggestion(self) -> None:
+        """Wait until the last turn's suggestion has arrived, if one is to come, but not for long."""
+        if self._thoughts is not None:
+            await self._thoughts.await_suggestion()
 
     async def close(self) -> None:
         if self._thoughts is not None:

@@ -303,7 +303,8 @@ class AgentDeps(BasicDeps):
         model context."""
         if self._mind is None:
             return SideJobs(self._expect_tool)
-        return SideJobs(self._expect_tool, self._mind.recall, self._mind.stage)
+        mind = self._mind
+        return SideJobs(self._expect_tool, mind.recall, mind.stage, mind.summarize_tools)
 
     def _expect_tool(self, tool: str) -> None:
         if tool not in self._expected:
@@ -314,8 +315,14 @@ class AgentDeps(BasicDeps):
         return await (self._answer(question) if self._answer is not None else super().ask(question))
 
     async def stop_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
-        if self._mind is not None:
-            self._mind.afterwards(state)  # before the hooks, which may be slow (I-06)
+        if self._mind is None:
+            return await self._asked_hooks(state, effect)
+        self._mind.afterwards(state)  # before the hooks, which may be slow (I-06)
+        decision = await self._asked_hooks(state, effect)
+        used, spent = self._mind.take_cost()
+        return replace(decision, usage=used, cost=spent) if used.total or spent else decision
+
+    async def _asked_hooks(self, state: State, effect: RunStopHooks) -> StopDecision:
         hooks = self.hands.hooks
         if not hooks.any_at(HookPoint.STOP):
             return StopDecision()

@@ -41,7 +41,8 @@ class Ledger:
         self._counted: dict[str, int] = {}  # by session: how much of its spending is in `account`
         self._current = "", 0  # the session that draws on this ledger, and what was spent when it began
         self._waiting: list[asyncio.Future[None]] = []  # at the root of the tree: for money to be released,
-        self._claimed: Ledger | None = None  # and the ledger that prepares a call with the remainder
+        self._claimed: Ledger | None = None  # the ledger that prepares a call with the remainder,
+        self._spare = 0  # and what is reserved for calls that no other call waits for
 
     def begin_session(self, session_id: str, spent: int, *, source: str = "", limit: int | None = None) -> None:
         """From here on, `session_id` draws on this ledger: a limit applies to all sessions of a process. `spent` is the
@@ -65,11 +66,13 @@ class Ledger:
     def funds(self) -> int | None:
         return funds(self._lineage())
 
-    def reserve(self, amount: int) -> bool:
-        """Reserve `amount` here and in all parents. False: an account in the lineage cannot afford it."""
+    def reserve(self, amount: int, *, spare: bool = False) -> bool:
+        """Reserve `amount` here and in all parents. False: an account in the lineage cannot afford it. `spare`: no
+        other call waits for this money; tell `settle`, too."""
         booked = reserve(self._lineage(), amount)
         if booked is not None:
             self._book(booked)
+            self._top._spare += amount if spare else 0  # noqa: SLF001  # our own kind
         return booked is not None
 
     async def share(self) -> int | None:
@@ -78,7 +81,7 @@ class Ledger:
         they do not use, so no call is given up that could have been paid for."""
         top = self._top
         while (left := self.funds) is not None:
-            held = top.account.reserved
+            held = top._held  # noqa: SLF001  # our own kind
             if (not held or left >= held) and top._claimed in (None, self):  # noqa: SLF001  # our own kind
                 top._claimed = self  # noqa: SLF001
                 break
@@ -90,7 +93,7 @@ class Ledger:
         ends, and no call waits while it holds a reservation itself."""
         try:
             while not self.reserve(amount):
-                if not self._top.account.reserved:
+                if not self._top._held:  # noqa: SLF001  # our own kind
                     return False
                 await self._change()
             return True
@@ -108,9 +111,15 @@ class Ledger:
         self._top._waiting.append(change)  # noqa: SLF001  # our own kind
         await change
 
-    def settle(self, reserved: int, spent: int) -> None:
+    def settle(self, reserved: int, spent: int, *, spare: bool = False) -> None:
         self._book(settle(self._lineage(), reserved, spent))
+        self._top._spare -= reserved if spare else 0  # noqa: SLF001  # our own kind
         self._top._wake()  # noqa: SLF001  # our own kind
+
+    @property
+    def _held(self) -> int:
+        """What calls have reserved that others may wait for."""
+        return self.account.reserved - self._spare
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -130,7 +130,9 @@ class SideCalls:
         reserve = 0
         if (funds := ledger.funds) is not None:
             granted = grant(funds, round(total_bytes(question.messages) / LEAST), question.max_output, model.price)
-            if granted is None or granted.max_output < question.max_output or not ledger.reserve(granted.reserve):
+            if granted is None or granted.max_output < question.max_output:
+                return SideCallReply("", failed=NO_MONEY)
+            if not ledger.reserve(granted.reserve, spare=question.spare):
                 return SideCallReply("", failed=NO_MONEY)
             reserve = granted.reserve
         request = Request(model.name, question.max_output, 0, COLLAPSE, self._config.chain, self._config.depth, 0)
@@ -142,7 +144,7 @@ class SideCalls:
             spent, used = max(reserve, cut.cost), cut.usage
             raise
         finally:
-            ledger.settle(reserve, spent)
+            ledger.settle(reserve, spent, spare=question.spare)
             self._usage, self._cost = self._usage + used, self._cost + spent
         return answer
 
@@ -287,6 +289,7 @@ def cut_off(used: Usage, written: int, request: Request) -> Usage:
 
 
 GRACE = 1.0  # seconds for the last call when the session ends
+PATIENCE = 10.0  # seconds for the last suggestion, if a program waits for it
 SHORT = 400  # characters; a shorter turn without tool calls is skipped
 MOST_SAID = 12_000  # characters of the turn in the prompt, the newest
 MOST_NOTES = 200  # `context/notes.py` reads 500, and the user may want to write some, too
@@ -324,19 +327,29 @@ class PostTurnCalls:
         self._ask = ask
         self._notes = notes
         self._suggest = suggest
+        self._wanted = False  # a suggestion is still of use
         self._waiting: State | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self, state: State) -> None:
         """Returns at once: the task does everything that takes time."""
-        self._waiting = state
+        self._waiting, self._wanted = state, self._suggest is not None
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._think())
             self._task.add_done_callback(retrieve_exception)
 
+    def drop_suggestion(self) -> None:
+        self._wanted = False
+
+    async def await_suggestion(self) -> None:
+        if self._wanted and self._task is not None:
+            await asyncio.wait({self._task}, timeout=PATIENCE)
+
     async def close(self) -> None:
+        """A call that can still be of use gets some time; it is ended then."""
         if self._task is not None:
-            await asyncio.wait({self._task}, timeout=GRACE)
+            if self._notes or self._wanted:
+                await asyncio.wait({self._task}, timeout=GRACE)
             await end_all({self._task})
 
     async def _think(self) -> None:
@@ -360,7 +373,8 @@ class PostTurnCalls:
         if has_room and (note := note_of(found)) is not None:
             with suppress(OSError):  # also if a note of this name exists: it may be the user's own
                 write_note(self._notes, *note)
-        if self._suggest is not None and self._waiting is None and (line := one_line(found.get("next", ""))):
+        line = one_line(found.get("next", ""))
+        if self._suggest is not None and self._wanted and self._waiting is None and line:
             self._suggest(line)
 
 

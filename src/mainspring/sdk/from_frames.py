@@ -17,6 +17,7 @@ from mainspring.sdk.messages import (
     MessageOrigin,
     MirrorErrorMessage,
     PrefixBreakMessage,
+    PromptSuggestionMessage,
     RateLimitEvent,
     RateLimitInfo,
     ResultMessage,
@@ -33,6 +34,7 @@ from mainspring.sdk.messages import (
     ToolProgressMessage,
     ToolResultBlock,
     ToolUseBlock,
+    ToolUseSummaryMessage,
     TurnMessage,
     UserMessage,
 )
@@ -149,6 +151,10 @@ def rate_limit(frame: Frame) -> RateLimitEvent:
     return RateLimitEvent(info, frame["uuid"], frame["session_id"])
 
 
+def without_type(frame: Frame) -> Frame:
+    return {name: value for name, value in frame.items() if name != "type"}
+
+
 KINDS: dict[str, Callable[[Frame], Message]] = {
     "user": parse_user_message,
     "assistant": parse_assistant_message,
@@ -156,9 +162,9 @@ KINDS: dict[str, Callable[[Frame], Message]] = {
     "stream_event": stream_event,
     "conversation_reset": parse_reset_message,
     "rate_limit_event": rate_limit,
-    "tool_progress": lambda frame: ToolProgressMessage(
-        **{name: value for name, value in frame.items() if name != "type"}
-    ),
+    "tool_progress": lambda frame: ToolProgressMessage(**without_type(frame)),
+    "tool_use_summary": lambda frame: ToolUseSummaryMessage(**without_type(frame)),
+    "prompt_suggestion": lambda frame: PromptSuggestionMessage(**without_type(frame)),
     "system": lambda frame: SUBTYPES.get(frame["subtype"], parse_system_message)(frame),
 }
 

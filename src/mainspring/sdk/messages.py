@@ -309,6 +309,25 @@ class ToolProgressMessage:
     parent_tool_use_id: str | None = None
 
 
+@dataclass
+class ToolUseSummaryMessage:
+    """One line about a batch of tool calls; only with `tool_use_summaries`."""
+
+    summary: str
+    preceding_tool_use_ids: list[str]
+    uuid: str
+    session_id: str
+
+
+@dataclass
+class PromptSuggestionMessage:
+    """A suggestion for the next prompt, after the result; only with `prompt_suggestions`."""
+
+    suggestion: str
+    uuid: str
+    session_id: str
+
+
 Message = (
     UserMessage
     | AssistantMessage
@@ -318,4 +337,6 @@ Message = (
     | RateLimitEvent
     | ConversationResetMessage
     | ToolProgressMessage
+    | ToolUseSummaryMessage
+    | PromptSuggestionMessage
 )

@@ -77,6 +77,8 @@ def session_options(
         include_hook_events=given.include_hook_events,
         replay_user_messages="replay-user-messages" in flags,
         forward_subagent_text=given.forward_subagent_text,
+        tool_use_summaries=given.tool_use_summaries,
+        prompt_suggestions=given.prompt_suggestions,
         notice=tell,
         remark=tell,
         spell=spell_sdk_option,

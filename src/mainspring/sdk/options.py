@@ -110,6 +110,8 @@ class Options:
     include_partial_messages: bool = False
     include_hook_events: bool = False
     forward_subagent_text: bool = False
+    tool_use_summaries: bool | None = None  # a line about each batch of tool calls; None: as the settings say
+    prompt_suggestions: bool = False  # a suggestion for the next prompt after each result
     verbatim_prompts: bool = False  # prompts are plain text: no slash commands, no mentions
     stderr: Callable[[str], None] | None = None  # receives what a command would print on standard error
 
@@ -223,6 +225,8 @@ KINDS: dict[str, OptionCheck] = {
     "include_partial_messages": FLAG,
     "include_hook_events": FLAG,
     "forward_subagent_text": FLAG,
+    "tool_use_summaries": FLAG,
+    "prompt_suggestions": FLAG,
     "verbatim_prompts": FLAG,
     "stderr": FUNCTION,
     "extra_args": TABLE,

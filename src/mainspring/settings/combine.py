@@ -479,6 +479,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[SettingsProb
             server_clearing=held.is_set("features.serverClearing"),
             auto_memory=held.is_set("autoMemoryEnabled", default=True),
             suggestions=held.is_set("promptSuggestionEnabled", default=True),
+            tool_use_summaries=held.is_set("features.toolUseSummaries"),
         ),
         mcp=_mcp(held),
         hooks=_hooks(held),

@@ -393,6 +393,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("features.collapse", yes_or_no),
     SettingKey("features.streamingTools", yes_or_no),
     SettingKey("features.serverClearing", yes_or_no),
+    SettingKey("features.toolUseSummaries", yes_or_no),
     SettingKey("features.siblings", one_of("isolate", "cascade")),
     SettingKey(
         "mcpServers", mcp_servers, SettingAuthority.USER, MergeRule.BY_NAME

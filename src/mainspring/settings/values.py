@@ -150,7 +150,7 @@ class SandboxOptions(Value):
 
 
 class FeatureSettings(Value):
-    """Features that can be switched off, and two that are off by default (O-10)."""
+    """Features that can be switched off, and some that are off by default (O-10)."""
 
     auto_compact: bool = True
     reactive_compact: bool = True  # a summary after the server said "too long"
@@ -162,6 +162,7 @@ class FeatureSettings(Value):
     server_clearing: bool = False  # the API itself clears old results (D-14)
     auto_memory: bool = True  # notes for later sessions, in interactive sessions,
     suggestions: bool = True  # and suggestions for the next prompt: one request for both
+    tool_use_summaries: bool = False  # one line about each batch of tool calls, by the small model (B-31)
 
 
 class McpEntry(Value):

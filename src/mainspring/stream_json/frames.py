@@ -187,6 +187,10 @@ class FrameEncoder:
     def status(self, mode: str) -> Object:
         return self.system("status", {"status": None, "permissionMode": mode})
 
+    def suggestion(self, text: str) -> Object:
+        """A suggestion for the next prompt, after a result."""
+        return self._frame("prompt_suggestion", {"suggestion": text})
+
     def refused(self, why: str) -> list[Object]:
         """A hook blocked the prompt, or it was a local slash command: there was no turn (6.4)."""
         return [self._without_turns(Subtype.SUCCESS, {"is_error": False, "result": why})]
@@ -203,7 +207,15 @@ class FrameEncoder:
                 return [self._appended(update.message)]
             case Injected():
                 return self._injected(update.message)
-            case Retrying() | Tombstone() | Boundary() | RequestStarted() | PrefixBroken() | MaxTurnsReached():
+            case (
+                Retrying()
+                | Tombstone()
+                | Boundary()
+                | RequestStarted()
+                | PrefixBroken()
+                | MaxTurnsReached()
+                | ToolSummary()
+            ):
                 return self._aside(update)
             case Failed():
                 return self._failed(update.failure)
@@ -213,8 +225,8 @@ class FrameEncoder:
                 return self._noted(update)
             case AgentStarted() | AgentUpdate() | AgentDone():
                 return self._agents.of(update)
-            case QuestionAnswered() | ToolSummary():
-                return []  # stream-json has no frame for them
+            case QuestionAnswered():
+                return []  # stream-json has no frame for it
             case _:
                 assert_never(update)
 
@@ -353,7 +365,7 @@ class FrameEncoder:
         begins = self.system("status", {"status": "compacting", "permissionMode": self._about.mode})
         return [begins, frame, self.status(self._about.mode)]
 
-    def _aside(self, update: Retrying | Tombstone | Boundary | LoopUpdate) -> list[Object]:
+    def _aside(self, update: Retrying | Tombstone | Boundary | LoopUpdate | ToolSummary) -> list[Object]:
         match update:
             case Retrying():
                 frames = [self.system("api_retry", retry_frame(update, self._about.max_retries))]
@@ -366,6 +378,9 @@ class FrameEncoder:
                 return self._boundary(update)
             case RequestStarted() | PrefixBroken() | MaxTurnsReached():
                 return [self.system(*explain_loop(update))]
+            case ToolSummary():
+                told = {"summary": update.text, "preceding_tool_use_ids": list(update.call_ids)}
+                return [self._frame("tool_use_summary", told)]
             case _:
                 assert_never(update)
 

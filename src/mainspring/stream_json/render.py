@@ -14,6 +14,7 @@ from mainspring.agent.updates import (
     PromptBlocked,
     PromptExpanded,
     PromptReturned,
+    PromptSuggested,
     RunBroken,
     RunStarted,
     SessionReset,
@@ -82,6 +83,8 @@ class Renderer:
             case Notice():
                 told = {"content": update.text, "level": update.level}
                 return [frames.system("informational", told)] if self._notices else []
+            case PromptSuggested():
+                return [frames.suggestion(update.text)]
             case Idle() | PromptExpanded():
                 return []
             case _:

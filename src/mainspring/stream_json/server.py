@@ -262,4 +262,6 @@ def apply_initialize_fields(options: SessionOptions, fields: dict[str, Any]) -> 
         said["exclude_dynamic_sections"] = True
     if fields.get("forwardSubagentText") is True:
         said["forward_subagent_text"] = True
+    if fields.get("promptSuggestions") is True:
+        said["prompt_suggestions"] = True
     return options.replace(**said)

@@ -30,6 +30,7 @@ from mainspring.agent.updates import (
     PromptBlocked,
     PromptExpanded,
     PromptReturned,
+    PromptSuggested,
     RunBroken,
     RunStarted,
     SessionUpdate,
@@ -120,6 +121,10 @@ class TerminalView(Protocol):
 
     def draft(self, text: str) -> None:
         """Put text into the input, before what is there, so that the user can send it again."""
+        ...
+
+    def suggest(self, words: str) -> None:
+        """Suggest the next prompt."""
         ...
 
     def ring(self) -> None:
@@ -338,6 +343,8 @@ class SessionController:
             case RunBroken():
                 self._shown.broke_off(str(update.error))
                 self._ends()
+            case PromptSuggested():
+                self._place.suggest(update.text)
             case Notice():
                 self._talk.config.options.say(update.text)
             case _:

@@ -99,7 +99,9 @@ class TerminalStart:
     def __init__(self, arguments: Arguments, signals: Signals, desk: TerminalApp) -> None:
         self._words, self._signals, self._desk = arguments.words, signals, desk
         self._lines = ScrollbackLines(lambda: desk.paper, lambda: desk.shown)
-        self._options = arguments.session.replace(notice=self._lines.note, remark=self._lines.note)
+        self._options = arguments.session.replace(
+            notice=self._lines.note, remark=self._lines.note, prompt_suggestions=True
+        )
 
     async def go(self) -> None:
         desk = self._desk
@@ -125,7 +127,7 @@ class TerminalStart:
         await asyncio.sleep(BREATH)
         config = agent.resolve_config(self._options, dict(os.environ))
         asker = cli.TerminalHost(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
-        talk = cli.TerminalSession(open_session(config, asker, suggest=desk.suggest), self._lines)
+        talk = cli.TerminalSession(open_session(config, asker), self._lines)
         self._kill_also(talk.session.kill)
         await asyncio.sleep(BREATH)
         helps = cli.helps_for(talk)

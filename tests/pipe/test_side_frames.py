@@ -1,0 +1,113 @@
+"""Frames that come from side calls: summaries of tool calls and suggestions, as Claude Code sends them.
+
+The Python client knows neither, and skips both. That of TypeScript calls them `SDKToolUseSummaryMessage` and
+`SDKPromptSuggestionMessage`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from claude_agent_sdk import ClaudeSDKClient
+
+from mainspring.core.money import NANOS_PER_USD
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
+from pipe.raw import Frame
+from pipe.stage import Serve, Told, bash, exchange
+
+FREE: dict[str, Any] = {"permission_mode": "bypassPermissions"}
+FLAGS = {"tool-use-summaries": None, "prompt-suggestions": None}
+BYPASS = ("--permission-mode", "bypassPermissions")
+
+
+def choose(received: ReceivedRequest) -> Reply:
+    if "haiku" not in str(received.body["model"]):
+        return Say.of("Done. " * 80, pace_ms=10) if received.talk.results() else Say.of(bash("echo hello"))
+    is_summary = "tool calls that a coding agent made" in received.talk.prompt
+    return Say.of("Printed a greeting" if is_summary else "next: now run the tests")
+
+
+def golden(frame: Frame) -> str:
+    """The line, with stand-ins for the ids."""
+    return json.dumps(frame | {"session_id": "SESSION", "uuid": "UUID"}, separators=(",", ":"))
+
+
+def test_the_lines_and_their_places(serve: Serve) -> None:
+    stage = serve(choose=choose)
+    with stage.pipe("--tool-use-summaries", *BYPASS) as pipe:
+        pipe.initialize(promptSuggestions=True)
+        result = pipe.turn("go")
+        suggested = pipe.until("prompt_suggestion")
+        [summed] = [frame for frame in pipe.frames if frame["type"] == "tool_use_summary"]
+        assert golden(summed) == (
+            '{"type":"tool_use_summary","summary":"Printed a greeting","preceding_tool_use_ids":["toolu_Bash"],'
+            '"session_id":"SESSION","uuid":"UUID"}'
+        )
+        assert golden(suggested) == (
+            '{"type":"prompt_suggestion","suggestion":"now run the tests","session_id":"SESSION","uuid":"UUID"}'
+        )
+        [init] = [frame for frame in pipe.frames if frame.get("subtype") == "init"]
+        for frame in (summed, suggested):
+            assert frame["session_id"] == init["session_id"] == result["session_id"]
+            assert len(frame["uuid"]) == 36
+        assert pipe.frames.index(init) < pipe.frames.index(summed) < pipe.frames.index(result)
+        assert stage.server.violations == []
+
+
+def test_the_last_suggestion_comes_though_the_input_has_ended(serve: Serve) -> None:
+    stage = serve(choose=choose)
+    with stage.pipe("--prompt-suggestions", *BYPASS) as pipe:
+        pipe.initialize()
+        pipe.send({"type": "user", "session_id": "", "message": {"role": "user", "content": "go"}})
+        pipe.shut()
+        while pipe.read() is not None:
+            pass
+        kinds = [frame["type"] for frame in pipe.frames]
+        assert kinds.index("result") < kinds.index("prompt_suggestion")
+        assert pipe.process.wait(20) == 0
+
+
+def test_neither_is_sent_nor_paid_for_unless_asked_for(serve: Serve) -> None:
+    stage = serve(choose=choose)
+    with stage.pipe(*BYPASS) as pipe:
+        pipe.initialize()
+        pipe.turn("go")
+        pipe.shut()
+        while pipe.read() is not None:
+            pass
+        assert {frame["type"] for frame in pipe.frames} & {"tool_use_summary", "prompt_suggestion"} == set()
+    assert len(stage.requests) == 2
+
+
+@pytest.mark.of_the_pipe
+def test_the_client_does_not_notice(serve: Serve) -> None:
+    """The same messages as without them, in two turns and in a single one."""
+    stage = serve(choose=choose)
+    seen: list[list[str]] = []
+
+    def kinds(told: Told) -> list[str]:
+        assert told.error is None
+        return [type(message).__name__ for message in told.messages]
+
+    async def main(client: ClaudeSDKClient) -> None:
+        seen.append([*kinds(await exchange(client, "go")), *kinds(await exchange(client, "go on"))])
+
+    for flags in ({}, FLAGS):
+        assert stage.talk(main, extra_args=flags, **FREE) == []
+        seen.append(kinds(stage.ask("go", extra_args=flags, **FREE)))
+    assert seen[:2] == seen[2:]
+    small = [request for request in stage.requests if "haiku" in str(request.body["model"])]
+    assert len(small) >= 4  # two batches, three turns; the client may leave before its last suggestion
+
+
+def test_the_sum_of_all_requests_is_in_the_next_result(serve: Serve) -> None:
+    stage = serve(choose=choose)
+    with stage.pipe("--tool-use-summaries", "--prompt-suggestions", *BYPASS) as pipe:
+        pipe.initialize()
+        pipe.turn("go")
+        pipe.until("prompt_suggestion")
+        result = pipe.turn("go on")
+        costs = [answer.cost for answer in stage.server.answers[:5]]  # then comes the second suggestion
+        assert round(result["total_cost_usd"] * NANOS_PER_USD) == sum(costs)
