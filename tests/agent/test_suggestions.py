@@ -1,18 +1,18 @@
-"""Suggestions for the next prompt: after the result, for those who ask; one implementation for all front ends (N-21)."""
+"""Suggestions for the next prompt: after the result, when asked for; one implementation for all of them (N-21)."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.stage import Stage, play, read_until_idle
+from agent.stage import PATIENCE, Stage, play, read_until_idle
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import AnyUpdate, PromptSuggested, RunStarted
 from mainspring.core.updates import Result
+from mainspring.engine import side_calls
 from mainspring.simulator.replies import RawStream, ReceivedRequest, Reply, Say
 from mainspring.simulator.scripts import Choose
 
@@ -104,28 +104,41 @@ def test_no_suggestion_if_the_next_prompt_is_there(tmp_path: Path) -> None:
 
 
 def test_a_suggestion_that_comes_too_late_is_dropped(tmp_path: Path) -> None:
-    """The next run has begun: neither in it nor after its result."""
-    answers = iter([HANGS, Say.of("next: none")])
+    """The next run has begun: it is shown neither in this run nor after its result."""
+    answers = iter((Say.of("next: too late", pace_ms=50), Say.of("next: none")))
 
     def choose(received: ReceivedRequest) -> Reply:
-        return next(answers) if is_small(received) else LONG
+        if is_small(received):
+            return next(answers)
+        return LONG if "two" not in received.talk.prompt else Say.of("Done. " * 100, pace_ms=20)
 
     async def main(stage: Stage) -> None:
         session = stage.open(**ASKED)
         await session.start()
         await session.submit("one")
         first = await read_until_idle(session)
-        await stage.server.until(lambda: len(stage.server.requests) == 2)
         await session.submit("two")
         second = await read_until_idle(session)
-        session.interrupt()
-        began = time.monotonic()
+        await stage.server.until(lambda: len(stage.server.answers) == 4)
         await session.close()
-        assert time.monotonic() - began < 0.9  # it does not wait for the small model
         assert in_short(first) == in_short(second) == ["RunStarted", "Result"]
-        await stage.server.until(lambda: stage.server.aborted == 1)
 
     play(main, tmp_path, choose=choose)
+
+
+def test_the_end_of_the_session_does_not_wait_for_a_suggestion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_calls, "GRACE", 2 * PATIENCE)
+
+    async def main(stage: Stage) -> None:
+        session = stage.open(**ASKED)
+        await session.start()
+        await session.submit("one")
+        await read_until_idle(session)
+        await stage.server.until(lambda: len(stage.server.requests) == 2)
+        await session.close()
+        await stage.server.until(lambda: stage.server.aborted == 1)
+
+    play(main, tmp_path, choose=answering(HANGS))
 
 
 @pytest.mark.parametrize("how", ["close", "interrupt", "abandon"])

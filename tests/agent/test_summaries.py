@@ -22,7 +22,7 @@ from mainspring.simulator.scripts import Choose
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "echo the-output"}}
 LINE = "Printed a word"
 HANGS = RawStream(end="hang")
-FREE = {"permission_mode": "bypassPermissions"}
+FREE: dict[str, Any] = {"permission_mode": "bypassPermissions"}
 
 
 def is_small(received: ReceivedRequest) -> bool:
@@ -81,7 +81,6 @@ def test_no_summary_is_asked_for_by_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.covers("B-31")
-@pytest.mark.setting("features.toolUseSummaries")
 @pytest.mark.parametrize("way", ["option", "setting", "variable"])
 def test_a_batch_of_calls_is_summarized_while_the_next_reply_streams(tmp_path: Path, way: str) -> None:
     async def main(stage: Stage) -> None:
@@ -208,7 +207,7 @@ def test_summaries_stay_within_the_limit_and_no_request_waits_for_their_money(tm
     async def main(stage: Stage) -> None:
         limit = 0.1
         settings = {"limits": {"maxOutputTokens": 1_000}}  # else a reply reserves all that is left
-        chosen = {"max_budget_usd": limit, "thinking": "disabled", "settings": settings}
+        chosen: dict[str, Any] = {"max_budget_usd": limit, "thinking": "disabled", "settings": settings}
         session = stage.open(**FREE, **chosen, tool_use_summaries=True)
         updates = await run(session)
         assert result_in(updates).subtype is Subtype.ERROR_MAX_BUDGET_USD
@@ -227,5 +226,3 @@ def test_a_summary_is_one_short_line_without_secrets() -> None:
     assert token not in sanitize_summary(f"Used {token}")
     with pytest.raises(ToolSummaryError):
         sanitize_summary(" . ")
-
-

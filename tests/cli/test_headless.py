@@ -16,7 +16,7 @@ import pytest
 from cli.stage import COMMAND, PATIENCE, Serve, Stage, frames
 from mainspring.agent.option_checks import EXAMPLE
 from mainspring.context.prompt import IDENTITY
-from mainspring.simulator.replies import Refuse, Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from mainspring.tools.builtin import FOR_PEOPLE
 from mainspring.tools.catalog import SPECS
 
@@ -58,6 +58,29 @@ def test_one_object(serve: Serve) -> None:
     [result] = frames(done.stdout)
     assert (done.returncode, done.stderr) == (0, b"")
     assert (result["type"], result["result"], result["is_error"]) == ("result", "Hi.", False)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_side_calls_are_made_only_for_a_reader_who_sees_them(serve: Serve, form: str) -> None:
+    """A summary of the calls and a suggestion: with stream-json both are printed, else neither is asked for."""
+
+    def choose(received: ReceivedRequest) -> Reply:
+        if "haiku" in str(received.body["model"]):
+            return Say.of(
+                "Looked at it" if "tool calls that a coding agent made" in received.talk.prompt else "next: go on"
+            )
+        if received.talk.results():
+            return Say.of("Done. " * 80, pace_ms=10)
+        return Say.of(tool_use("Read", file_path="a.py"))
+
+    stage = serve(choose=choose)
+    done = stage.run("-p", "go", "--output-format", form, "--tool-use-summaries", "--prompt-suggestions")
+    assert (done.returncode, done.stderr) == (0, b"")
+    if form != "stream-json":
+        assert len(stage.requests) == 2
+        return
+    kinds = [frame["type"] for frame in frames(done.stdout)]
+    assert kinds == ["system", "assistant", "user", "tool_use_summary", "assistant", "result", "prompt_suggestion"]
 
 
 @pytest.mark.covers("O-02")

@@ -1,4 +1,4 @@
-"""Messages of side calls in the library: a line about each batch of tool calls, and a suggestion for the next prompt."""
+"""Messages of side calls in the library: one line per batch of tool calls, and a suggested next prompt."""
 
 from __future__ import annotations
 

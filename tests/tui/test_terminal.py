@@ -11,7 +11,7 @@ import pytest
 from cli.stage import Serve, Stage
 from cli.terminal import without_notes
 
-from mainspring.simulator.replies import Say
+from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from tui.person import CTRL_C, CTRL_D, CTRL_O, DOWN, ENTER, ESCAPE, PASTE, PASTED, SHIFT_TAB, TAB, UP, Person, SitAt
 
 SLOW = Say.of("A reply that takes its time, and then some more of it.", pace_ms=500)
@@ -354,6 +354,29 @@ def test_what_comes_next_is_asked_for_unless_switched_off(enabled: bool, serve: 
     person.say("do it")
     stage.until(lambda: len(stage.requests) == 2)
     assert ("next: <what the user will probably say" in json.dumps(stage.requests[1].body)) is enabled
+
+
+@pytest.mark.covers("B-31")
+def test_a_batch_of_calls_becomes_one_line_and_ctrl_o_shows_it(serve: Serve, sit_at: SitAt) -> None:
+    def choose(received: ReceivedRequest) -> Reply:
+        if "haiku" in str(received.body["model"]):
+            return Say.of("Looked at both files")
+        if received.talk.results():
+            return Say.of("All is well.", pace_ms=400)
+        return Say.of(*[tool_use("Read", f"toolu_{name}", file_path=f"{name}.py") for name in "ab"])
+
+    stage = serve(choose=choose)
+    without_notes(stage)
+    with (stage.home / "settings.toml").open("a") as file:
+        file.write("[features]\ntoolUseSummaries = true\n")
+    for name in "ab":
+        (stage.folder / f"{name}.py").write_text("pass\n")
+    person = sit_at(stage)
+    person.say("look")
+    person.see("● Looked at both files · 2x Read (ctrl+o)", "All is well.", "[2 turns,")
+    assert not any("Read(a.py)" in line for line in person.screen)
+    person.type(CTRL_O)
+    person.see("Full output of 2 calls", "● Read(a.py) · 1 line", "● Read(b.py) · 1 line")
 
 
 def test_ctrl_c_at_one_of_several_questions_stops_the_run(serve: Serve, sit_at: SitAt) -> None:

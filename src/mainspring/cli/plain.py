@@ -104,7 +104,9 @@ class PlainScreen:
                 self._failure = update.failure
             case Result():
                 self._end(update)
-            case ReplyStarted() | ReplyDone() | Appended() | Injected() | ToolSummary():
+            case ToolSummary():
+                self._line(f"  {truncate(strip_control_characters(update.text), WIDTH)}", TextStyle.DIM)
+            case ReplyStarted() | ReplyDone() | Appended() | Injected():
                 pass  # not shown
             case CallProgress():
                 self._progress(update)

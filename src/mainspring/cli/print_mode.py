@@ -144,7 +144,7 @@ Write = Callable[[bytes], Awaitable[None]]
 def run_print_mode(arguments: Arguments) -> int:
     with Signals() as signals:
         options = arguments.session
-        if arguments.output_format != "stream-json":  # nobody would see them, and each is a paid request
+        if arguments.output_format != "stream-json":  # this output does not show them, and each is a paid request
             options = options.replace(tool_use_summaries=False, prompt_suggestions=False)
         config = resolve_config(options, dict(os.environ))
         signals.check()

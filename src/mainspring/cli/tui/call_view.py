@@ -264,6 +264,20 @@ class CallResultView:
         self._failed = done.result.is_error or done.denied
         self._mark = "call.failed" if self._failed else "call.done"
         self._cut: bool | None = None  # whether the last drawing left lines out
+        self.is_summarized = False  # the scrollback shows only the summary of its batch
+
+    @property
+    def call_id(self) -> str:
+        return self._done.result.call_id
+
+    @property
+    def name(self) -> str:
+        """The tool's."""
+        return self._name or self._title.name
+
+    @property
+    def failed(self) -> bool:
+        return self._failed
 
     @property
     def in_short(self) -> bool:
@@ -272,8 +286,12 @@ class CallResultView:
 
     @property
     def is_folded(self) -> bool:
-        """Whether the scrollback shows less than there is. Files that were read do not count: the file has the text,
-        and it would bury the rest."""
+        """Whether the scrollback shows less than there is."""
+        return self.is_summarized or self._hides_output
+
+    @property
+    def _hides_output(self) -> bool:
+        """Files that were read do not count: the file has the text, and it would bury the rest."""
         if self._name in ("Read", *TOOLS) and not self._failed:
             return False
         if self._cut is None:
@@ -281,6 +299,9 @@ class CallResultView:
         return bool(self._cut)
 
     # --- in a few lines ---
+
+    def head(self, width: int) -> Text:
+        return self._title.draw(self._mark, width)
 
     def draw(self, width: int) -> list[Text]:
         part = self._in_short(width) if self.in_short else self._plan(width) or self._in_lines(width)
@@ -371,6 +392,9 @@ class CallResultView:
         return ClippedRows([head, *[clip_text(line, width) for line in indent_with_branch([*words, *lines])]])
 
     # --- expanded ---
+
+    def unfold(self, width: int) -> list[Text]:
+        return self.whole(width) if self._hides_output else self.draw(width)
 
     def whole(self, width: int) -> list[Text]:
         """Draw everything, up to what a person reads."""

@@ -19,6 +19,7 @@ from mainspring.cli.tui import notices
 from mainspring.cli.tui import status as tui_status
 from mainspring.cli.tui.active_calls import ActiveCalls
 from mainspring.cli.tui.call_view import CallResultView, TaskList, render_interrupted_call
+from mainspring.cli.tui.held_calls import HeldCalls, render_summary
 from mainspring.cli.tui.layout import WidthAware, clean_for_drawing, clip_text, indent_lines, wrap_rows
 from mainspring.cli.tui.notices import ExpandedCalls, reports_in
 from mainspring.cli.tui.screen import Scrollback
@@ -61,9 +62,16 @@ from mainspring.text import plural, strip_control_characters
 
 class RunView:
     def __init__(
-        self, paper: Scrollback, model: Model, now: Callable[[], float] = time.monotonic, *, root: str = ""
+        self,
+        paper: Scrollback,
+        model: Model,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        root: str = "",
+        summarizes: Callable[[], bool] = bool,
     ) -> None:
-        """`root`: the folder that paths are relative to."""
+        """`root`: the folder that paths are relative to. `summarizes`: whether tool calls are summarized."""
+        self._summarizes = summarizes
         self.tasks_shown = True
         self._paper, self._model, self._now, self._root = paper, model, now, root
         self._writes = False  # the model is writing a text,
@@ -71,6 +79,7 @@ class RunView:
         self._saying = StreamingText(now)
         self._under_way = ActiveCalls(now, root)
         self._unfolding = ExpandedCalls(now)
+        self._unprinted = HeldCalls()
         self._block: tuple[str, int] | None = None  # the block whose text is streaming
         self._has_said = False  # some text of this reply is in the scrollback
         self._tasks = TaskList()
@@ -96,6 +105,7 @@ class RunView:
         self._no_more_tries()
         for running in self._under_way.end():
             self._put_call(render_interrupted_call(running, self._now()))
+        self._print_held_calls()
         self._under_way.is_out_of_sight()
         self._live = None
         self._paper.redraw()
@@ -141,7 +151,9 @@ class RunView:
                 self._end(update)
             case Injected():
                 self._reports(update.message)
-            case Appended() | ToolSummary() | MaxTurnsReached():
+            case ToolSummary():
+                self._summarize(update)
+            case Appended() | MaxTurnsReached():
                 pass  # not for users, or the result shows it
             case _:
                 assert_never(update)
@@ -219,7 +231,38 @@ class RunView:
 
     def _put_call(self, finished: CallResultView) -> None:
         self._unfolding.add(finished)
-        self._between(lambda: self._put(WidthAware(finished.draw), tight=finished.in_short))
+        self._between(partial(self._hold_or_print, finished))
+
+    def _hold_or_print(self, finished: CallResultView) -> None:
+        if not self._summarizes() or self._unprinted.is_full:
+            self._print_call(finished)
+        else:
+            self._unprinted.add(finished)
+
+    def _print_call(self, finished: CallResultView) -> None:
+        self._put(WidthAware(finished.draw), tight=finished.in_short)
+
+    def _print_held_calls(self) -> None:
+        for finished in self._unprinted.take():
+            self._print_call(finished)
+
+    def _summarize(self, update: ToolSummary) -> None:
+        """Print one line for the calls, if they are not printed yet. The reply that streams meanwhile comes after them:
+        none of it is printed yet, or they were, too."""
+        batch, earlier = self._unprinted.take_batch(update.call_ids)
+        done = [finished for finished in batch if not finished.failed]
+        later = self._unprinted.take()
+        for finished in earlier:
+            self._print_call(finished)
+        if done:
+            for finished in done:
+                finished.is_summarized = True
+            self._put(WidthAware(lambda width: [render_summary(update.text, done, width)]), tight=True)
+        for finished in batch:
+            if finished.failed:
+                self._print_call(finished)
+        for finished in later:
+            self._unprinted.add(finished)
 
     def unfold(self) -> bool:
         """Print the hidden output of the last calls, then of those before them. Returns whether there was any."""
@@ -228,7 +271,7 @@ class RunView:
             return False
         self.tell(group.about, "note")
         for finished in group.calls:
-            self._between(partial(self._put, WidthAware(finished.whole)))
+            self._between(partial(self._put, WidthAware(finished.unfold)))
         return True
 
     # --- agents in the background ---
@@ -295,10 +338,13 @@ class RunView:
 
     def _put(self, part: RenderableType, *, tight: bool = False) -> None:
         """Print with a blank line before it, unless this part and the last one are one line each."""
+        self._print_held_calls()
         self._paper.put(*(() if tight and self._tight else (Text(),)), part)
         self._tight = tight
 
     def _put_text(self, settled: list[SettledPart]) -> None:
+        if settled:
+            self._print_held_calls()
         for piece in settled:
             self._paper.put(*(() if piece.glued else (Text(),)), piece.part)
             self._tight, self._has_said = False, True
@@ -339,8 +385,9 @@ class RunView:
         tasks = indent_lines(self._tasks.draw(width - 2, (height - 1) // 2), Text("  "), 2) if self.tasks_shown else []
         left = height - 1 - len(tasks)
         calls = self._under_way.draw(width, left)
-        tail = self._saying.draw(width, left - len(calls))
-        parts = [part for part in (tail, calls, [*status, *[clip_text(line, width) for line in tasks]]) if part]
+        held = self._unprinted.draw(width, left - len(calls))
+        tail = self._saying.draw(width, left - len(calls) - len(held))
+        parts = [part for part in (held, tail, calls, [*status, *[clip_text(line, width) for line in tasks]]) if part]
         return join_with_blank_lines(parts, height)
 
 

@@ -162,7 +162,11 @@ class TerminalStart:
     async def _work(
         self, desk: TerminalApp, talk: TerminalSession, helps: PromptHelpers, drawing: asyncio.Future[None]
     ) -> None:
-        shown = cli.RunView(desk.stage, talk.model, root=talk.config.cwd)
+        from mainspring.agent.open_session import wants_tool_summaries  # loaded with the session
+
+        shown = cli.RunView(
+            desk.stage, talk.model, root=talk.config.cwd, summarizes=lambda: wants_tool_summaries(talk.session.config)
+        )
         status = cli.StatusLine()
         conversation = cli.SessionController(talk, shown, status, desk)
         cli.print_greeting(self._lines, talk.world)
