@@ -35,6 +35,9 @@ Spell = Callable[..., str]  # spells an option's name, and perhaps its value, as
 class StartError(Exception):
     """The session cannot be started. The message says why, and what to do."""
 
+    code = 1  # the exit code of the command,
+    help = "mainspring --help"  # and the help that it refers to
+
 
 def by_name(option: str, value: str = "") -> str:
     """Spells an option as a Python program does."""

@@ -208,11 +208,9 @@ def resume_session_file(
     try:
         if options.fork_session:
             loaded = sessions.load_session(file, at=at, drops=drops)
-            forked = sessions.fork_session_state(loaded, file_of(place.folder, new_id))
-            journal = FileJournal.fork(forked, place.envelope(new_id), settings)
-            processes.copy_read_log(read_log(file), read_log(forked.file))
+            opened = fork_loaded_session(loaded, place.folder, place.envelope(new_id), settings)
             warn_about_loaded(loaded, options)
-            return OpenedSession(new_id, journal, forked)
+            return opened
         session_id = id_of(file)
         loaded, journal = FileJournal.resume(file, place.envelope(session_id), settings, at=at, drops=drops)
     except OSError as error:
@@ -223,6 +221,16 @@ def resume_session_file(
         raise ResumeError(str(error)) from None
     warn_about_loaded(loaded, options)
     return OpenedSession(session_id, journal, loaded)
+
+
+def fork_loaded_session(
+    loaded: LoadedSession, folder: str, envelope: Envelope, settings: JournalOptions
+) -> OpenedSession:
+    """Writes the conversation to a new file in this folder. Raises `UsageError` if the id of the envelope is taken."""
+    forked = sessions.fork_session_state(loaded, file_of(folder, envelope.session_id))
+    journal = FileJournal.fork(forked, envelope, settings)
+    processes.copy_read_log(read_log(loaded.file), read_log(forked.file))
+    return OpenedSession(envelope.session_id, journal, forked)
 
 
 def warn_about_loaded(loaded: LoadedSession, options: SessionOptions) -> None:

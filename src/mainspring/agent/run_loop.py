@@ -75,6 +75,7 @@ class RunLoop:
         """`world` returns the current session parts. `commands`: slash commands that need no model, by name."""
         self._current, self._updates, self._commands, self._deltas = world, updates, commands, deltas
         self._queue: deque[QueuedPrompt] = deque()
+        self._unprompted = False  # a run without a new prompt was requested
         self._sent: set[str] = set()  # ids of steering prompts that may start a run themselves
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -114,6 +115,11 @@ class RunLoop:
         self._queue.append(queued)
         self._news.set()
         return queued
+
+    def continue_run(self) -> None:
+        """Starts a run without a new prompt, on the conversation as it is."""
+        self._unprompted = True
+        self.release()
 
     def _can_steer(self, prompt: Prompt) -> bool:
         """It needs no expansion, no hook must see it, and no other prompt is queued before it."""
@@ -262,7 +268,10 @@ class RunLoop:
             self._updates.push(Idle(background))
 
     def _goes_on(self) -> bool:
-        """Whether a run starts by itself: its run did not take a steering prompt, or a subagent has reported."""
+        """Whether a run starts without a queued prompt: on request, because a run did not take a steering prompt, or
+        because a subagent has reported."""
+        if self._unprompted:
+            return True
         waiting = self._world.session.shared.inbox.waiting()
         if any(one.origin is Origin.PROMPT for one in waiting):
             return any(one.id in self._sent for one in waiting)
@@ -356,7 +365,7 @@ class RunLoop:
             self._updates.push(PromptExpanded(attached, missing))
 
     async def _continued(self) -> None:
-        wanted = bool(self._steering())
+        wanted, self._unprompted = self._unprompted or bool(self._steering()), False
         await self._open(RunStarted("queue" if wanted else "report"))
         if self._is_unwanted:
             self._end(PromptReturned(None))

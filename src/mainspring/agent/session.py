@@ -155,6 +155,10 @@ class AgentSession:
         """Queues a prompt for a run of its own, after those already queued."""
         return self._runs.enqueue(prompt)
 
+    def continue_run(self) -> None:
+        """Starts a run without a new prompt, on the conversation as it is."""
+        self._runs.continue_run()
+
     @property
     def queued(self) -> tuple[QueuedPrompt, ...]:
         return self._runs.queued

@@ -174,15 +174,14 @@ def report_error(error: Exception) -> int:
     from mainspring.secrets.redaction import redact
 
     print(f"mainspring: {redact(str(error))}{see_also(error)}", file=sys.stderr)
-    return 1
+    return error.code if isinstance(error, StartError) else 1
 
 
 def see_also(error: Exception) -> str:
     said = str(error)
     if not isinstance(error, StartError) or "\n" in said:
         return ""
-    page = getattr(error, "help", "mainspring --help")
-    return f"{'' if said.endswith('?') else '.'} See '{page}'."
+    return f"{'' if said.endswith('?') else '.'} See '{error.help}'."
 
 
 def discard_output(fd: int = 1) -> None:

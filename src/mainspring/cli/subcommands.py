@@ -17,6 +17,8 @@ Namespace = argparse.Namespace
 PROGRAM = "mainspring"
 SETTINGS = ("--settings", "--setting-sources")
 RULES = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
+SESSION_FILE = "id, start of an id, title, or path of a session file"
+LAST_KEPT = "number of the last turn to keep"
 SESSION_ID = "id, start of an id, or title of a session; default: the newest session of this folder"
 
 
@@ -62,6 +64,42 @@ def add_trace(parser: Parser) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the page in your browser")
     add_json(parser)
+
+
+def add_replay(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="SESSION", nargs="?", help=f"{SESSION_FILE}; default: the newest one")
+    add_json(parser)
+
+
+def add_fork(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="SESSION", help=SESSION_FILE)
+    parser.add_argument("--at", metavar="N", help=f"{LAST_KEPT}, or the id of a message; default: the last turn")
+    parser.add_argument("--list", action="store_true", help="list the turns and their numbers instead")
+    add_json(parser)
+
+
+def add_compare(parser: Parser) -> None:
+    parser.add_argument("a", metavar="A", help=SESSION_FILE)
+    parser.add_argument("b", metavar="B", help="the other session")
+    add_json(parser)
+
+
+def add_what_if(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="SESSION", help=SESSION_FILE)
+    parser.add_argument("--model", metavar="NAME", help="use another model")
+    parser.add_argument("--prompt", metavar="TEXT", help="send another prompt")
+    parser.add_argument(
+        "--compaction", choices=("on", "off", "now"), help="turn automatic compaction on or off, or compact first"
+    )
+    parser.add_argument("--at", metavar="N", help=f"{LAST_KEPT}; 0: none; default: repeat the last run")
+    parser.add_argument(
+        "--other-calls",
+        choices=("run", "refuse"),
+        default="run",
+        help="what to do with tool calls that have no recorded result (default: run, as the rules allow)",
+    )
+    add_json(parser)
+    add_session_flags(parser, (*SETTINGS, *RULES, "--max-turns", "--max-budget-usd"))
 
 
 def add_models(parser: Parser) -> None:
@@ -135,11 +173,15 @@ def add_session_flags(parser: Parser, names: Iterable[str]) -> None:
 
 # --- running -------------------------------------------------------------------------------------------------
 
-# Name -> module (its function has the subcommand's name), and the function that adds its arguments.
+# Name -> module (its function has the subcommand's name, with "_" for "-"), and the function that adds its arguments.
 RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
     "sessions": ("commands.sessions", add_sessions),
     "context": ("commands.sessions", add_context),
     "trace": ("commands.trace", add_trace),
+    "replay": ("commands.replay", add_replay),
+    "fork": ("commands.replay", add_fork),
+    "compare": ("commands.replay", add_compare),
+    "what-if": ("commands.replay", add_what_if),
     "models": ("commands.models", add_models),
     "config": ("commands.config", add_config),
     "trust": ("commands.config", add_trust),
@@ -150,8 +192,21 @@ RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
 }
 
 
+# As of `diff`: 1 says that something is different.
+ERROR_CODES = {"replay": 2, "fork": 2, "compare": 2, "what-if": 2}
+
+
 def main(argv: Sequence[str]) -> int:
     """Raises `StartError`."""
+    try:
+        return run_named_subcommand(argv)
+    except StartError as error:
+        if argv[0] in ERROR_CODES:
+            error.code, error.help = ERROR_CODES[argv[0]], f"{PROGRAM} {argv[0]} --help"
+        raise
+
+
+def run_named_subcommand(argv: Sequence[str]) -> int:
     name = argv[0]
     if name == "simulate":
         from mainspring.simulator.command import main as simulate
@@ -160,7 +215,8 @@ def main(argv: Sequence[str]) -> int:
         return simulate(argv[1:])
     args = parse_subcommand(argv)
     with cli.defer_signals():
-        command: Callable[[Namespace], int] = getattr(import_module(f"mainspring.cli.{RUN[name][0]}"), name)
+        module = import_module(f"mainspring.cli.{RUN[name][0]}")
+        command: Callable[[Namespace], int] = getattr(module, name.replace("-", "_"))
     gc.enable()  # start time matters less here
     try:
         return command(args)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from mainspring.core.effects import ANSWERS, CallModel, Effect
+from mainspring.core.errors import UsageError
 from mainspring.core.events import Event, Replied, Submitted
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Origin, ToolCall, ToolResult, User
@@ -23,12 +24,12 @@ from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.state import Checkpoint, State, Step
 from mainspring.core.updates import Appended, Tombstone, Update
 from mainspring.secrets.redaction import redact
-from mainspring.sessions.paths import Place
+from mainspring.sessions.paths import Place, agent_file, id_of
 from mainspring.sessions.records import WithdrawnRecord
 from mainspring.text import strip_control_characters
 from mainspring.viewer.journal_walk import Told, WalkedCheckpoint, WalkedEvent, WalkedMessage, WalkedNote
 from mainspring.viewer.spans import may_hold_secret
-from mainspring.viewer.trace import JournalTail
+from mainspring.viewer.trace import JournalTail, ids_beside
 
 SHORT = 200  # characters of a value
 PIECE = 60  # characters of a text within a value
@@ -172,6 +173,7 @@ class ReplayStep(Struct, omit_defaults=True):
     mark: str = OPEN
     why: str = ""
     turn: int = 0
+    run: int = 0
 
 
 class PendingStep(Struct):
@@ -188,6 +190,12 @@ class StepReplay:
         self._lines = JournalTail(file, aside=aside)
         self._steps: list[bytes] = []
         self._pending: PendingStep | None = None
+        self._run = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What could not be read."""
+        return self._lines.notes
 
     @property
     def epoch(self) -> int:
@@ -198,7 +206,7 @@ class StepReplay:
         self._lines.look(self._take, self._anew)
 
     def _anew(self) -> None:
-        self._steps, self._pending = [], None
+        self._steps, self._pending, self._run = [], None, 0
 
     def __len__(self) -> int:
         return len(self._steps) + (self._pending is not None)
@@ -261,7 +269,10 @@ class StepReplay:
 
     def _step(self, happened: WalkedEvent) -> None:
         event, step = happened.event, happened.step
-        shown = ReplayStep(happened.n, event.stamp.at, type(event).__name__, about=shorten_top_value(event))
+        self._run += isinstance(event, Submitted)
+        shown = ReplayStep(
+            happened.n, event.stamp.at, type(event).__name__, about=shorten_top_value(event), run=self._run
+        )
         if step is None or happened.before is None:
             shown.mark, shown.why = UNKNOWN, "cannot replay this event"
             self._steps.append(encode(shown))
@@ -309,3 +320,63 @@ def compare_checkpoint(pending: PendingStep, saved: Checkpoint) -> None:
 
 
 encode = msgspec.json.Encoder().encode
+
+
+# --- a whole session ------------------------------------------------------------------------------------------
+
+
+class ReplayedDecision(Struct, omit_defaults=True):
+    """A decision that is not the recorded one, or cannot be made again."""
+
+    n: int  # of the step
+    run: int
+    turn: int  # in its run
+    event: str
+    effect: str
+    mark: str
+    why: str
+    agent: str = ""  # the subagent; empty: the session itself
+
+
+class ReplayReport(Struct):
+    """Whether today's core decides as the session did."""
+
+    id: str
+    file: str
+    steps: int
+    marks: dict[str, int]  # how many steps have each mark
+    differences: list[ReplayedDecision]
+    agents: list[str]  # subagents that were replayed, too
+    notes: list[str]  # what could not be read
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+def replay_session(file: Place) -> ReplayReport:
+    """Replays a session and its subagents. Raises OSError if the file cannot be read, UsageError if it has no event."""
+    report = ReplayReport(id_of(file), str(file), 0, {}, [], [], [])
+    replay_file(file, "", report)
+    if not report.steps:
+        raise UsageError(
+            f"'{file}' has no decisions to replay: it is a new fork, another program wrote it, or it is damaged"
+        )
+    for agent in ids_beside(str(file)):
+        report.agents.append(agent)
+        replay_file(agent_file(file, agent), agent, report)
+    return report
+
+
+def replay_file(file: Place, agent: str, report: ReplayReport) -> None:
+    replay = StepReplay(file, aside=bool(agent))
+    replay.look()
+    report.notes += [f"{agent}: {note}" if agent else note for note in replay.notes]
+    for raw in replay.steps(1, len(replay)):
+        step = msgspec.json.decode(raw, type=ReplayStep)
+        report.steps += 1
+        report.marks[step.mark] = report.marks.get(step.mark, 0) + 1
+        if step.mark in (DIFFERS, UNKNOWN):
+            report.differences.append(
+                ReplayedDecision(step.n, step.run, step.turn, step.event, step.effect, step.mark, step.why, agent)
+            )

@@ -332,13 +332,18 @@ class Tracer:
         return self.sheet.new(kind, at, **fields)
 
     def _price(self, span: Span, usage: Usage, before: State | None) -> None:
-        """At the price of the current model; if it is unknown, at the built-in list price, if there is one."""
         span.usage = usage
         model = before.model if before is not None else self.config
-        if model is None:
-            known = any(same_model(span.model, name) for name in MODELS)
-            model, span.listed = model_named(span.model) if known else None, known
-        span.price = cost(usage, model.price) if model is not None else None
+        span.price, listed = price_usage(usage, span.model, model)
+        span.listed = span.listed or listed
+
+
+def price_usage(usage: Usage, name: str, model: Model | None) -> tuple[int | None, bool]:
+    """At the price of the current model; if it is unknown, at the built-in list price, if there is one. Also returns
+    whether it is the list price."""
+    listed = model is None and any(same_model(name, known) for known in MODELS)
+    model = model_named(name) if listed else model
+    return cost(usage, model.price) if model is not None else None, listed
 
 
 def describe_wordless_reply(reply: Assistant, span: Span) -> str:

@@ -15,15 +15,15 @@ import msgspec
 
 from mainspring import viewer
 from mainspring.agent.options import StartError
-from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
+from mainspring.agent.resume import SessionLocation, new_place
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.sessions.listing import find_newest_session
 from mainspring.sessions.paths import FILE, draft_of
 from mainspring.text import plural, strip_control_characters
+from mainspring.viewer.forks import HOW, locate_session
 from mainspring.viewer.trace import Trace
 
-HOW = "Run 'mainspring sessions' to list the sessions of this folder"
 USUAL = 100  # columns without a terminal
 WAYS = ("--html", "--json", "--text")
 
@@ -55,13 +55,10 @@ def explain_serve_error(error: OSError, port: int | None) -> str:
 
 
 def find_traced_session(name: str, place: SessionLocation) -> str:
+    if name:
+        return locate_session(name, place)
     if place.home is None:
         raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
-    if name:
-        file = find_session_by_name(name, place)
-        if file is None:
-            raise StartError(f"{format_no_session(name)}. {HOW}")
-        return file
     latest = find_newest_session(place.folder)
     if latest is None:
         raise StartError(f"no sessions in '{place.folder}'. {HOW}")
