@@ -96,16 +96,20 @@ def find_fork_point(a: list[TranscriptItem], b: list[TranscriptItem]) -> tuple[i
     if not shared:
         return 0, 0
     begin_a, begin_b = shared[-1][0] + 1, shared[-1][1] + 1
-    return skip_decisions(a, begin_a, b, begin_b), skip_decisions(b, begin_b, a, begin_a)
+    return skip_decisions(a, begin_a, b), skip_decisions(b, begin_b, a)
 
 
-def skip_decisions(items: list[TranscriptItem], begin: int, others: list[TranscriptItem], other: int) -> int:
-    """A fork has no decisions of the part that it has copied: the end of a run there is no difference."""
-    if not others[other - 1].copied:
-        return begin
-    while begin < len(items) and items[begin].kind in (ItemKind.END, ItemKind.COMPACTION):
+def skip_decisions(items: list[TranscriptItem], begin: int, others: list[TranscriptItem]) -> int:
+    """A fork has copied messages without the decisions between them: the end of a run, or a compaction whose summary it
+    has copied, too, is no difference."""
+    copied = {"", *[item.id for item in others if item.copied]}
+    while begin < len(items) and len(copied) > 1 and is_copied_decision(items[begin], copied):
         begin += 1
     return begin
+
+
+def is_copied_decision(item: TranscriptItem, copied: set[str]) -> bool:
+    return item.kind is ItemKind.END or (item.kind is ItemKind.COMPACTION and item.id in copied)
 
 
 def find_first_difference(a: list[TranscriptItem], b: list[TranscriptItem]) -> SessionDifference | None:

@@ -132,6 +132,7 @@ def parse_turn(said: str) -> int | str:
 def load_turn(transcript: Transcript, state: State | None, message_id: str) -> LoadedSession:
     """The session as it was in this state; without one, up to this message."""
     if state is None:
+        assert message_id
         return load_session(transcript.file, at=message_id)
     return load_session(transcript.file)._replace(
         state=state, partial=None, results=(), unfinished=(), unstarted=(), open_text=0

@@ -28,6 +28,7 @@ from mainspring.sessions.line_parser import JournalLine, event_of, parse_timesta
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, Record
 
+ANEW = frozenset({"fork", "conversation"})  # how a process resumed that began with a new state
 UNTOLD = 200  # characters of a reason
 
 
@@ -226,7 +227,8 @@ class JournalWalk:
                 self.state, self.lost = replace(saved.state, history=history, edits=edits), ""
             elif not self.lost:
                 edits = () if standing.resumed == "conversation" else self.state.edits
-                self.state = replace(self.state, history=history, edits=edits)
+                anew = saved is not None and standing.resumed in ANEW
+                self.state = replace(saved.state if saved and anew else self.state, history=history, edits=edits)
         except MissingReferenceError as missing:
             if self._forget:
                 raise MessagesForgottenError from missing

@@ -62,7 +62,7 @@ class TranscriptItem(Struct):
     turn: int  # replies so far, this one included
     words: str  # the content that two sessions are compared by: no ids, no times
     about: str = ""  # whose result, which kind of message
-    id: str = ""  # of the message
+    id: str = ""  # of the message, or of the summary
     model: str = ""  # this and the following: of a reply
     usage: Usage = Usage()
     calls: tuple[tuple[str, str], ...] = ()  # of each call: its id, and what it asks for
@@ -178,7 +178,7 @@ class TranscriptBuilder:
         self._add_all(added, before, step.state)
         self._note_settled(event)
         self._drop_known()
-        self._add_decisions(step)
+        self._add_decisions(event, step)
 
     def _note_settled(self, event: Event) -> None:
         """What has lines, and is no message of the history: a summary is an edit, and the core withholds a reply that
@@ -190,10 +190,11 @@ class TranscriptBuilder:
         elif isinstance(event, Replied):
             self._known.add(event.reply.id)
 
-    def _add_decisions(self, step: Step) -> None:
+    def _add_decisions(self, event: Event, step: Step) -> None:
+        folds = [edit for edit in event.edits if isinstance(edit, Fold)] if isinstance(event, Compacted) else []
         for update in step.updates:
             if isinstance(update, Boundary):
-                self._add(ItemKind.COMPACTION, update.layer)
+                self._add(ItemKind.COMPACTION, update.layer, id=folds[-1].summary.id if folds else "")
         if isinstance(step.effect, Finish):
             self._add(ItemKind.END, f"{step.effect.terminal}, {step.effect.cause}", about=step.effect.detail)
 
@@ -233,6 +234,8 @@ class TranscriptBuilder:
                     self._add_result(message)
                 case _:
                     assert_never(message)
+            if self.made.turns and not isinstance(message, User):
+                self.made.turns[-1].last_id = message.id
         self._close_turn(given, after)
 
     def _add_reply(self, reply: Assistant, before: State | None) -> None:
@@ -260,9 +263,9 @@ class TranscriptBuilder:
         ends = [place for place, message in enumerate(added) if not isinstance(message, User)]
         if not ends or not self.made.turns:
             return
-        turn, behind = self.made.turns[-1], len(added) - 1 - ends[-1]
-        turn.last_id = added[ends[-1]].id
-        turn.done = cut_history(after, len(after.history) - behind) if after is not None else None
+        behind = len(added) - 1 - ends[-1]
+        done = cut_history(after, len(after.history) - behind) if after is not None else None
+        self.made.turns[-1].done = done
 
     def _add(self, kind: ItemKind, words: str, **given: object) -> None:
         self.made.items.append(TranscriptItem(kind, len(self.made.turns), words, spent=self._spent, **given))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # by name
