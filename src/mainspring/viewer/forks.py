@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from mainspring.agent.options import StartError, is_uuid
 from mainspring.agent.resume import (
+    SHORTEST,
     OpenedSession,
     SessionLocation,
     find_session_by_name,
@@ -69,11 +70,12 @@ def check_session_path(path: str) -> str:
 
 
 def find_near_ids(name: str, place: SessionLocation) -> list[str]:
-    """Ids that begin nearly like this one, the nearest first; those of this folder before others."""
+    """Ids that begin with the same characters, or nearly like this one, the nearest first; those of this folder before
+    others."""
     said = name.lower()[:36]
-    limit = max(1, len(said) // 4)
+    limit, begin = max(1, len(said) // 4), said[:SHORTEST]
     found = [(distance(said, one[: len(said)]), one) for one in dict.fromkeys(list_session_ids(place))]
-    near = sorted([pair for pair in found if pair[0] <= limit], key=lambda pair: pair[0])
+    near = sorted([pair for pair in found if pair[0] <= limit or pair[1].startswith(begin)], key=lambda pair: pair[0])
     return [one for _, one in near[:MOST_NEAR]]
 
 
