@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from viewer.stage import ID, write
 
-from cli.stage import Serve, Stage
+from cli.stage import PATIENCE, Serve, Stage
 from mainspring.agent.options import StartError
 from mainspring.cli.subcommands import main
 from mainspring.sessions.paths import folder_of
@@ -102,6 +103,7 @@ def test_a_fork_after_a_turn(home: Path, capsys: pytest.CaptureFixture[str]) -> 
         1,
         ["Compared after 1 common turn.", "First difference, in turn 2:", "  A: reply: It is 5."],
     )
+    assert ["outcome", "completed,", "end_turn", "-"] in [line.split() for line in said.splitlines()]
     _, listed = printed(capsys, "sessions")
     assert "What is it? (fork after turn 1)" in listed
     _, turns = decoded(capsys, "fork", ID, "--list")
@@ -217,3 +219,19 @@ def test_another_prompt_as_text_and_a_server_that_refuses(serve: Serve, tmp_path
     done = stage.run("what-if", ID, "--model", "opus")
     assert done.returncode == 1
     assert "The new run failed: " in done.stdout.decode()
+
+
+def test_an_interrupt_ends_the_future(serve: Serve, tmp_path: Path) -> None:
+    note = str(tmp_path / "work" / "note.txt")
+    slow = Say.of("It will take a while to write all of this.", pace_ms=60_000)
+    stage = serve(Say.of("Let me look.", read_call("toolu_1", note)), Say.of("It is old."), slow)
+    record(stage)
+    process = stage.start("what-if", ID, "--model", "opus")
+    try:
+        stage.until(lambda: len(stage.requests) == 3)
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert (process.returncode, out, error) == (130, b"", b"mainspring: interrupted\n")
+    assert len(stage.sessions()) == 2  # what was recorded of it stays

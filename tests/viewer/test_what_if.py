@@ -10,6 +10,7 @@ import pytest
 from sessions.stage import CheckedWorld
 
 from mainspring import tool
+from mainspring.agent.options import SessionOptions
 from mainspring.context.attachments import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
@@ -20,7 +21,6 @@ from mainspring.core.view import view
 from mainspring.providers.base import Batch, Conversation
 from mainspring.sessions.resume import load_session
 from mainspring.testing import Scripted, World, call, compare, fails, replay, says, what_if
-from mainspring.testing.recorded import SessionOptions
 from mainspring.viewer.forks import open_fork
 from mainspring.viewer.transcript import read_transcript
 from mainspring.viewer.what_if import WhatIfChange, load_past

@@ -41,7 +41,7 @@ class SessionFigures(Struct):
     cost: int  # nano-dollars
     unpriced: int  # replies without a known price
     models: list[str]
-    outcome: str  # terminal reason and cause of the last run
+    outcome: str  # terminal reason and cause of the last run; empty: nothing happened after the common part
     answer: str  # the last text of the model, shortened
     notes: list[str]  # what could not be read
 
@@ -178,7 +178,7 @@ def sum_up(transcript: Transcript, begin: int) -> SessionFigures:
         cost=transcript.spent - spent_before,
         unpriced=transcript.unpriced,
         models=list(dict.fromkeys([item.model for item in replies if item.model])),
-        outcome=ends[-1].words if ends and items[-1].kind is ItemKind.END else UNFINISHED,
+        outcome=ends[-1].words if ends and items[-1].kind is ItemKind.END else UNFINISHED * bool(items),
         answer=make_label(next((item.words for item in reversed(replies)), ""), ANSWER),
         notes=transcript.notes,
     )

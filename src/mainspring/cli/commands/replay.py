@@ -189,7 +189,7 @@ def format_comparison(found: SessionComparison, a: str, b: str) -> Iterator[str]
     yield ""
     yield format_row("", a, b)
     for name, left, right in list_figures(found.a, found.b):
-        yield format_row(name, left, right)
+        yield format_row(name, left or "-", right or "-")
     yield from format_notes(found.a.notes, f"{a}: ")
     yield from format_notes(found.b.notes, f"{b}: ")
 
