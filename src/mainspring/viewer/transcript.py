@@ -181,7 +181,7 @@ class TranscriptBuilder:
         self._add_decisions(event, step)
 
     def _note_settled(self, event: Event) -> None:
-        """What has lines, and is no message of the history: a summary is an edit, and the core withholds a reply that
+        """Some lines are no messages of the history: a summary is an edit, and the core withholds a reply that
         failed."""
         edits = event.edits if isinstance(event, ContextReady | Compacted) else ()
         self._known |= {edit.summary.id for edit in edits if isinstance(edit, Fold)}

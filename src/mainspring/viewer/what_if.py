@@ -5,8 +5,8 @@
 
 The past is served from the record: it is a fork, so no request and no tool of it runs again. The future is an agent
 session with the recorded configuration, except for the change. Its model is real, or scripted by the caller. A call
-that the recorded future has made, too, gets the recorded result. Any other call runs, if rules allow it: nobody can
-approve.
+that the recorded future has made, too, gets the recorded result. Any other call runs, if rules allow it: the user
+cannot be asked.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ KEPT = (
 
 
 class WhatIfChange(Struct, frozen=True, omit_defaults=True):
-    """What is different. None: as recorded."""
+    """The change. None: as recorded."""
 
     model: str | None = None
     prompt: str | None = None  # replaces the recorded prompt, or interrupts the recorded run after its turn
