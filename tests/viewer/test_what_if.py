@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sessions.stage import CheckedWorld
 
 from mainspring import tool
@@ -15,9 +16,10 @@ from mainspring.context.attachments import PreparedContext
 from mainspring.core.config import Config
 from mainspring.core.effects import Request
 from mainspring.core.errors import UsageError
-from mainspring.core.messages import Assistant, Message, Origin, User
+from mainspring.core.messages import Assistant, Message, Origin, Text, ToolResult, User, user
 from mainspring.core.reasons import Trouble
-from mainspring.core.view import view
+from mainspring.core.state import State
+from mainspring.core.view import Replace, view
 from mainspring.providers.base import Batch, Conversation
 from mainspring.sessions.resume import load_session
 from mainspring.testing import Scripted, World, call, compare, fails, replay, says, what_if
@@ -222,6 +224,41 @@ def test_compaction_can_be_turned_on(tmp_path: Path) -> None:
     world = World([says("1.", call("Bash", "c1")), says("2.")], contexts=contexts)
     file = write(tmp_path / f"{ID}.jsonl", world, "go", config=Config(auto_compact=False))
     assert load_past(file, WhatIfChange(compaction="on")).after_turn == 1
+
+
+# --- reminders ---------------------------------------------------------------------------------------------------
+
+
+def test_the_nonce_of_reminders_is_no_difference(tmp_path: Path) -> None:
+    """A fork keeps the nonce of its source, and two sessions have different ones."""
+    files: list[Path] = []
+    for nonce in ("0f1e2d", "a9b8c7"):
+        reminder = user(f'<system-reminder kind="memory" nonce="{nonce}">Be brief.</>', Origin.ATTACHMENT)
+        contexts = [PreparedContext(9, attachments=(reminder,))]
+        world = World([says("Look.", call("Read", "c1")), says("Done.")], contexts=contexts)
+        files.append(write(tmp_path / f"{nonce}.jsonl", world, "go", config=Config(nonce=nonce)))
+    assert compare(*files).same
+    found = what_if(files[0], model=OPUS, at=0, provider=Scripted([says("No.")]))
+    first = found.comparison.first
+    assert first is not None
+    assert (first.kind_a, first.kind_b, first.a, first.b) == ("reply", "reply", "Look. Read {}", "No.")
+
+
+def test_a_result_that_was_cleared_from_the_view_is_no_difference(tmp_path: Path) -> None:
+    """The fork has the view of its source, in which the last result is a note."""
+
+    class Clears(World):
+        async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
+            last = state.history[-1]
+            edits = (Replace(last.id, (Text("[cleared]"),)),) if isinstance(last, ToolResult) else ()
+            return replace(await super().shrink(state, queued), edits=edits)
+
+    replies = [says("Look.", call("Read", "c1", text="long")), says("Done.")]
+    file = write(tmp_path / f"{ID}.jsonl", Clears(replies), "go")
+    model = Watched(says("Done."))
+    found = what_if(file, model=OPUS, at=1, provider=model)
+    assert model.texts() == ["go", "Look.", "[cleared]"]
+    assert found.comparison.same
 
 
 # --- errors ------------------------------------------------------------------------------------------------------

@@ -83,17 +83,17 @@ def compare_transcripts(a: Transcript, b: Transcript) -> SessionComparison:
 
 
 def find_fork_point(a: list[TranscriptItem], b: list[TranscriptItem]) -> tuple[int, int]:
-    """Where each goes on after the part that one has copied. Scripted sessions may use the same ids for other
-    messages, so the content must be the same, too."""
+    """Where each goes on after the part that one has copied. Scripted sessions may use the same ids for other messages,
+    so some content must be the same, too; not all of it, because a fork has the view of its source."""
     if not any(item.copied for item in (*a[:1], *b[:1])):
         return 0, 0
-    places = {(item.id, item.words): place for place, item in enumerate(a) if item.id}
+    places = {item.id: place for place, item in enumerate(a) if item.id}
     shared = [
-        (places[key], place)
+        (places[item.id], place)
         for place, item in enumerate(b)
-        if (key := (item.id, item.words)) in places and (item.copied or a[places[key]].copied)
+        if item.id in places and (item.copied or a[places[item.id]].copied)
     ]
-    if not shared:
+    if not any(a[place].words == b[other].words for place, other in shared):
         return 0, 0
     begin_a, begin_b = shared[-1][0] + 1, shared[-1][1] + 1
     return skip_decisions(a, begin_a, b), skip_decisions(b, begin_b, a)

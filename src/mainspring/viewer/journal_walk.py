@@ -88,7 +88,7 @@ class JournalWalk:
         self.lost = ""  # why the replay has failed
         self.n: int = 0  # events so far
         self._ours = False  # the file has lines written by mainspring
-        self._config = Config()
+        self.config = Config()  # of the current run, as recorded
         self._book = TranscriptDecoder(self._payload)
         self._aside = aside
         self._forget = forget
@@ -164,7 +164,7 @@ class JournalWalk:
             return None
         record = record_of(line)
         if isinstance(record, ConfigRecord):
-            self._config = record.config
+            self.config = record.config
         return WalkedNote(record)
 
     def _event(self, line: JournalLine) -> WalkedEvent:
@@ -181,7 +181,7 @@ class JournalWalk:
         if line.n != self.n + 1:
             raise MissingReferenceError(line.cut or f"it follows event {self.n}")
         event = self._book.event(line)
-        taken = step(before, event, self._config)
+        taken = step(before, event, self.config)
         self.state = taken.state
         self.n = line.n
         self._let_go(line, event)
@@ -234,7 +234,7 @@ class JournalWalk:
                 raise MessagesForgottenError from missing
             self.lost = self.lost or f"a checkpoint refers to {missing}, which is missing"
         self.n = standing.n
-        self._config = standing.config or self._config
+        self.config = standing.config or self.config
 
     def _message(self, name: str) -> Message:
         return self._book.message(name)

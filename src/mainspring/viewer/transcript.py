@@ -18,7 +18,6 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mainspring.core.config import Config
 from mainspring.core.effects import Finish
 from mainspring.core.errors import UsageError
 from mainspring.core.events import CallFailed, Compacted, ContextReady, Event, Replied, Submitted
@@ -31,7 +30,7 @@ from mainspring.core.value import as_json
 from mainspring.core.view import Fold
 from mainspring.sessions.paths import Place, id_of
 from mainspring.sessions.reader import JournalReader
-from mainspring.sessions.records import ConfigRecord, WithdrawnRecord
+from mainspring.sessions.records import WithdrawnRecord
 from mainspring.viewer.journal_walk import (
     JournalWalk,
     Told,
@@ -117,13 +116,11 @@ def read_transcript(file: Place) -> Transcript:
 class TranscriptBuilder:
     def __init__(self, made: Transcript, walk: JournalWalk) -> None:
         self.made, self.walk = made, walk
-        self.config = Config()
         self._known: set[str] = set()  # ids of messages that are in the list, or were withdrawn
         self._unplaced: list[WalkedBlock | WalkedMessage] = []  # lines that no event has placed yet
         self._before = 0  # nano-dollars of earlier runs,
         self._in_run = 0  # and of this one
         self._ready: State | None = None
-        self._nonce = ""
 
     # --- lines ---
 
@@ -154,11 +151,8 @@ class TranscriptBuilder:
         return self._before + self._in_run
 
     def _take_record(self, note: WalkedNote) -> None:
-        record = note.record
-        if isinstance(record, ConfigRecord):
-            self.config, self._nonce = record.config, record.config.nonce
-        elif isinstance(record, WithdrawnRecord):
-            self._known.add(record.reply_id)
+        if isinstance(note.record, WithdrawnRecord):
+            self._known.add(note.record.reply_id)
             self._drop_known()
 
     def _take_event(self, happened: WalkedEvent) -> None:
@@ -172,7 +166,7 @@ class TranscriptBuilder:
         if isinstance(event, Submitted):
             self._before, self._ready = self._before + before.totals.cost, None
         if isinstance(event, ContextReady) and self._ready is None:
-            self._ready = replace(before, history=before.history.append(*event.injected))
+            self._ready = replace(before, history=step.state.history)  # with the queued prompts and attachments
         self._in_run = step.state.totals.cost
         added = step.state.history.since(len(before.history))
         self._add_all(added, before, step.state)
@@ -223,7 +217,8 @@ class TranscriptBuilder:
             match message:
                 case User():
                     is_prompt = message.origin is Origin.PROMPT
-                    words = message.text.replace(self._nonce, "") if self._nonce else message.text
+                    nonce = self.walk.config.nonce
+                    words = message.text.replace(nonce, "") if nonce else message.text
                     media = sum(not isinstance(part, Text) for part in message.content)
                     words += f" [{media} media]" * bool(media)
                     kind = ItemKind.PROMPT if is_prompt else ItemKind.MESSAGE

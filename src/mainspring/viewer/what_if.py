@@ -145,7 +145,7 @@ def find_changed_decision(file: Place, change: Callable[[Config], Config]) -> in
             for told in builder.walk.take(offset, line):
                 builder.take(told)
                 if isinstance(told, WalkedEvent) and told.step is not None and told.before is not None:
-                    other = step(told.before, told.event, change(builder.config))
+                    other = step(told.before, told.event, change(builder.walk.config))
                     if type(other.effect) is not type(told.step.effect):
                         return len(builder.made.turns)
     return None
