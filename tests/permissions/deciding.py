@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from mainspring.permissions.classifier import ClassifierAnswer, apply_answer
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Mode, PermissionDecision, PermissionPolicy, PermissionRequest
 from mainspring.permissions.rules import RuleSource, parse_rules
@@ -37,8 +38,18 @@ def call(
     return decide(asked, policy(cwd=cwd, **given), partial(resolve_path, home=home))
 
 
+YES = ClassifierAnswer("allow", "whatever it is")
+
+
+def answered(found: PermissionDecision) -> PermissionDecision:
+    """The decision after a classifier that allows everything, and in a sandbox that contains every command: the worst
+    case of mode auto."""
+    return apply_answer(found, YES)
+
+
 def bash(command: str, **given: Any) -> str:
-    return call("Bash", {"command": command}, **given).decision
+    """In mode auto with a classifier that allows everything, so that attacks on any mode are attacks on auto, too."""
+    return answered(call("Bash", {"command": command}, **given)).decision
 
 
 def verdict(command: str, **given: Any) -> PermissionDecision:

@@ -363,7 +363,8 @@ find . -name *
 
 
 def test_s5_none_of_these_gets_past_a_deny_rule() -> None:
-    for given in ({"allow": ["Bash"]}, {"mode": "bypassPermissions"}, {"allow": ["Bash"], "hook": "allow"}):
+    ways = ({"allow": ["Bash"]}, {"mode": "bypassPermissions"}, {"allow": ["Bash"], "hook": "allow"}, {"mode": "auto"})
+    for given in ways:
         assert those("allow", EVASIONS, deny=["Bash(rm:*)"], **given) == []
         assert those("allow", EVASIONS, ask=["Bash(rm*)"], **given) == []
 
@@ -508,6 +509,7 @@ def test_p5_what_a_rule_protects_is_not_read_in_passing() -> None:
     assert those("allow", READS_ENV, allow=["Bash"], deny=["Read(.env)"]) == []
     assert those("allow", READS_ENV, deny=["Read(.env)"]) == []
     assert those("allow", READS_ENV, mode="bypassPermissions", deny=["Read(./.env)"]) == []
+    assert those("allow", READS_ENV, mode="auto", deny=["Read(./.env)"]) == []
     assert [line for line in lines(READS_OTHERS) if bash(line, allow=["Bash"], deny=["Read(.env)"]) != "allow"] == []
     assert bash("grep -r x .", allow=["Bash"], deny=["Edit(.env)"]) == "allow"
     assert bash("cat src/*.py", deny=["Read(./.env)"]) == "allow"
@@ -518,6 +520,7 @@ def test_p5_what_a_rule_protects_is_not_read_in_passing() -> None:
 
 def test_p5_nor_written() -> None:
     assert those("allow", WRITES_ENV, allow=["Bash"], deny=["Edit(.env)"]) == []
+    assert those("allow", WRITES_ENV, mode="auto", deny=["Edit(.env)"]) == []
     assert bash("cp a/b .", allow=["Bash"], deny=["Edit(.env)"]) == "allow"
 
 
@@ -547,6 +550,7 @@ touch .[m]*
 def test_f5_protected_places_are_not_written_by_options_either() -> None:
     assert those("allow", PROTECTED, allow=["Bash"]) == []
     assert those("allow", PROTECTED, mode="bypassPermissions") == []
+    assert those("allow", PROTECTED, mode="auto") == []
     assert bash("ls | tee /dev/null", allow=["Bash(tee:*)"]) == "allow"
     assert bash("rm -f .coverage* *.log", allow=["Bash(rm:*)"]) == "allow"
 
@@ -602,7 +606,8 @@ find rm -name x
 
 
 def test_s9_critical_removals_in_other_words() -> None:
-    for given in ({"mode": "bypassPermissions"}, {"allow": ["Bash"]}, {"allow": ["Bash(rm:*)", "Bash(find:*)"]}):
+    rules = ({"allow": ["Bash"]}, {"allow": ["Bash(rm:*)", "Bash(find:*)"]})
+    for given in ({"mode": "bypassPermissions"}, {"mode": "auto"}, *rules):
         assert those("allow", CRITICAL, **given) == []
     assert [line for line in lines(NOT_CRITICAL) if bash(line, mode="bypassPermissions") != "allow"] == []
 

@@ -21,6 +21,9 @@ class Walls:
     def walls(self, command: str, leave: bool) -> str:
         return "none" if command.startswith("docker") else "usual"
 
+    def uncontained(self, command: str, leave: bool) -> str:
+        return "it leaves" if leave or not self.in_force or self.walls(command, leave) == "none" else ""
+
 
 def verdict(
     rules: tuple[str, ...],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from mainspring.permissions.policy import Mode, PermissionDecision, PermissionRequest, apply_classifier
-from permissions.deciding import CWD, bash, call, verdict
+from mainspring.permissions.policy import Mode
+from permissions.deciding import bash, call, verdict
 
 EDIT = {"file_path": "x"}
 
@@ -105,37 +104,6 @@ def test_dont_ask_denies_what_would_be_asked() -> None:
     assert bash("ls", mode="dontAsk") == "allow"
     assert bash("npm x", mode="dontAsk", allow=["Bash"], ask=["Bash(npm:*)"]) == "deny"
     assert "dontAsk" in verdict("npm x", mode="dontAsk").reason
-
-
-class Judge:
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    async def judge(self, asked: PermissionRequest) -> Literal["allow", "deny"] | None:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer  # type: ignore[no-any-return]
-
-
-@pytest.mark.covers("N-15")
-def test_auto_lets_a_classifier_answer_what_is_asked_for_want_of_a_rule() -> None:
-    def settled(command: str, answer: Any, mode: str = "auto", **given: Any) -> PermissionDecision:
-        found = verdict(command, mode=mode, **given)
-        judge = None if answer == "nobody" else Judge(answer)
-        return asyncio.run(
-            apply_classifier(found, PermissionRequest("Bash", {"command": command}, CWD), Mode(mode), judge)
-        )
-
-    assert settled("npm x", "allow").decision == "allow"
-    assert settled("npm x", "deny").decision == "deny"
-    for unsure in (None, "perhaps", RuntimeError("no model"), "nobody"):
-        assert settled("npm x", unsure).decision == "ask"
-    assert settled("npm x", "allow", mode="default").decision == "ask"
-    for given in ({"ask": ["Bash(npm:*)"]}, {"deny": ["Bash(curl:*)"], "hook": "ask"}):
-        assert settled("npm x", "allow", **given).decision == "ask"
-    assert settled("rm -rf /", "allow").decision == "ask"
-    assert settled("echo x > .git/config", "allow").decision == "ask"
-    assert settled("npm x", "allow", deny=["Bash(npm:*)"]).decision == "deny"
 
 
 def test_bypass_allows_what_is_left() -> None:

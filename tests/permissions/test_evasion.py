@@ -31,7 +31,8 @@ def test_none_of_the_spellings_is_allowed(one_in: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"mode": "bypassPermissions"}, {"hook": "allow"}, {"mode": "acceptEdits", "allow": ["Bash"]}]
+    "given",
+    [{"mode": "bypassPermissions"}, {"hook": "allow"}, {"mode": "acceptEdits", "allow": ["Bash"]}, {"mode": "auto"}],
 )
 @pytest.mark.parametrize("one_in", [61, long(7)])
 def test_nor_in_other_ways(given: dict[str, object], one_in: int) -> None:
@@ -49,6 +50,8 @@ def test_no_limit_turns_a_deny_into_a_question() -> None:
     ):
         assert bash(line, allow=["Bash"], deny=["Bash(rm:*)"]) == "deny"
         assert bash(line, allow=["Bash"], ask=["Bash(rm:*)"]) == "ask"
+        assert bash(line, mode="auto", deny=["Bash(rm:*)"]) == "deny"
+        assert bash(line, mode="auto", ask=["Bash(rm:*)"]) == "ask"
 
 
 @given(st.integers(0, 3), st.integers(1, 4_000), st.sampled_from(["rm x", "/bin/rm -rf y", "A=1 rm z", "sudo rm x"]))

@@ -99,7 +99,9 @@ def test_the_whole_verdict() -> None:
         "ask", "no rule covers 'mcp__s__t'", shown='mcp__s__t: {"x":1}'
     )
     assert call("mcp__s__t", {}, mode="auto", allow=["WebFetch"]) == PermissionDecision(
-        "ask", "no rule covers 'mcp__s__t'", shown="mcp__s__t: {}", open=True
+        "ask",
+        "no rule covers 'mcp__s__t'; the classifier is not asked: nothing contains its effects",
+        shown="mcp__s__t: {}",
     )
     assert call("WebFetch", {"url": "https://x.com/"}) == PermissionDecision(
         "ask", "no rule covers the host 'x.com'", shown="WebFetch: https://x.com/"

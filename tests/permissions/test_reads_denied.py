@@ -33,6 +33,7 @@ WAYS: tuple[dict[str, Any], ...] = (
     {"mode": "bypassPermissions"},
     {"mode": "acceptEdits", "allow": ["Bash"]},
     {"mode": "plan"},
+    {"mode": "auto"},
     {"allow": ["Bash"], "hook": "allow"},
 )
 MILD = ("Read(.env)", "Read(./secrets/**)", "Read(~/.ssh/**)")  # as many people have them

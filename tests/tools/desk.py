@@ -30,7 +30,7 @@ class Desk:
         self.asked.append(text)
         return self.answers.pop(0)
 
-    async def note_decision(self, decision: str, reason: str) -> None:
+    async def note_decision(self, decision: str, reason: str, classifier: tuple[str, str] | None = None) -> None:
         self.decisions.append(decision)
 
     def progress(self, text: str) -> None:

@@ -83,7 +83,7 @@ class Scene:
         self.about.append(about)
         return self._answers.pop(0)
 
-    async def note_decision(self, decision: str, reason: str) -> None:
+    async def note_decision(self, decision: str, reason: str, classifier: tuple[str, str] | None = None) -> None:
         self.log.append((decision, reason))
 
     def progress(self, text: str) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring import agent, processes, secrets
+from mainspring import agent, engine, processes, secrets
 from mainspring.agent import permissions
 from mainspring.agent.config import ResolvedConfig, has_service_search
 from mainspring.agent.context import (
@@ -25,7 +26,7 @@ from mainspring.agent.context import (
 )
 from mainspring.agent.model import available_name, least_limit, patience_of
 from mainspring.agent.options import SessionOptions
-from mainspring.agent.prompt_expansion import PromptHooks
+from mainspring.agent.prompt_expansion import PromptHooks, UserPrompts
 from mainspring.agent.resume import OpenedSession, open_journal
 from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import CHECKPOINTS, STDIO, HostCallbacks, SessionCleanup, SessionInfo, SessionParts
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from mainspring.core.messages import User
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.resources import May
+    from mainspring.permissions.classifier import Classifier
     from mainspring.processes.child import SandboxAccess
     from mainspring.processes.children import Children
     from mainspring.sessions.decoder import LoadedSession
@@ -167,6 +169,7 @@ def build_session_parts(
         mind=mind,
         system=system,
         cleanup=SessionCleanup(config, opened),
+        own_words=UserPrompts(),
         rewinding=tools.rewinding,
     )
     return world
@@ -366,7 +369,23 @@ def new_toolset(  # noqa: PLR0913  # its inputs
         hooks=hooks,
         attended=attended,
         late=late if config.servers is not None else None,
+        classifier=make_classifier(built),
     )
+
+
+def make_classifier(built: Built) -> Callable[[], Classifier]:
+    """Loaded for the first call that mode auto leaves to it."""
+
+    @cache
+    def classifier() -> engine.CallClassifier:
+        from mainspring.permissions.classifier import UserPrompt
+
+        parts = built()
+        assert parts.mind.ask is not None
+        ask, words = parts.mind.ask, parts.own_words
+        return engine.CallClassifier(lambda: ask, lambda: tuple([UserPrompt(*one) for one in words.texts()]))
+
+    return classifier
 
 
 # --- MCP servers -----------------------------------------------------------------------------------

@@ -138,6 +138,31 @@ class Prompt(Bundle):
         return "".join([part.text for part in self.content if isinstance(part, Text)])
 
 
+MOST_REMEMBERED = 50  # prompts; the classifier reads fewer characters than these usually have
+
+
+class UserPrompts:
+    """The user's own words in this conversation, the newest last: without piped data, attachments and the text of
+    skills. The classifier of mode auto judges by them. Prompts from before a resume are not among them, since their
+    data cannot be told apart any more."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}  # by id
+
+    def add(self, id: str, text: str) -> None:
+        self._texts[id] = text
+        if len(self._texts) > MOST_REMEMBERED:
+            del self._texts[next(iter(self._texts))]
+
+    def remove(self, id: str) -> None:
+        """The user took it back."""
+        self._texts.pop(id, None)
+
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Each with its id."""
+        return tuple(self._texts.items())
+
+
 class QueuedPrompt(Bundle):
     """A prompt that waits for its run."""
 

@@ -104,6 +104,7 @@ class RunLoop:
         self.release()
         if prompt.delivery == "steer" and self._can_steer(prompt):
             command = await self._world.session.submit(prompt.text)
+            self._world.own_words.add(command.id, prompt.text)
             self._sent.add(command.id)
             self._news.set()
             return QueuedPrompt(command.id, prompt)
@@ -145,6 +146,7 @@ class RunLoop:
                 return one.prompt
         for command in self._steering():
             if command.id == id and await self._world.session.withdraw(command):
+                self._world.own_words.remove(id)
                 return text_prompt(command.text)
         return None
 
@@ -343,6 +345,7 @@ class RunLoop:
             self._end(PromptBlocked(heard.reason))
         else:
             self._tell_of_mentions(read, heard)
+            self._world.own_words.add(message.id, prompt.text)
             await self._follow(self._world.run(wish, heard, deltas=self._deltas), prompt)
 
     def _meaning(self, prompt: Prompt, message: User) -> tuple[User, str, str]:

@@ -118,6 +118,15 @@ class SessionSandbox:
         complete = self._unreadable()[1] and self._hidden_rules == _reading_rules(self.policy())
         return complete and self._walls(command, leave) is not processes.SandboxAccess.NONE
 
+    def uncontained(self, command: str, leave: bool) -> str:  # a callback
+        """Why a command may have effects outside of the workspace; empty if it cannot. Landlock cannot keep modes and
+        times of files outside, nor end what a command leaves running."""
+        if self.standing.level != "bubblewrap":
+            return "it would run without a sandbox, or in a weaker one (Landlock)"
+        if leave or self._walls(command, leave) is processes.SandboxAccess.NONE:
+            return "it would run outside of the sandbox"
+        return "it can reach the hosts of 'sandbox.network.allowedDomains'" if self._ground.wanted.domains else ""
+
     def around(self, job: ProcessSpec) -> AbstractContextManager[ProcessSpec]:
         if not self.in_force:
             return nullcontext(job)

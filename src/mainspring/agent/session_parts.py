@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
     from mainspring.agent.mcp import SessionMcpServers
     from mainspring.agent.open_session import NoMcpServers
-    from mainspring.agent.prompt_expansion import PromptHooks
+    from mainspring.agent.prompt_expansion import PromptHooks, UserPrompts
     from mainspring.agent.resume import OpenedSession
     from mainspring.agent.subagents import SessionSubagents
     from mainspring.context.agent_types import AgentType
@@ -119,6 +119,7 @@ class SessionParts(Bundle):
     mind: ModelContext
     system: Callable[[], tuple[str, ...]]  # the current system prompt
     cleanup: SessionCleanup
+    own_words: UserPrompts
     rewinding: FileCheckpoints | None = None  # None: checkpointing is off
 
     async def open(self) -> None:

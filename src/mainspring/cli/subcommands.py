@@ -125,6 +125,14 @@ def add_permissions(parser: Parser) -> None:
     explain.add_argument("tool", metavar="TOOL", nargs="?", help="name of the tool, for example Bash")
     explain.add_argument("input", metavar="INPUT", nargs="?", help="a command or path, or the whole input as JSON")
     explain.add_argument("--batch", action="store_true", help="read JSON lines from standard input, print JSON lines")
+    explain.add_argument(
+        "--session",
+        metavar="ID",
+        dest="session_name",
+        nargs="?",
+        const="",
+        help=f"print the recorded decisions of a session, with their reasons; ID: {SESSION_ID}",
+    )
     add_session_flags(explain, (*SETTINGS, *RULES))
 
 

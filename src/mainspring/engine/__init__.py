@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mainspring.lazy import load_attribute
 
 if TYPE_CHECKING:
+    from mainspring.engine.call_classifier import CallClassifier as CallClassifier
     from mainspring.engine.side_calls import PostTurnCalls as PostTurnCalls
     from mainspring.engine.side_calls import SideCalls as SideCalls
     from mainspring.engine.subagents import SubagentEnvironment as SubagentEnvironment
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
+    "CallClassifier": "call_classifier",
     "PostTurnCalls": "side_calls",
     "SideCalls": "side_calls",
     "SubagentEnvironment": "subagents",

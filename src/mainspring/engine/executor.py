@@ -63,8 +63,8 @@ class RunningCall:
     async def ask(self, text: str, about: Any = None) -> str:
         return await self._executor.ask(self, text, about)
 
-    async def note_decision(self, decision: str, reason: str) -> None:
-        await self._executor.note(self, decision, reason)
+    async def note_decision(self, decision: str, reason: str, classifier: tuple[str, str] | None = None) -> None:
+        await self._executor.note(self, decision, reason, classifier)
 
     def progress(self, text: str) -> None:
         self._executor.progress(self, text)
@@ -292,8 +292,10 @@ class Executor:
 
     # --- progress of a running call ---
 
-    async def note(self, job: RunningCall, decision: str, reason: str) -> None:
-        await self._deps.journal.append(DecisionRecord(job.call.id, decision, reason, self._deps.now()))
+    async def note(
+        self, job: RunningCall, decision: str, reason: str, classifier: tuple[str, str] | None = None
+    ) -> None:
+        await self._deps.journal.append(DecisionRecord(job.call.id, decision, reason, self._deps.now(), classifier))
 
     def progress(self, job: RunningCall, text: str) -> None:
         if job.task is not None and not job.abandoned and not job.recording:

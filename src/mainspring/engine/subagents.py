@@ -149,7 +149,14 @@ class SubagentRun:
         attended = above.attended and (not self._background or self._home.ask is not None)
         late = self._arrive if above.late is not None else None
         return Toolset(
-            offers, place=place, gate=above.gate, hooks=above.hooks, attended=attended, agent=agent, late=late
+            offers,
+            place=place,
+            gate=above.gate,
+            hooks=above.hooks,
+            attended=attended,
+            agent=agent,
+            late=late,
+            classifier=above.classifier,
         )
 
     async def _arrive(self, name: str) -> str:

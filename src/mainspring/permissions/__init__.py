@@ -12,6 +12,7 @@ from mainspring.lazy import load_attribute
 if TYPE_CHECKING:
     from mainspring.permissions.bash import check_bash_command as check_bash_command
     from mainspring.permissions.checker import AllowAll as AllowAll
+    from mainspring.permissions.classifier import apply_answer as apply_answer
     from mainspring.permissions.commands import parse_command_pattern as parse_command_pattern
     from mainspring.permissions.commands import pattern_covers as pattern_covers
     from mainspring.permissions.decide import findings as findings
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mainspring.permissions.policy import PermissionDecision as PermissionDecision
     from mainspring.permissions.policy import PermissionPolicy as PermissionPolicy
     from mainspring.permissions.policy import PermissionRequest as PermissionRequest
-    from mainspring.permissions.policy import apply_classifier as apply_classifier
     from mainspring.permissions.rules import PermissionRules as PermissionRules
     from mainspring.permissions.rules import RuleSource as RuleSource
     from mainspring.permissions.rules import names_tool as names_tool
@@ -50,7 +50,7 @@ MODULES = {
     "PermissionRules": "rules",
     "RuleSource": "rules",
     "analyze_command": "shell.analyze",
-    "apply_classifier": "policy",
+    "apply_answer": "classifier",
     "check_bash_command": "bash",
     "findings": "decide",
     "git_reads": "shell.reads_git",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Literal
@@ -14,7 +15,7 @@ from mainspring.permissions.command_reads import ReadCheck
 from mainspring.permissions.commands import MOST_FOLDERS, find_working_directories
 from mainspring.permissions.coverage import RuleCoverage
 from mainspring.permissions.files import Access, FileAccessRequest, FileRules
-from mainspring.permissions.policy import Findings
+from mainspring.permissions.policy import Findings, Mode
 from mainspring.permissions.rules import CommandRule, PermissionRule
 from mainspring.permissions.shell import parse
 from mainspring.permissions.shell.analyze import FOUND, analyze_command, base_name, is_runner, option_values
@@ -26,9 +27,10 @@ from mainspring.permissions.shell.file_effects import (
     may_run_values,
 )
 from mainspring.permissions.shell.programs import GIT_COMMANDS, git_subcommand
+from mainspring.permissions.shell.reads import find_reads
 from mainspring.permissions.shell.removals import RemovalGuard, find_critical_removal
 from mainspring.permissions.shell.tokenizer import SEPARATOR
-from mainspring.permissions.shell.values import ShellWord
+from mainspring.permissions.shell.values import UNKNOWN, ShellWord
 from mainspring.permissions.targets import (
     FREE_TARGETS,
     base_of,
@@ -36,6 +38,7 @@ from mainspring.permissions.targets import (
     folder_of,
     format_word,
     glob_parts,
+    is_free,
     may_be_protected,
     path_of,
     redirect_ask,
@@ -45,6 +48,8 @@ from mainspring.processes.disk import AUTOCORRECT
 _PUT_IN = frozenset({FOUND, "{}"})  # in `ShellWord.names`: inserted by `find`, or by `xargs` and the like
 MOST_ALIASES = 5  # in a chain
 _GIT_FOLDER = frozenset({"-C", "--git-dir", "--work-tree"})
+_OUTWARD = re.compile(r"(?:\A|\A-[A-Za-z]|[=:@,])(~?/.*)", re.DOTALL)
+_MARKS, _PARTS = re.compile(r"[=:@,]"), re.compile(r"[=:@,/]")
 MOST_GIVEN = 50  # words of a command that may be passed on; with more only its name counts
 
 
@@ -70,6 +75,16 @@ def _meant(alias: str, words: tuple[ShellWord, ...], cwd: str, top: str | None) 
     if not alias.startswith("!"):
         return f"git {alias}{given}"
     return alias[1:] + given if top in (None, cwd) else f"cd {shlex.quote(top or '')} && {alias[1:]}{given}"
+
+
+def _outward_path(word: ShellWord) -> str:
+    """The part of a word that looks like a path out of the folder; "" if none does. Also of a program's name, and of
+    an option's value: `--file=/x`, `-L/x`, `user@host:/x`."""
+    text = path_of(word)
+    found = _OUTWARD.search(text)
+    path = found[1] if found is not None else _MARKS.split(text)[-1] if ".." in _PARTS.split(text) else ""
+    known, unknown, _ = path.partition(UNKNOWN)
+    return f"{known.rpartition('/')[0]}/" if unknown else path
 
 
 def check_bash_command(text: str, files: FileRules) -> Findings:
@@ -125,8 +140,10 @@ class _Line:
         self.never.extend(self.unenumerated)
         self.never.extend([inner.never for inner in aliased if inner.never])
         coverage = RuleCoverage(self.sight, self.here, self.files).findings(self.text)
+        if self.files.policy.mode is Mode.AUTO:
+            coverage = replace(coverage, uncontained=self._uncontained())
         if not all(inner.covered for inner in aliased) and not self._names_alias(coverage):
-            coverage = Findings(why="an alias of git runs something that no rule covers")
+            coverage = Findings(why="an alias of git runs something that no rule covers", uncontained="it is an alias")
         if ask is None and not self.never:
             return coverage
         return replace(coverage, ask=ask, never=self.never[0] if self.never else "")
@@ -329,6 +346,33 @@ class _Line:
                 reason = self.files.check(FileAccessRequest("write", target), at=cwd).never
                 if reason:
                     self.never.append(reason)
+
+    # --- mode auto -----------------------------------------------------------------------------------------------
+
+    def _uncontained(self) -> str:
+        """Why only the user may approve the line, even if it runs in a sandbox; empty if a classifier may. A sandbox
+        does not hide files outside of the workspace, so none may be named, nor computed."""
+        if self.sight.opaque:  # law 6: a line that is not understood is asked
+            return f"not all of it can be known: {self.sight.opaque[0]}"
+        if self.here.lost or not self.here.inside:
+            return "it leaves the working folders"
+        for word in self._named_files():
+            if not word.exact and not word.glob:
+                return f"the name of '{format_word(word)}' is computed"
+        outward = [path for seen in self.sight.commands for word in seen.words if (path := _outward_path(word))]
+        named = [path_of(word) if word.exact else folder_of(word) for word in self._named_files()]
+        for path in (*named, *[path for path in outward if path not in FREE_TARGETS]):
+            if not all(self.files.is_inside(path, cwd) for cwd in self.here.cwds):
+                return f"'{path}' is outside of the working folders"
+        return ""
+
+    def _named_files(self) -> Iterator[ShellWord]:
+        """The files that the line names, to read or to write them."""
+        for words in self.run:
+            yield from (*find_reads(words).files, *[tree.word for tree in find_reads(words).trees])
+        touched = [word for found in self.touched for word in (*found.writes, *(found.reads if found.known else ()))]
+        yield from [word for word in touched if word.text not in FREE_TARGETS | {""}]
+        yield from [redirect.target for redirect in self.redirects if not is_free(redirect)]
 
     def _searched(self) -> list[str]:
         """The start folders of the line's `find`: its results may be inserted into another command."""

@@ -15,7 +15,6 @@ from mainspring.core.value import Bundle
 
 if TYPE_CHECKING:
     from mainspring.permissions.policy import (
-        Classifier,
         Mode,
         Paths,
         PermissionDecision,
@@ -69,6 +68,10 @@ if TYPE_CHECKING:  # a protocol takes as long to define as ten functions
             """`none`: the command would run outside."""
             ...
 
+        def uncontained(self, command: str, leave: bool) -> str:  # as requested
+            """Why the command may have effects outside of the workspace; empty if it cannot."""
+            ...
+
 
 LEAVES = "dangerouslyDisableSandbox"
 
@@ -89,7 +92,6 @@ class PermissionChecker:
         folders: tuple[str, ...] = (),
         home: str = "",
         ours: tuple[str, ...] = (),
-        classifier: Classifier | None = None,
         trusted: Callable[[], bool] = _yes,
         counts: Callable[[RuleText], bool] = _every,
         sandbox: SandboxRules | None = None,
@@ -100,7 +102,6 @@ class PermissionChecker:
         self._written = written
         self._home, self._ours = home, ours
         self._reached: dict[str, tuple[str, ...]] = {}
-        self._classifier = classifier
         self.sandbox = sandbox
         self._trusted, self._counts = trusted, counts
         self._made: tuple[str, tuple[str, ...], PermissionPolicy] | None = None
@@ -152,7 +153,18 @@ class PermissionChecker:
         decided = decide(asked, policy, paths or self._paths)
         if asked.tool == "Bash" and self.sandbox is not None:
             decided = decide_outside_sandbox(asked, decided, policy.mode, self.sandbox)
-        return await permissions.apply_classifier(decided, asked, policy.mode, self._classifier)
+        return self.confine(asked, decided)
+
+    def confine(self, asked: PermissionRequest, verdict: PermissionDecision) -> PermissionDecision:
+        """Leaves a command to the user, also in mode auto, unless a sandbox contains it."""
+        if asked.tool != "Bash" or not verdict.open:
+            return verdict
+        from mainspring.permissions.decide import keep_from_classifier
+
+        why, command = "there is no sandbox", str(asked.input.get("command", ""))
+        if self.sandbox is not None:
+            why = self.sandbox.uncontained(command, asked.input.get(LEAVES) is True)
+        return keep_from_classifier(verdict, why)
 
     def suggestions(
         self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None

@@ -96,7 +96,7 @@ def _in_order(asked: PermissionRequest, policy: PermissionPolicy, found: Finding
         return PermissionDecision("ask", asked.hook_reason or "a hook wants it asked")
     if asked.hook == "allow":
         return PermissionDecision("allow", asked.hook_reason or "a hook allowed it")
-    return _by_mode(asked.tool, policy.mode, found) or _by_allow(policy.mode, found)
+    return _by_mode(asked.tool, policy.mode, found) or _by_allow(asked.tool, policy.mode, found)
 
 
 def _by_mode(tool: str, mode: Mode, found: Findings) -> PermissionDecision | None:
@@ -117,7 +117,7 @@ def _by_mode(tool: str, mode: Mode, found: Findings) -> PermissionDecision | Non
             return None
 
 
-def _by_allow(mode: Mode, found: Findings) -> PermissionDecision:
+def _by_allow(tool: str, mode: Mode, found: Findings) -> PermissionDecision:
     if found.covered and found.allow:
         texts = ", ".join(rule.text for rule in found.allow)
         return PermissionDecision("allow", f"allowed by {texts}", texts, found.allow[0].source)
@@ -125,7 +125,24 @@ def _by_allow(mode: Mode, found: Findings) -> PermissionDecision:
         return PermissionDecision(
             "allow", "it only reads, where reading is free" if found.reads else "it needs no permission"
         )
-    return PermissionDecision("ask", found.why or "no rule covers it", open=mode is Mode.AUTO)
+    verdict = PermissionDecision("ask", found.why or "no rule covers it", open=mode is Mode.AUTO)
+    return keep_from_classifier(verdict, _find_uncontained(tool, found)) if mode is Mode.AUTO else verdict
+
+
+def keep_from_classifier(verdict: PermissionDecision, why: str) -> PermissionDecision:
+    """In mode auto, leaves a call to the user if nothing contains what it does. `why`: empty if something does."""
+    if not why:
+        return verdict
+    return replace(verdict, reason=f"{verdict.reason}; the classifier is not asked: {why}", open=False)
+
+
+def _find_uncontained(tool: str, found: Findings) -> str:
+    """Why only the user may approve the call. Tools that are not named here have effects that we do not know."""
+    if tool == "Bash":
+        return found.uncontained  # the rest depends on the sandbox: see `checker.py`
+    if tool in WRITERS:
+        return "" if found.edits else "it writes outside of the working folders"
+    return "it reads outside of the working folders" if tool in READERS else "nothing contains its effects"
 
 
 def _by(rule: PermissionRule, decision: Decision, kind: str) -> PermissionDecision:

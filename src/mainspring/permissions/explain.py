@@ -6,7 +6,7 @@ Plain values in and out. The command line supplies the policy; each line of a ba
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
@@ -27,14 +27,27 @@ class LineError(UsageError):
 # --- one call ---------------------------------------------------------------------------------------------------
 
 
-def explain_decision(
-    tool: str, input: Mapping[str, object], policy: PermissionPolicy, *, cwd: str, paths: Paths
+Confine = Callable[[PermissionRequest, PermissionDecision], PermissionDecision]  # `PermissionChecker.confine`
+
+
+def explain_decision(  # noqa: PLR0913  # keywords, the last ones
+    tool: str,
+    input: Mapping[str, object],
+    policy: PermissionPolicy,
+    *,
+    cwd: str,
+    paths: Paths,
+    confine: Confine | None = None,
 ) -> str:
+    """`confine`: applies the sandbox, for mode auto."""
     asked = PermissionRequest(tool, input, cwd)
     verdict = decide(asked, policy, paths)
+    verdict = verdict if confine is None else confine(asked, verdict)
     lines = [f"{verdict.decision}: {show_invisible(verdict.reason)}", f"call: {verdict.shown}", f"mode: {policy.mode}"]
     if verdict.rule:
         lines.append(f"rule: {show_invisible(verdict.rule)} (source: {verdict.source})")
+    if verdict.open:
+        lines.append("classifier: consulted before you are asked; it allows the call, or you are asked")
     lines.extend(f"broken rule: {show_invisible(one.reason)}" for one in policy.rules.broken)
     if verdict.decision == "ask":
         offered = suggest_rules(asked, policy, paths)
@@ -112,7 +125,15 @@ def _field(found: dict[str, Any], name: str, kind: type, default: Any) -> Any:
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def main(argv: list[str], policy: PermissionPolicy, *, cwd: str, paths: Paths, pipes: tuple[TextIO, TextIO]) -> int:
+def main(  # noqa: PLR0913  # keywords, the last ones
+    argv: list[str],
+    policy: PermissionPolicy,
+    *,
+    cwd: str,
+    paths: Paths,
+    pipes: tuple[TextIO, TextIO],
+    confine: Confine | None = None,
+) -> int:
     """`explain TOOL INPUT`, or `explain --batch` with JSON lines on the input. `pipes`: input and output."""
     stdin, stdout = pipes
     if argv == ["--batch"]:
@@ -125,5 +146,6 @@ def main(argv: list[str], policy: PermissionPolicy, *, cwd: str, paths: Paths, p
             "usage: mainspring permissions explain TOOL INPUT\n       mainspring permissions explain --batch\n"
         )
         return 2
-    stdout.write(explain_decision(argv[0], parse_explain_input(*argv), policy, cwd=cwd, paths=paths) + "\n")
+    explained = explain_decision(argv[0], parse_explain_input(*argv), policy, cwd=cwd, paths=paths, confine=confine)
+    stdout.write(f"{explained}\n")
     return 0

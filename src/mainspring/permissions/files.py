@@ -178,9 +178,9 @@ class FileRules:
         further = [self.names(folder) for folder in {self.cwd, *self.policy.folders}]
         return _within(names, [*folders, *[patterns.split_components(name) for found in further for name in found]])
 
-    def is_inside(self, path: str) -> bool:
+    def is_inside(self, path: str, at: str | None = None) -> bool:
         try:
-            return self._inside([patterns.split_components(name) for name in self.resolve(path, self.cwd).names])
+            return self._inside([patterns.split_components(name) for name in self.resolve(path, at or self.cwd).names])
         except PathRefused:
             return False
 

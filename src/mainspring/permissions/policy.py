@@ -1,12 +1,10 @@
-"""The input and the result of a decision, as values; who may choose bypassPermissions; the classifier of mode auto."""
+"""The input and the result of a decision, as values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Literal, Protocol
-
-from msgspec.structs import replace
+from typing import Literal
 
 from mainspring.core.value import Value
 from mainspring.permissions.rules import PermissionRule, PermissionRules
@@ -59,7 +57,7 @@ class PermissionDecision(Value):
     rule: str = ""  # the text of the rule that decided, or ""
     source: str = ""
     shown: str = ""  # for the person: all of it, with invisible characters made visible
-    open: bool = False  # asked only because no rule covers it: here a classifier may answer
+    open: bool = False  # in mode auto, asked only because no rule covers it, and contained: a classifier may answer
     person: bool = False  # only a person may approve: a removal of everything, a protected path
 
 
@@ -75,30 +73,4 @@ class Findings(Value):
     reads: bool = False  # only reads, where reading is allowed
     edits: bool = False  # covered, or file changes in the working folders
     why: str = ""  # in words
-
-
-class Classifier(Protocol):
-    """A model that judges a call. None: no answer."""
-
-    async def judge(self, asked: PermissionRequest) -> Literal["allow", "deny"] | None: ...
-
-
-async def apply_classifier(
-    verdict: PermissionDecision, asked: PermissionRequest, mode: Mode, classifier: Classifier | None
-) -> PermissionDecision:
-    """In mode auto a classifier answers calls that are asked only because no rule covers them; else they stay asked
-    (N-15).
-    """
-    if mode is not Mode.AUTO or not verdict.open or classifier is None:
-        return verdict
-    try:
-        answer = await classifier.judge(asked)
-    except Exception as error:  # noqa: BLE001  # whatever a classifier does, the safe answer is the question
-        return replace(verdict, reason=f"{verdict.reason}; the classifier failed: {error}")
-    match answer:
-        case "allow":
-            return replace(verdict, decision="allow", reason="the classifier allowed it", open=False)
-        case "deny":
-            return replace(verdict, decision="deny", reason="the classifier refused it", open=False)
-        case _:
-            return replace(verdict, reason=f"{verdict.reason}; the classifier cannot tell")
+    uncontained: str = ""  # of a command, in mode auto: why only a person may approve it, even in a sandbox

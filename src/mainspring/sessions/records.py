@@ -66,6 +66,7 @@ class DecisionRecord(Value):
     decision: str
     reason: str
     at: int
+    classifier: tuple[str, str] | None = None  # its answer and the reason it gave, if mode auto consulted it
 
 
 class StepsRecord(Value):

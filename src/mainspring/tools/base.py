@@ -174,8 +174,8 @@ class CallContext(Protocol):
         """Wait for the user's answer. The call keeps its position; an abort withdraws the question."""
         ...
 
-    async def note_decision(self, decision: str, reason: str) -> None:
-        """Record in the journal who decided about this call, and how."""
+    async def note_decision(self, decision: str, reason: str, classifier: tuple[str, str] | None = None) -> None:
+        """Record in the journal who decided about this call, and how. `classifier`: its answer, and its reason."""
         ...
 
     def progress(self, text: str) -> None:

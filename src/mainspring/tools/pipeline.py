@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from mainspring import permissions
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
@@ -33,6 +34,7 @@ from mainspring.tools.base import CRASHED, DENIED, INTERRUPTED, CallContext, Too
 from mainspring.tools.results import fit_answer, output_of, replacement_content, tool_response, without_nonce
 
 if TYPE_CHECKING:
+    from mainspring.permissions.classifier import Classifier
     from mainspring.tools.toolset import Toolset
 
 
@@ -214,7 +216,7 @@ async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
         "suggestions": [{"rule": one.rule, "covers": one.covers} for one in offered],
         **({"suggested_mode": str(mode)} if mode is not None else {}),
     }
-    return await ask_permission(passage, verdict, about)
+    return await ask_permission(passage, asked, verdict, about)
 
 
 def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:
@@ -225,11 +227,11 @@ def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:
 
 
 async def ask_permission(
-    passage: ToolInvocation, verdict: PermissionDecision, about: dict[str, Any]
+    passage: ToolInvocation, asked: PermissionRequest, verdict: PermissionDecision, about: dict[str, Any]
 ) -> ToolAnswer | None:
-    """Ask for permission. A hook may answer, but cannot approve what only the user may; where the user cannot be asked,
-    the call is denied."""
-    hooks, reason = passage.hands.hooks, verdict.reason
+    """Ask for permission: hooks, then the classifier in mode auto, then the user. None of the first two can approve
+    what only the user may; where the user cannot be asked, the call is denied."""
+    hooks = passage.hands.hooks
     if hooks.any_at(HookPoint.PERMISSION_REQUEST, passage.call.name):
         facts = passage.facts(permission_suggestions=to_permission_updates(about))
         opinion = await hooks.ask(HookPoint.PERMISSION_REQUEST, facts, passage.call.name)
@@ -240,6 +242,13 @@ async def ask_permission(
             return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.")
         if opinion.decision == "allow" and not verdict.person:
             return await check_changed_input(passage, opinion.input) if opinion.input is not None else None
+    if verdict.open and passage.hands.classifier is not None:
+        verdict = await consult_classifier(passage, passage.hands.classifier(), asked)
+        if verdict.decision == "allow":
+            return None
+        if verdict.decision == "deny":
+            return passage.refuse(f"Not allowed: {verdict.reason}.")
+    reason = about["decision_reason"] = verdict.reason
     if not passage.hands.attended:
         await passage.asking.note_decision("deny", "no user can be asked")
         return passage.refuse(
@@ -255,6 +264,17 @@ async def ask_permission(
     if said.updated_input is not None and said.updated_input != passage.input:
         return await check_changed_input(passage, said.updated_input)
     return None
+
+
+async def consult_classifier(
+    passage: ToolInvocation, classifier: Classifier, asked: PermissionRequest
+) -> PermissionDecision:
+    """Decide again after the answer: rules and mode may have changed meanwhile, and a deny is final (law 6)."""
+    answer = await classifier.judge(asked)
+    verdict = await passage.hands.gate.verdict(asked, passage.asking.policy, passage.paths)
+    verdict = permissions.apply_answer(verdict, answer)
+    await passage.asking.note_decision(verdict.decision, verdict.reason, (answer.kind, answer.reason))
+    return verdict
 
 
 async def check_changed_input(passage: ToolInvocation, input: dict[str, Any]) -> ToolAnswer | None:

@@ -20,6 +20,7 @@ from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import CallContext, Tool, ToolHandle, Workspace, make_handle
 
 if TYPE_CHECKING:
+    from mainspring.permissions.classifier import Classifier
     from mainspring.tools.base import ToolMemory
     from mainspring.tools.pipeline import InvocationResult
 
@@ -41,9 +42,11 @@ class Toolset:
         attended: bool = False,
         agent: tuple[str, str] | None = None,
         late: Late | None = None,
+        classifier: Callable[[], Classifier] | None = None,
     ) -> None:
         """`attended`: whether the user can be asked. `agent`: the id and the type of the subagent that owns this
-        toolset, for hooks. `late` waits for a tool that may still arrive, see `arrive`; None: none does."""
+        toolset, for hooks. `late` waits for a tool that may still arrive, see `arrive`; None: none does. `classifier`
+        returns the one of mode auto; None: the user is asked instead."""
         self.offers: dict[str, ToolHandle] = {}
         self.revealed: set[str] = set()  # deferred tools that the model has seen
         self.untold: tuple[tuple[str, ...], ...] = ()  # deferred tools that ToolSearch's description does not name
@@ -53,6 +56,7 @@ class Toolset:
         self.gate = gate or PermissionChecker()
         self.hooks: Hooks = hooks or NoHooks()
         self.attended = attended
+        self.classifier = classifier
         self.agent = agent
         self.specs: tuple[ToolSpec, ...] = ()  # what the model sees from the beginning
         self.add(tools)

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from mainspring import processes
 from mainspring.agent import permissions as agent_permissions
-from mainspring.agent.config import report_settings_problems, settings_of
+from mainspring.agent.config import report_settings_problems, resolve_permissions, settings_of
 from mainspring.agent.config_checks import broken_rules, slips_in_matchers, slips_in_rules
 from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.mcp import (
@@ -27,6 +27,7 @@ from mainspring.agent.mcp import (
     without_host_servers,
 )
 from mainspring.agent.options import SessionOptions, StartError
+from mainspring.agent.resume import new_place
 from mainspring.cli import trust as cli_trust
 from mainspring.cli.subcommands import Namespace
 from mainspring.engine.shared_state import EnginePolicy
@@ -89,13 +90,19 @@ def permissions(args: Namespace) -> int:
     from mainspring.permissions.explain import main as explain
 
     words = [word for word in (args.tool, args.input) if word is not None]
-    if len(words) != (0 if args.batch else 2):
+    if args.session_name is not None and not words and not args.batch:
+        return print_decisions(args.session_name)
+    if len(words) != (0 if args.batch else 2) or args.session_name is not None:
         raise StartError("TOOL and INPUT are required without '--batch': 'mainspring permissions explain TOOL INPUT'")
     cwd, home = os.getcwd(), os.path.expanduser("~")  # noqa: PTH109, PTH111
     settings = settings_of(args.session, cwd, os.environ)
     ours = home_folder(os.environ, compatible=False)
-    gate = agent_permissions.new_gate(args.session, settings, cwd, home, (ours,) if ours else ())
     chosen = args.session.permission_mode or settings.permissions.default_mode or agent_permissions.DEFAULT
+    if chosen == agent_permissions.AUTO:  # only then the sandbox matters
+        folders = agent_permissions.list_additional_folders(args.session, settings, cwd, home)
+        gate = resolve_permissions(args.session, settings, dict(os.environ), cwd, home, folders)[1]
+    else:
+        gate = agent_permissions.new_gate(args.session, settings, cwd, home, (ours,) if ours else ())
     policy = gate.policy(EnginePolicy(chosen))
     return explain(
         ["--batch"] if args.batch else words,
@@ -103,7 +110,21 @@ def permissions(args: Namespace) -> int:
         cwd=cwd,
         paths=lambda path, at: resolve_path(path, at, home=home),
         pipes=(sys.stdin, sys.stdout),
+        confine=gate.confine,
     )
+
+
+def print_decisions(session: str) -> int:
+    """Prints the recorded decisions of a session, in order: each call, who decided, and why."""
+    from mainspring.cli.commands.trace import find_traced_session, looked_at
+
+    place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
+    for span in looked_at(find_traced_session(session, place)).spans:
+        if span.decisions:
+            print(strip_control_characters(f"{span.label} ({span.call})"))
+            for decision, reason, _ in span.decisions:
+                print(strip_control_characters(f"  {decision}: {reason}"))
+    return 0
 
 
 FEW = 12  # tools named in a line

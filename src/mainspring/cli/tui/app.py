@@ -301,8 +301,8 @@ class TerminalApp:
     async def _change_mode(self, talk: TerminalSession) -> None:
         """Changes run one after the other: each starts from the mode that the previous one set."""
         async with self._changing:
-            session = talk.world.session
-            await session.change(replace(session.shared.policy, mode=cli.next_mode(session.shared.policy.mode)))
+            session, policy = talk.world.session, talk.world.session.shared.policy
+            await session.change(replace(policy, mode=cli.next_mode(policy.mode, talk.world.config.mode)))
         self.rests(0)
         self.stage.redraw()
 

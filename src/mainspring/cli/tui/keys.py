@@ -59,7 +59,12 @@ TABLE = (
     KeyBinding("Esc", "interrupt the run", (("escape",),), "_escape"),
     KeyBinding("Ctrl-C", "interrupt the run; else clear the input; twice: exit", (("c-c",),), "_stop"),
     KeyBinding("Ctrl-D", "exit, if the input is empty", (("c-d",),), "_leave"),
-    KeyBinding("Shift-Tab", "switch to the next mode: default, acceptEdits, plan", (("s-tab",),), "_next_mode"),
+    KeyBinding(
+        "Shift-Tab",
+        "switch to the next mode: default, acceptEdits, plan (and auto, if you started in it)",
+        (("s-tab",),),
+        "_next_mode",
+    ),
     KeyBinding("Tab", "complete a '/command' or an '@path', or accept the suggestion", (("c-i",),), "_complete"),
     KeyBinding(
         "Up, Down",

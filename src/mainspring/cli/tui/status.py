@@ -32,29 +32,32 @@ from mainspring.hooks.invocation import HookCallError
 from mainspring.text import strip_control_characters, truncate
 from mainspring.version import __version__
 
-# Shift-Tab cycles through these. The other modes are set at the start; Shift-Tab leaves them.
+# Shift-Tab cycles through these. The other modes are set at the start; Shift-Tab leaves them, and returns only to auto.
 MODES = ("default", "acceptEdits", "plan")
+AUTO = "auto"
 SAID = {
     "default": "? for keys",
     "acceptEdits": "edits allowed without asking (shift-tab)",
     "plan": "plan mode: no changes (shift-tab)",
     "dontAsk": "anything not allowed by rules is denied (shift-tab)",
-    "auto": "auto (shift-tab)",
+    AUTO: "a classifier approves what it can (shift-tab)",
     "bypassPermissions": "everything allowed without asking (shift-tab)",
 }
 STYLE = {
     "acceptEdits": "fg:ansimagenta",
     "plan": "fg:ansicyan",
     "dontAsk": "fg:ansiyellow",
-    "auto": "fg:ansiyellow",
+    AUTO: "fg:ansiyellow",
     "bypassPermissions": "bold fg:ansired",
 }
 PLAIN = "class:footer"
 NEAR = 60  # percent of the context window from which on it is shown
 
 
-def next_mode(mode: str) -> str:
-    return MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else MODES[0]
+def next_mode(mode: str, start: str = "default") -> str:
+    """`start`: the mode that the session started in. Only a session that started in auto can return to it."""
+    modes = (*MODES, AUTO) if start == AUTO else MODES
+    return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
 class StatusLine:
