@@ -187,10 +187,9 @@ def test_a_money_limit_in_the_settings_holds(serve: Serve) -> None:
         ("plan", False, False),
         ("dontAsk", False, False),
         ("bypassPermissions", True, True),
-        ("auto", False, False),
     ],
 )
-@pytest.mark.covers("N-11", "N-12", "N-13", "N-14", "N-15", "N-16")
+@pytest.mark.covers("N-11", "N-12", "N-13", "N-14", "N-16")
 def test_modes(mode: str, edited: bool, made: bool, serve: Serve) -> None:
     edit = tool_use("Edit", file_path="a.txt", old_string="old", new_string="new")
     stage = serve(Say.of(tool_use("Read", file_path="a.txt"), edit, bash("touch made")), Say.of("Done."))
@@ -199,6 +198,27 @@ def test_modes(mode: str, edited: bool, made: bool, serve: Serve) -> None:
     assert (stage.folder / "a.txt").read_text() == ("new\n" if edited else "old\n")
     assert (stage.folder / "made").exists() is made
     assert "old" in results(stage)[0]
+
+
+@pytest.mark.covers("N-15")
+def test_auto_asks_a_classifier_and_says_afterwards_what_it_decided(serve: Serve) -> None:
+    write = tool_use("Write", "toolu_1", file_path="made", content="x")
+    stage = serve(Say.of(write), Say.of("ALLOW: you asked for it"), Say.of("Done."))
+    run(stage, "--permission-mode", "auto")
+    assert (stage.folder / "made").exists()
+    asked = [request.body for request in stage.requests if "</call>" in request.talk.prompt]
+    assert [body["model"].startswith("claude-haiku-") for body in asked] == [True]
+    told = stage.run("permissions", "explain", "--session").stdout.decode().splitlines()
+    assert told[0].startswith("Write")
+    assert told[1:] == [
+        f"  ask: no rule covers '{stage.folder}/made'",
+        "  allow: the classifier allowed it: you asked for it",
+    ]
+    explained = stage.run("permissions", "explain", "Write", "made", "--permission-mode", "auto").stdout.decode()
+    assert "classifier: consulted before you are asked" in explained
+    wrong = stage.run("permissions", "explain", "--session", "--batch")
+    assert wrong.returncode == 1
+    assert b"cannot be combined" in wrong.stderr
 
 
 # --- hooks ----------------------------------------------------------------------------------------------------

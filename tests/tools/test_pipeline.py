@@ -6,7 +6,7 @@ import asyncio
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 from processes.traces import new_nap, until, with_word
@@ -19,6 +19,8 @@ from mainspring.engine.shared_state import EnginePolicy
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
 from mainspring.permissions.checker import PermissionChecker
+from mainspring.permissions.classifier import Classifier, ClassifierAnswer
+from mainspring.permissions.policy import PermissionRequest
 from mainspring.tools.base import (
     DENIED,
     INTERRUPTED,
@@ -60,6 +62,7 @@ class Scene:
         self.kit = BuiltinTools(Workspace(str(folder), home=str(folder / "home"), spill=str(folder / "spill")), ENV)
         self.more: list[Tool] = []
         self.agent: tuple[str, str] | None = None
+        self.classifier: Callable[[], Classifier] | None = None
 
     def hook(self, point: HookPoint, says: Says | dict[str, Any] | None = None, *, matcher: str = "") -> Scene:
         def ask(facts: dict[str, Any]) -> object:
@@ -74,7 +77,15 @@ class Scene:
         tools: list[Tool | ToolHandle] = [*self.kit.offers(["Read", "Edit", "Bash"]), *self.more]
         hooks = HookRunner(self.hooks, warn=self.warnings.append)
         gate = PermissionChecker(home=self.kit.place.home)
-        return Toolset(tools, place=self.kit.place, gate=gate, hooks=hooks, attended=attended, agent=self.agent)
+        return Toolset(
+            tools,
+            place=self.kit.place,
+            gate=gate,
+            hooks=hooks,
+            attended=attended,
+            agent=self.agent,
+            classifier=self.classifier,
+        )
 
     # --- the engine's side ---
 
@@ -821,3 +832,72 @@ def test_who_looks_elsewhere_is_told_that_a_person_is_asked(tmp_path: Path) -> N
     answered = Scene(tmp_path, answers=("allow",)).hook(ASKED, own(decision={"behavior": "allow"})).hook(notice)
     answered.bash("touch made")
     assert answered.names == ["ask", "PermissionRequest", "allow"]
+
+
+# --- the classifier of mode auto ----------------------------------------------------------------------------------
+
+
+class Judge:
+    def __init__(
+        self, scene: Scene, kind: Literal["allow", "ask"] = "allow", *, then: EnginePolicy | None = None
+    ) -> None:
+        self._scene, self._kind, self._then = scene, kind, then
+
+    async def judge(self, asked: PermissionRequest) -> ClassifierAnswer:
+        self._scene.log.append(("classifier", dict(asked.input)))
+        self._scene.policy = self._then or self._scene.policy
+        return ClassifierAnswer(self._kind, "so it says")
+
+
+def edit(scene: Scene, **options: Any) -> InvocationResult:
+    (scene.folder / "a.txt").write_text("old")
+    scene.classifier = lambda: Judge(scene, **options)
+
+    async def both() -> InvocationResult:
+        hands = scene.hands()
+        await hands.run(ToolCall("call-0", "Read", {"file_path": "a.txt"}), scene)
+        scene.log.clear()
+        return await hands.run(
+            ToolCall("call-1", "Edit", {"file_path": "a.txt", "old_string": "old", "new_string": "new"}), scene
+        )
+
+    return scene.play(both)
+
+
+def test_the_classifier_answers_after_the_hooks_and_before_the_user(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, mode="auto", answers=(DENIED,)).hook(ASKED)
+    assert not edit(scene).answer.is_error
+    assert scene.names == ["ask", "PermissionRequest", "classifier", "allow"]
+    assert (tmp_path / "a.txt").read_text() == "new"
+
+
+def test_a_hook_that_answers_the_question_leaves_nothing_to_it(tmp_path: Path) -> None:
+    for behavior in ("deny", "allow"):
+        scene = Scene(tmp_path, mode="auto").hook(ASKED, own(decision={"behavior": behavior}))
+        assert edit(scene).denied is (behavior == "deny")
+        assert "classifier" not in scene.names
+
+
+def test_a_hook_before_the_call_decides_first(tmp_path: Path) -> None:
+    for decision in ("deny", "ask", "allow"):
+        scene = Scene(tmp_path, mode="auto").hook(PRE, own(permissionDecision=decision))
+        edit(scene)
+        assert "classifier" not in scene.names
+
+
+def test_a_rule_that_was_added_while_it_thought_is_final(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, mode="auto")
+    done = edit(scene, then=EnginePolicy("auto", rules=("deny Edit(a.txt)",)))
+    assert done.denied
+    assert "deny rule" in done.answer.text
+    assert (tmp_path / "a.txt").read_text() == "old"
+    scene = Scene(tmp_path, mode="auto")
+    assert edit(scene, then=EnginePolicy("auto", rules=("ask Edit(a.txt)",))).denied  # and nobody can be asked
+
+
+def test_what_it_does_not_allow_is_asked_with_its_reason(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, mode="auto", answers=("allow",))
+    assert not edit(scene, kind="ask").answer.is_error
+    assert scene.names == ["ask", "classifier", "ask", "asked", "allow"]
+    assert scene.about[0]["decision_reason"].endswith("the classifier does not allow it: so it says")
+    assert (tmp_path / "a.txt").read_text() == "new"

@@ -90,9 +90,11 @@ def permissions(args: Namespace) -> int:
     from mainspring.permissions.explain import main as explain
 
     words = [word for word in (args.tool, args.input) if word is not None]
-    if args.session_name is not None and not words and not args.batch:
+    if args.session_name is not None:
+        if words or args.batch:
+            raise StartError("'--session' cannot be combined with TOOL, INPUT and '--batch'")
         return print_decisions(args.session_name)
-    if len(words) != (0 if args.batch else 2) or args.session_name is not None:
+    if len(words) != (0 if args.batch else 2):
         raise StartError("TOOL and INPUT are required without '--batch': 'mainspring permissions explain TOOL INPUT'")
     cwd, home = os.getcwd(), os.path.expanduser("~")  # noqa: PTH109, PTH111
     settings = settings_of(args.session, cwd, os.environ)
