@@ -43,9 +43,9 @@ alwaysThinkingEnabled: false switches thinking off
 apiKeyHelper: a command that prints the key
 autoCompactEnabled: false switches compaction off
 autoMemoryEnabled: false switches memory notes off
-autoMode.classifyAllShell: permission mode auto is refused, because mainspring has no classifier
-autoMode.hard_deny: permission mode auto is refused, because mainspring has no classifier
-autoMode.soft_deny: permission mode auto is refused, because mainspring has no classifier
+autoMode.classifyAllShell: permission mode auto is refused, because its classifier here cannot enforce this
+autoMode.hard_deny: permission mode auto is refused, because its classifier here cannot enforce this
+autoMode.soft_deny: permission mode auto is refused, because its classifier here cannot enforce this
 availableModels: other models are refused at the start, on a change and for subagents
 availableModelsMatch: exact: an entry allows its own version only
 claudeMdExcludes: memory files that match are not loaded

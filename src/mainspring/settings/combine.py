@@ -400,7 +400,7 @@ DEFAULT_RULES = ("$defaults",)  # of the classifier: the same as no setting
 
 
 def _auto_disabled(held: _Held) -> str:
-    """The key that refuses permission mode auto. We have no classifier, so we cannot enforce its deny rules."""
+    """The key that refuses permission mode auto. Our classifier takes no rules in prose: it could not enforce them."""
     for name in ("disableAutoMode", "permissions.disableAutoMode"):
         if name in held.last:
             return name
