@@ -143,8 +143,8 @@ MOST_REMEMBERED = 50  # prompts; the classifier reads fewer characters than thes
 
 class UserPrompts:
     """The user's own words in this conversation, the newest last: without piped data, attachments and the text of
-    skills. The classifier of mode auto judges by them. Prompts from before a resume are not among them, since their
-    data cannot be told apart any more."""
+    skills. The classifier of mode auto judges by them. Prompts from before a resume are missing: a session file does
+    not separate them from their data."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}  # by id
