@@ -90,6 +90,13 @@ tool user@host:/srv
 tool https://example.com/x
 tool ../$x
 tool --x=a/../../y
+for f in /etc/*; do tool "$f"; done
+for f in $HOME/.ssh/*; do tool "$f"; done
+for f in "${HOME}"; do tool "$f"; done
+for f in ${HOME:-x}/y; do tool "$f"; done
+for f in ~other/x; do tool "$f"; done
+KEY=/root/.ssh/id_rsa tool
+a=(../x); tool "${a[@]}"
 tool ~/x
 tar c /etc
 grep -r x /var

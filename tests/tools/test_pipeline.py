@@ -841,7 +841,8 @@ class Judge:
     def __init__(
         self, scene: Scene, kind: Literal["allow", "ask"] = "allow", *, then: EnginePolicy | None = None
     ) -> None:
-        self._scene, self._kind, self._then = scene, kind, then
+        self._scene, self._then = scene, then
+        self._kind: Literal["allow", "ask"] = kind
 
     async def judge(self, asked: PermissionRequest) -> ClassifierAnswer:
         self._scene.log.append(("classifier", dict(asked.input)))
@@ -893,6 +894,20 @@ def test_a_rule_that_was_added_while_it_thought_is_final(tmp_path: Path) -> None
     assert (tmp_path / "a.txt").read_text() == "old"
     scene = Scene(tmp_path, mode="auto")
     assert edit(scene, then=EnginePolicy("auto", rules=("ask Edit(a.txt)",))).denied  # and nobody can be asked
+
+
+def test_a_tool_of_the_host_is_not_left_to_it_whatever_its_name(tmp_path: Path) -> None:
+    async def run(given: Input, context: ToolContext) -> ToolAnswer:
+        return make_answer("did something else")
+
+    class WriteInput(Input, frozen=True):
+        file_path: str
+
+    scene = Scene(tmp_path, mode="auto")
+    scene.more = [Tool(name="Write", about="", input=WriteInput, run=run)]
+    scene.classifier = lambda: Judge(scene)
+    assert scene.now("Write", file_path="a.txt").denied
+    assert "classifier" not in scene.names
 
 
 def test_what_it_does_not_allow_is_asked_with_its_reason(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ _PUT_IN = frozenset({FOUND, "{}"})  # in `ShellWord.names`: inserted by `find`, 
 MOST_ALIASES = 5  # in a chain
 _GIT_FOLDER = frozenset({"-C", "--git-dir", "--work-tree"})
 _OUTWARD = re.compile(r"(?:\A|\A-[A-Za-z]|[=:@,])(~?/.*)", re.DOTALL)
+_HOME = re.compile(r"\$(?:HOME\b|\{HOME\b[^}]*\})")
+_ROUGH_PATH = re.compile(r"""(?:\A|[\s=:@,'"`({\[<>|;&])((?:[~/]|\.\.)[^\s'"`;|&<>(){}]*)""")
 _MARKS, _PARTS = re.compile(r"[=:@,]"), re.compile(r"[=:@,/]")
 MOST_GIVEN = 50  # words of a command that may be passed on; with more only its name counts
 
@@ -85,6 +87,12 @@ def _outward_path(word: ShellWord) -> str:
     path = found[1] if found is not None else _MARKS.split(text)[-1] if ".." in _PARTS.split(text) else ""
     known, unknown, _ = path.partition(UNKNOWN)
     return f"{known.rpartition('/')[0]}/" if unknown else path
+
+
+def _rough_paths(text: str) -> list[str]:
+    """Paths out of the folder anywhere in a line: also in lists of `for`, in assignments and in data."""
+    found: list[str] = _ROUGH_PATH.findall(_HOME.sub("~", text))
+    return ["~/" if path.startswith("~") and path[1:2] != "/" else path for path in found]
 
 
 def check_bash_command(text: str, files: FileRules) -> Findings:
@@ -361,6 +369,7 @@ class _Line:
                 return f"the name of '{format_word(word)}' is computed"
         outward = [path for seen in self.sight.commands for word in seen.words if (path := _outward_path(word))]
         named = [path_of(word) if word.exact else folder_of(word) for word in self._named_files()]
+        outward += _rough_paths(self.text)
         for path in (*named, *[path for path in outward if path not in FREE_TARGETS]):
             if not all(self.files.is_inside(path, cwd) for cwd in self.here.cwds):
                 return f"'{path}' is outside of the working folders"

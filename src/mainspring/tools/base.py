@@ -295,6 +295,7 @@ class ToolHandle(Bundle):
     spec: ToolSpec
     load: Callable[[], Tool]
     deferred: bool = False
+    built_in: bool = False  # ours: we know what contains its effects. A host may give a tool of its own any name
 
 
 def make_handle(tool: Tool) -> ToolHandle:

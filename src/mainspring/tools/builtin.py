@@ -103,7 +103,7 @@ class BuiltinTools:
         wanted = set(names)
         if unknown := wanted - SPECS.keys():
             raise UsageError(f"there is no tool '{min(unknown)}'; available: {', '.join(SPECS)}")
-        return [ToolHandle(self._spec(name), self._loader(name)) for name in SPECS if name in wanted]
+        return [ToolHandle(self._spec(name), self._loader(name), built_in=True) for name in SPECS if name in wanted]
 
     def _spec(self, name: str) -> ToolSpec:
         if name == "Agent" and self._links.agent_types:

@@ -242,8 +242,9 @@ async def ask_permission(
             return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.")
         if opinion.decision == "allow" and not verdict.person:
             return await check_changed_input(passage, opinion.input) if opinion.input is not None else None
-    if verdict.open and passage.hands.classifier is not None:
-        verdict = await consult_classifier(passage, passage.hands.classifier(), asked)
+    classifier = passage.hands.classifier
+    if verdict.open and classifier is not None and passage.hands.offers[passage.call.name].built_in:
+        verdict = await consult_classifier(passage, classifier(), asked)
         if verdict.decision == "allow":
             return None
         if verdict.decision == "deny":
