@@ -1,9 +1,9 @@
 """Helpers for text that people read, and for JSON from other programs.
 
 `strip_control_characters`, `escape_controls` and `show_invisible` make text from a model, a server or a file safe to
-show (security X6, S10). `plural` and `truncate` format for a line of a terminal. `did_you_mean`, `closest_name` and
-`suggest_near_name` find the name that the user probably meant. The last functions read JSON from other programs as far
-as it has the expected shape.
+show (security X6, S10). `plural`, `format_elapsed`, `describe_wait` and `truncate` format for a line of a terminal.
+`did_you_mean`, `closest_name` and `suggest_near_name` find the name that the user probably meant. The last functions
+read JSON from other programs as far as it has the expected shape.
 """
 
 from __future__ import annotations
@@ -43,6 +43,24 @@ CUT = "..."
 def plural(number: int, thing: str) -> str:
     """As in "1 turn", "2 turns", "1,000 lines"."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def format_elapsed(took: float) -> str:
+    """Seconds, as in "12 s", "3 min 5 s", "2 h 10 min"."""
+    whole = max(0, int(took))
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3_600 else f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+def describe_wait(seconds: float, now: float) -> str:
+    """How long to wait, and for a minute or more also until when, in local time: "5 min 0 s, at 14:05:30". `now` is in
+    seconds since 1970."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    import time
+
+    return f"{format_elapsed(seconds)}, at {time.strftime('%H:%M:%S', time.localtime(now + seconds))}"
 
 
 def truncate(text: str, width: int) -> str:

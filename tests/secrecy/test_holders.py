@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mainspring.agent.endpoints import build_router
 from mainspring.providers.http.client import Transport
+from mainspring.providers.retry import PATIENCE, RetryProfile
 from mainspring.secrets import held
 from mainspring.secrets.held import SecretIndex, SecretScope
 from mainspring.secrets.redaction import redact
@@ -217,7 +218,9 @@ def test_a_hundred_times_as_many_keys_cost_hardly_more() -> None:
 def test_the_key_of_a_server_that_is_asked_later_is_held_by_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "LATE", 0)
     holder, environ = SecretScope(), {"OPENAI_API_KEY": KEYS[0]}
-    router = holder.run(build_router, Settings(), environ, Transport(), lambda: Scripted([]))
+    router = holder.run(
+        build_router, Settings(), environ, Transport(), lambda: Scripted([]), PATIENCE[RetryProfile.FOREGROUND]
+    )
     assert held.list_secrets() == ()
     router.provider("openai/gpt-5")
     assert held.list_secrets() == (KEYS[0],)

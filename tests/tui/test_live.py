@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mainspring.cli.tui.status import THINKING, ProgressLine, format_elapsed, format_thousands
+from mainspring.cli.tui.status import THINKING, ProgressLine, format_thousands
+from mainspring.text import format_elapsed
 
 
 def test_it_says_what_how_long_how_much_and_the_way_out() -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mainspring.agent.model import capped_effort as capped_effort
     from mainspring.agent.model import chosen_model as chosen_model
     from mainspring.agent.model import is_elsewhere as is_elsewhere
+    from mainspring.agent.model import patience_of as patience_of
     from mainspring.agent.permissions import resolve_folder as resolve_folder
     from mainspring.agent.results import make_outcome as make_outcome
     from mainspring.agent.resume import find_session_by_name as find_session_by_name
@@ -54,6 +55,7 @@ MODULES = {
     "broken_rules": "config_checks",
     "build_router": "endpoints",
     "capped_effort": "model",
+    "patience_of": "model",
     "chosen_model": "model",
     "endpoint_of": "endpoints",
     "expand_slash_command": "slash_commands",

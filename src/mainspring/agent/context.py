@@ -29,6 +29,7 @@ from mainspring.tools.toolset import Toolset
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
+    from mainspring.core.updates import Retrying
     from mainspring.processes.children import Children
     from mainspring.web.page import Ask
     from mainspring.web.search import CallService
@@ -159,6 +160,7 @@ class SideModel(Bundle):
     searches: bool = False  # whether the model's service has web search
     features: FeatureSettings = FeatureSettings()
     model_rules: ModelRules = ModelRules()
+    show: Callable[[Retrying], object] | None = None  # receives the waits of summaries
 
 
 def new_model_context(  # noqa: PLR0913  # keywords, the last ones
@@ -183,7 +185,13 @@ def new_model_context(  # noqa: PLR0913  # keywords, the last ones
         config = asked.config
         small = small_model(config.model, asked.environment, asked.model_rules)
         return engine.SideCalls(
-            asked.provider, config, small=small, ledger=lambda: asked.ledger, system=system(), tools=specs
+            asked.provider,
+            config,
+            small=small,
+            ledger=lambda: asked.ledger,
+            system=system(),
+            tools=specs,
+            show=asked.show,
         )
 
     def limits() -> context.LayerLimits:

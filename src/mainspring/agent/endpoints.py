@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from mainspring import providers
-from mainspring.agent.model import TOOLLESS, patience_of, takes_tools
+from mainspring.agent.model import TOOLLESS, takes_tools
 from mainspring.agent.options import StartError
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
@@ -153,9 +153,12 @@ KEYS_NEEDED = ("https://api.openai.com", "https://openrouter.ai", "https://gener
 
 
 def build_router(
-    settings: Settings, environment: Mapping[str, str], transport: Transport, anthropic: Callable[[], Provider]
+    settings: Settings,
+    environment: Mapping[str, str],
+    transport: Transport,
+    anthropic: Callable[[], Provider],
+    patience: RetryLimits,
 ) -> ProviderRouter:
-    patience = patience_of(settings)
     made_at = bind_scope(provider_at)  # this session also holds the keys of servers that it calls later
 
     def find(model: str) -> tuple[str, Callable[[], Provider]]:

@@ -76,14 +76,14 @@ def new_provider(
             betas=options.betas,
             thinking_display=options.thinking_display,
             clearing=providers.ServerSideClearing() if settings.features.server_clearing else None,
-            patience=patience_of(settings),
+            patience=patience_of(options, settings),
             ways_out=ways_out(settings, found.source),
             driver=driver_of(environment) if options.driven else "",
         )
 
     if not elsewhere and all(takes_tools(name, settings) for name in names):
         return ModelAccess(anthropic(), transport.close, found.source, transport)
-    router = agent.build_router(settings, environment, transport, anthropic)
+    router = agent.build_router(settings, environment, transport, anthropic, patience_of(options, settings))
     for name in elsewhere:
         router.provider(name)  # raises now if something is wrong with it
     return ModelAccess(router, transport.close, found.source, transport)
@@ -109,12 +109,18 @@ def takes_tools(model: str, settings: Settings) -> bool:
     return not any(entry.name == model and entry.tools is False for entry in settings.models)
 
 
-def patience_of(settings: Settings) -> RetryLimits:
-    """The retry limits of a foreground request, with the number of retries from the settings."""
-    usual, most = providers.PATIENCE[providers.RetryProfile.FOREGROUND], settings.api.max_retries
+def patience_of(options: SessionOptions, settings: Settings) -> RetryLimits:
+    """The retry limits of a session, with the number of retries from the settings."""
+    profiles = providers.RetryProfile
+    profile = profiles.UNATTENDED if is_unattended(options, settings) else profiles.FOREGROUND
+    usual, most = providers.PATIENCE[profile], settings.api.max_retries
     if most is None:
         return usual
     return replace(usual, tries=most + 1, overload_tries=most + 1, near_tries=most + 1)
+
+
+def is_unattended(options: SessionOptions, settings: Settings) -> bool:
+    return (options.retry or settings.api.retry) == "unattended"
 
 
 def ways_out(settings: Settings, source: str) -> UserRemedies:
@@ -181,11 +187,23 @@ def new_config(options: SessionOptions, settings: Settings) -> Config:
         max_tokens=settings.limits.max_tokens,
         max_output=settings.limits.max_output_tokens,
         task_budget=options.task_budget,
-        max_retries=DEFAULT.max_retries if settings.api.max_retries is None else settings.api.max_retries,
+        **retry_limits(options, settings),
         effort=Effort(effort) if effort else None,
         thinking=is_thinking_on(options, settings),
         structured_output=options.output_schema is not None,
     )
+
+
+def retry_limits(options: SessionOptions, settings: Settings) -> dict[str, int | None]:
+    """For the loop: the same limits that the provider has."""
+    if not is_unattended(options, settings):  # then nothing is loaded
+        return {"max_retries": DEFAULT.max_retries if settings.api.max_retries is None else settings.api.max_retries}
+    patience = patience_of(options, settings)
+    return {
+        "max_retries": patience.tries - 1,
+        "retries_before_fallback": DEFAULT.max_retries,
+        "max_wait": patience.in_all,
+    }
 
 
 def least_limit(*limits: int | None) -> int | None:

@@ -24,7 +24,7 @@ from mainspring.agent.context import (
     new_model_context,
     read_context_sources,
 )
-from mainspring.agent.model import available_name, least_limit, patience_of
+from mainspring.agent.model import available_name, least_limit
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.prompt_expansion import PromptHooks, UserPrompts
 from mainspring.agent.resume import OpenedSession, open_journal
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from mainspring.context.custom_commands import SlashEntry
     from mainspring.context.sources import ContextSources
     from mainspring.core.messages import User
+    from mainspring.core.updates import Retrying
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.resources import May
     from mainspring.permissions.classifier import Classifier
@@ -124,7 +125,7 @@ def build_session_parts(
     loaded = opened.loaded
     config = replace(config, loop=replace(config.loop, nonce=find_nonce(loaded)))
     before = spent_before(loaded)
-    side_model = new_side_model(config, open_ledger(ledger or Ledger(), config, opened, before))
+    side_model = new_side_model(config, open_ledger(ledger or Ledger(), config, opened, before), links.show)
     policy = restore_policy(config, loaded)
     tools = build_tools(config, opened, links, lambda: world)
     surroundings, servers = tools.surroundings, tools.servers
@@ -487,7 +488,9 @@ def wants_tool_summaries(config: ResolvedConfig) -> bool:
     return config.settings.features.tool_use_summaries or config.environment.get(SUMMARIES) in ("1", "true")
 
 
-def new_side_model(config: ResolvedConfig, ledger: Ledger) -> SideModel:
+def new_side_model(
+    config: ResolvedConfig, ledger: Ledger, show: Callable[[Retrying], object] | None = None
+) -> SideModel:
     settings = config.settings
     searches = has_service_search(config.loop, settings)
     return SideModel(
@@ -498,6 +501,7 @@ def new_side_model(config: ResolvedConfig, ledger: Ledger) -> SideModel:
         searches,
         settings.features,
         settings.model_rules,
+        show,
     )
 
 
@@ -550,7 +554,7 @@ def new_session_info(  # noqa: PLR0913, PLR0917  # its inputs
         output_style=style.name if style is not None else "default",
         output_styles=lambda: list_output_styles(surroundings),
         used=load_usage(opened.loaded),
-        max_retries=patience_of(config.settings).tries - 1,
+        max_retries=config.loop.max_retries,
         spent=before.spent,
     )
 

@@ -25,6 +25,7 @@ CHOICES = {
     "effort": ("low", "medium", "high", "xhigh", "max"),
     "thinking": ("adaptive", "enabled", "disabled"),
     "thinking_display": ("summarized", "omitted"),
+    "retry": ("default", "unattended"),
 }
 LEAST = {"max_turns": 1, "max_thinking_tokens": 0, "task_budget": 1, "context_window": 1_000}
 IDS = ("session_id", "resume_session_at", "resume_drops_turn")
@@ -112,6 +113,7 @@ class SessionOptions(Fields):
     max_turns: int | None = None
     max_budget_usd: float | None = None
     task_budget: int | None = None
+    retry: str | None = None  # 'unattended': wait up to six hours for a server that is overloaded or limits the rate
 
     # --- tools and permissions ---
     tools: tuple[str, ...] | None = None  # built-in tools to offer; None: all

@@ -134,6 +134,7 @@ class AgentSession:
             in_background=host is not None and host.reach == "always",
             hooks=asked.hooks(options.host_hooks, options.tell) if asked is not None else (),
             say=lambda words: self._updates.push(Notice(words)),
+            show=self._updates.push,
             relay=host.call_mcp if host is not None and options.driven else None,
             suggest=self._runs.suggest,
             task_changed=self._task_changed,

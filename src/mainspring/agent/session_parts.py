@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mainspring.context.sources import ContextSources
     from mainspring.core.models import Model
     from mainspring.core.money import Usage
+    from mainspring.core.updates import Retrying
     from mainspring.engine.model_context import ModelContext
     from mainspring.engine.run import Run
     from mainspring.engine.session import EngineSession
@@ -52,6 +53,7 @@ class HostCallbacks(Bundle):
     in_background: bool = False  # it also answers for subagents in the background
     hooks: tuple[Hook, ...] = ()  # functions of the host
     say: Callable[[str], object] | None = None  # receives messages of hooks for the user
+    show: Callable[[Retrying], object] | None = None  # receives the waits of summaries
     relay: Send | None = None  # reaches MCP servers inside the host
     suggest: Callable[[str], object] | None = None  # receives suggestions for the next prompt
     task_changed: Callable[[BackgroundCommand], object] = lambda _: None  # receives changes of background commands

@@ -291,7 +291,8 @@ class ModelRouter:
             return reached.provider
         if self._router is None:
             known = reached.provider
-            made = agent.build_router(settings, environment, reached.transport, lambda: known)
+            patience = agent.patience_of(self._parts.options, settings)
+            made = agent.build_router(settings, environment, reached.transport, lambda: known, patience)
             self._router = known if isinstance(known, providers.ProviderRouter) else made
         try:
             self._router.provider(name)  # raises now if something is wrong with it

@@ -190,6 +190,12 @@ FLAGS: tuple[Flag, ...] = (
         "stop before a call that could cost more than what is left of this amount",
     ),
     Flag("--task-budget", FlagValueKind.NUMBER, "token budget announced to the model"),
+    Flag(
+        "--retry",
+        FlagValueKind.CHOICE,
+        "unattended: wait up to six hours for a server that is overloaded, limits the rate or cannot be reached",
+        choices=CHOICES["retry"],
+    ),
     Flag("--tools", FlagValueKind.LIST, "offer only these tools (empty: none; 'default': all)"),
     Flag(
         "--allowedTools",

@@ -69,7 +69,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.text import plural, strip_control_characters, truncate
+from mainspring.text import describe_wait, plural, strip_control_characters, truncate
 
 WIDTH = 78  # columns of a line about a call
 PATIENCE = 2.0  # seconds until a running call prints progress, and between two such lines
@@ -166,10 +166,7 @@ class PlainScreen:
                 if words := explain_request(update):
                     self._line(words, TextStyle.YELLOW)
             case Retrying():
-                why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
-                of = f" of {update.most}" if update.most else ""
-                wait = f"{update.delay / 1_000:.1f} s"
-                self._line(f"({why}: attempt {update.attempt}{of} failed, retrying in {wait})", TextStyle.YELLOW)
+                self._retrying(update)
             case Boundary():
                 self._line(f"(context: {update.layer}{describe_freed_room(update)})", TextStyle.DIM)
             case PrefixBroken():
@@ -177,6 +174,16 @@ class PlainScreen:
                     self._line(words, TextStyle.DIM)
             case _:
                 assert_never(update)
+
+    def _retrying(self, update: Retrying) -> None:
+        seconds = update.delay / 1_000
+        wait = f"{seconds:.1f} s" if seconds < 60 else describe_wait(seconds, time.time())
+        if update.beat:
+            self._line(f"(still waiting, retrying in {wait})", TextStyle.DIM)
+            return
+        why = " ".join([str(part) for part in (update.failure.status, update.failure.kind) if part])
+        of = f" of {update.most}" if update.most else ""
+        self._line(f"({why}: attempt {update.attempt}{of} failed, retrying in {wait})", TextStyle.YELLOW)
 
     def waits_for(self, agents: int) -> None:
         if agents:

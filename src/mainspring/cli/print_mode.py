@@ -13,6 +13,7 @@ import asyncio
 import os
 import select
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,7 +32,7 @@ from mainspring.cli.stdio import safe_bytes
 from mainspring.core.messages import Text
 from mainspring.core.reasons import Cause, Failure
 from mainspring.core.updates import Failed, Result, Retrying
-from mainspring.text import strip_control_characters
+from mainspring.text import describe_wait, strip_control_characters
 
 if TYPE_CHECKING:
 
@@ -219,8 +220,8 @@ class TextOutput:
             case Failed():
                 self._failure = update.failure
             case Retrying() if update.delay >= LONG_WAIT:  # shorter waits are not worth a line
-                why = update.failure.detail or update.failure.kind
-                print_complaint(f"{why}; retrying in {update.delay / 1_000:.0f} s")
+                why = "still waiting" if update.beat else update.failure.detail or update.failure.kind
+                print_complaint(f"{why}; retrying in {describe_wait(update.delay / 1_000, time.time())}")
             case Result():
                 await self._end(update)
             case PromptBlocked():

@@ -83,6 +83,8 @@ class Config(Value):
     # G-18: of a reply that broke off; the provider has the same limit for a reply that never began
     max_retries: int = 9
     overload_tries_before_fallback: int = 3  # settled 9: attempts, including the first one
+    retries_before_fallback: int | None = None  # a patient run switches to the next model first; None: `max_retries`
+    max_wait: int | None = None  # milliseconds of waiting for one answer, over all its retries; None: no limit
     advise_after: int = 10  # settled 18: the same call with the same result, in a row
     end_after: int = 20
     patient_tools: tuple[str, ...] = ("Sleep", "BashOutput", "TaskOutput")  # may repeat the same call
@@ -94,7 +96,7 @@ class Config(Value):
             raise UsageError(f"'max_turns' is {self.max_turns}; a run needs at least 1")
         if self.max_retries < 0:
             raise UsageError(f"'max_retries' is {self.max_retries}; give 0 for none")
-        for name in ("max_tokens", "token_budget", "task_budget", "max_output"):
+        for name in ("max_tokens", "token_budget", "task_budget", "max_output", "max_wait"):
             amount: int | None = getattr(self, name)
             if amount is not None and amount < 1:
                 raise UsageError(f"'{name}' is {amount}; give a positive number, or leave it out for no limit")

@@ -34,6 +34,7 @@ class Retried(Value):
     failure: Failure  # of the last one
     attempts: int  # that failed so far
     most: int  # attempts in all, if it keeps failing like this
+    waited: int = 0  # milliseconds before those attempts
 
 
 class Request(Value):

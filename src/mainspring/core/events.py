@@ -59,6 +59,7 @@ class CallFailed(Happened):
     usage: Usage = Usage()  # what the failed attempt cost, as far as is known
     funds: int | None = None
     attempt: int = 1  # the number of the failed attempt; the provider counts on from `Request.retried`
+    waited: int = 0  # milliseconds before the attempts of this call
 
 
 class Compacted(Happened):

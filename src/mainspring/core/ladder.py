@@ -86,7 +86,7 @@ def after_progress(state: State) -> State:
     if not state.climbed:
         return state  # nothing was used
     kept = tuple([use for use in state.climbed if use in FOR_THE_RUN])
-    return replace(state, climbed=kept, attempts=0, max_output=None)
+    return replace(state, climbed=kept, attempts=0, waited=0, max_output=None)
 
 
 # --- the context is too big -------------------------------------------------------------------------
@@ -158,8 +158,10 @@ def ask_again_after_cut(state: State, trouble: Trouble, config: Config) -> Step 
 
 def attempts_are_spent(state: State, config: Config) -> bool:
     """Both rungs of a lost stream share one count with attempts that failed before the reply began: the user sees that
-    count."""
+    count, and one time of waiting."""
     assert state.withheld is not None
+    if config.max_wait is not None and state.waited >= config.max_wait:
+        return True
     return state.attempts >= most_attempts(state, state.withheld, config)
 
 
@@ -205,7 +207,7 @@ def fall_back(state: State, trouble: Trouble, config: Config) -> Step | None:
     if place >= len(config.fallbacks):
         return None
     state, gone = withdraw(state, trouble)
-    return prepare(replace(state, model=config.fallbacks[place], attempts=0, max_output=None)).after(*gone)
+    return prepare(replace(state, model=config.fallbacks[place], attempts=0, waited=0, max_output=None)).after(*gone)
 
 
 def _keep_and_ask(state: State, trouble: Trouble, words: str) -> tuple[State, tuple[Decided, ...]]:
@@ -276,6 +278,11 @@ LADDER: dict[Trouble, tuple[Rung, ...]] = {
 FOR_THE_RUN = {
     (trouble, rung.name) for trouble, rungs in LADDER.items() for rung in rungs if rung.scope is RungScope.RUN
 }
+
+
+def longest_wait(config: Config) -> int | None:
+    """Law 1 in milliseconds: the longest that a run can wait between attempts. None: only their number is limited."""
+    return None if config.max_wait is None else most_model_calls(config) * config.max_wait
 
 
 def most_model_calls(config: Config) -> int:

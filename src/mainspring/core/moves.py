@@ -126,7 +126,10 @@ def fallbacks_used(state: State) -> int:
 
 def most_attempts(state: State, failure: Failure, config: Config) -> int:
     """The number of attempts, including the first, at a reply that breaks off in this way."""
-    most = config.max_retries + 1
+    retries = config.max_retries
+    if config.retries_before_fallback is not None and fallbacks_used(state) < len(config.fallbacks):
+        retries = min(retries, config.retries_before_fallback)
+    most = retries + 1
     return min(most, overload_tries(state, config)) if failure.kind is Trouble.OVERLOADED else most
 
 
@@ -134,7 +137,7 @@ def make_retried(state: State, config: Config) -> Retried | None:
     failure = state.withheld
     if failure is None or failure.kind not in PASSING or not state.attempts:
         return None
-    return Retried(failure, state.attempts, most_attempts(state, failure, config))
+    return Retried(failure, state.attempts, most_attempts(state, failure, config), state.waited)
 
 
 def task_budget(state: State, config: Config) -> AnnouncedBudget | None:

@@ -150,6 +150,7 @@ class State(Value):
     withheld: Failure | None = None  # not shown while we recover
     pending: Assistant | None = None  # the complete or partial reply that the failure left
     attempts: int = 0  # failed attempts in a row, including replies that broke off, since the last progress or fallback
+    waited: int = 0  # milliseconds before those attempts
     max_output: int | None = None  # raised after the output limit was hit, until the next turn
     compaction: Compaction = Compaction()
     compact: str | None = None  # the instructions, if the run only compacts

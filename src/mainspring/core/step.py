@@ -248,7 +248,8 @@ def on_failure(state: State, event: CallFailed, config: Config) -> Step:
     state = replace(state, pending=kept)
     if kept is None or failure.kind not in PASSING:
         return recover(state, failure, failure.kind, config)
-    state = replace(state, attempts=max(state.attempts + 1, event.attempt))
+    attempts = max(state.attempts + 1, event.attempt)
+    state = replace(state, attempts=attempts, waited=state.waited + event.waited)
     return recover(state, failure, Trouble.STREAM_CUT, config)
 
 

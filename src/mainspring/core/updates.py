@@ -137,6 +137,7 @@ class Retrying(Value):
     attempt: int
     delay: int  # milliseconds
     most: int = 0  # attempts in total, if it keeps failing like this; 0: this attempt is not counted
+    beat: int = 0  # the number of this sign of life within the wait; 0: the wait begins
 
 
 class ToolSummary(Value):

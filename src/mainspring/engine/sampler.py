@@ -73,6 +73,7 @@ class ReplyDraft:
         self.price = price
         self.at = at
         self.attempt = request.retried.attempts + 1 if request.retried is not None else 1
+        self.waited = 0  # milliseconds before the attempts of this call
         self.settled = False  # with the ledger
         self.priced = False  # the prefix breaks that it paid for are reported
         self.usage = Usage(input=prompt_tokens)  # until the server reports better figures
@@ -197,7 +198,8 @@ class Sampler:
         inside_call = failure.inside_call or draft.open_kind is BlockKind.INPUT
         await self._close_text(draft)
         kept = draft.reply(Stop.UNFINISHED, draft.spent) if draft.handed_on or draft.begun else None
-        return CallFailed(replace(failure, inside_call=inside_call), kept, draft.spent, attempt=draft.attempt)
+        failure = replace(failure, inside_call=inside_call)
+        return CallFailed(failure, kept, draft.spent, attempt=draft.attempt, waited=draft.waited)
 
     async def _close_text(self, draft: ReplyDraft) -> None:
         """Text that was streaming when a reply broke off was shown, so make it a block."""
@@ -266,9 +268,10 @@ class Sampler:
                 self._shared.prefix.found(item)
             case Retry():
                 draft.attempt = item.attempt + 1 if item.most else draft.attempt
+                draft.waited += 0 if item.beat else item.delay
                 retry = RetryRecord(item.failure, item.attempt, item.delay, self._deps.now(), item.most)
                 await self._journal.append(retry)
-                self._show(Retrying(item.failure, item.attempt, item.delay, item.most))
+                self._show(Retrying(item.failure, item.attempt, item.delay, item.most, item.beat))
             case _:
                 assert_never(item)
 

@@ -36,6 +36,7 @@ from mainspring.core.money import Usage, cost, grant
 from mainspring.core.moves import thinking_budget
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.state import State
+from mainspring.core.updates import Retrying
 from mainspring.core.value import as_json
 from mainspring.engine.sampler import CHARS_PER_TOKEN, NO_END, SideCallInterrupted
 from mainspring.engine.shared_state import Ledger
@@ -70,7 +71,10 @@ class SideCalls:
         ledger: Callable[[], Ledger],
         system: tuple[str, ...] = (),
         tools: Callable[[], tuple[ToolSpec, ...]] = tuple,
+        show: Callable[[Retrying], object] | None = None,
     ) -> None:
+        """`show` receives the waits of a summary: the run waits for it, so a long wait needs signs of life."""
+        self._show = show
         self._provider = provider
         self._config = config
         self._small = small
@@ -189,9 +193,11 @@ class SideCalls:
                 failure = heard.lost
                 if failure is None or heard.number >= fewer_if_overloaded(most, failure, request):
                     break
+                if self._config.max_wait is not None and heard.waited >= self._config.max_wait:
+                    break
                 if not lost.add(answer.usage, answer.cost + heard.searches * A_SEARCH):
                     break
-                request = replace(request, retried=Retried(failure, heard.number, most))
+                request = replace(request, retried=Retried(failure, heard.number, most, heard.waited))
         except SideCallInterrupted as cut:
             raise SideCallInterrupted(cut.usage + lost.usage, cut.cost + lost.cost) from None
         finally:
@@ -207,6 +213,7 @@ class SideCalls:
             async with aclosing(self._provider.stream(request, conversation)) as batches:
                 async for batch in batches:
                     heard.take(batch)
+                    self._show_wait(batch, request)
         except ProviderError as error:
             used = cut_off(heard.used, heard.written, request)
             heard.lost = error.failure if heard.begun and error.failure.kind in PASSING else None
@@ -218,6 +225,13 @@ class SideCalls:
         if heard.stop is Stop.UNFINISHED:
             used, heard.lost = cut_off(used, heard.written, request), NO_END if heard.begun else None
         return SideCallReply("".join(heard.texts), used, cost(used, model.price), heard.stop)
+
+    def _show_wait(self, batch: Batch, request: Request) -> None:
+        if self._show is None or request.source is not RunSource.COMPACT:
+            return
+        for item in batch:
+            if isinstance(item, Retry):
+                self._show(Retrying(item.failure, item.attempt, item.delay, item.most, item.beat))
 
 
 class LostAttempts:
@@ -251,6 +265,7 @@ class SideCallAttempt:
         self.begun = False  # until then the provider retries by itself
         self.lost: Failure | None = None  # why it broke off, if the failure may be transient
         self.number = request.retried.attempts + 1 if request.retried is not None else 1
+        self.waited = request.retried.waited if request.retried is not None else 0  # milliseconds before its attempts
 
     def take(self, batch: Batch) -> None:
         for item in batch:
@@ -267,8 +282,9 @@ class SideCallAttempt:
                     self.blocks.append(block)
                 case StreamEnded():
                     self.used, self.stop = item.usage, item.stop
-                case Retry() if item.most:
-                    self.number = item.attempt + 1
+                case Retry():
+                    self.number = item.attempt + 1 if item.most else self.number
+                    self.waited += 0 if item.beat else item.delay
                 case _:
                     pass
 

@@ -119,6 +119,7 @@ class Retry(Value):
     attempt: int
     delay: int  # milliseconds
     most: int = 0  # attempts in all, if it keeps failing like this; 0: this one does not count
+    beat: int = 0  # the number of this heartbeat within the wait; 0: the wait begins
 
 
 Item = StreamStarted | BlockOpened | BlockDelta | BlockFinished | ResultsCleared | StreamEnded | PrefixBreak | Retry

@@ -40,7 +40,8 @@ from mainspring.providers.retry import (
     RetryLimits,
     RetryProfile,
     backoff,
-    plan_countdown,
+    patience_for,
+    plan_heartbeats,
     stream_with_retries,
 )
 from mainspring.secrets.sources import headers_of
@@ -157,17 +158,18 @@ class HttpProvider:
         prepared = self._within_limit(request, conversation)
         if prepared.broken is not None:
             yield (prepared.broken,)
-        patience = replace(self._patience, overload_tries=min(self._patience.overload_tries, request.overload_tries))
+        patience = patience_for(request.overload_tries, self._patience)
         line = self._line(request, conversation)
-        for wait in plan_waits(request, line.lost, patience):
+        waits = plan_waits(request, line.lost, patience)
+        for wait in waits:
             yield (wait,)
             await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
-        before = request.retried.attempts if request.retried is not None else 0
+        before, waited = count_earlier(request, waits)
         begun, cured = False, set[str]()
         while True:
             try:
                 attempt = partial(self._attempt, prepared)
-                tries = stream_with_retries(attempt, patience, random_share, before)
+                tries = stream_with_retries(attempt, patience, random_share, before, waited)
                 async with aclosing(tries) as batches:
                     async for batch in batches:
                         begun = begun or not isinstance(batch[0], Retry)
@@ -359,7 +361,16 @@ def plan_waits(request: Request, lost: Failure | None, patience: RetryLimits) ->
     if retried is None or retried.failure.kind not in PASSING:
         return []
     delay = backoff(retried.attempts, patience, random_share())
-    return [Retry(retried.failure, retried.attempts, left, retried.most) for left in plan_countdown(delay)]
+    if patience.in_all is not None:
+        delay = min(delay, max(0, patience.in_all - retried.waited))
+    return plan_heartbeats(retried.failure, retried.attempts, delay, retried.most)
+
+
+def count_earlier(request: Request, waits: list[Retry]) -> tuple[int, int]:
+    """The attempts that failed before this request, and the milliseconds of waiting, including `waits`."""
+    if request.retried is None:
+        return 0, 0
+    return request.retried.attempts, request.retried.waited + (waits[0].delay if waits else 0)
 
 
 class RequestChain:

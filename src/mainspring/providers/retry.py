@@ -32,26 +32,28 @@ class RetryLimits(Bundle):
     overload_tries: int = 10  # of an overloaded model, in a row; the request may ask for fewer (settled 9)
     near_tries: int = 4  # of a local server that refuses connections, in a row: it starts soon, or does not run
     in_all: int | None = None  # give up after this total wait
+    until_reset: bool = False  # wait until a rate limit resets, also if the server asks for no wait
     jitter: float = 0.25  # random extra share, so that clients who failed together do not retry together (Z-10)
 
 
 class RetryProfile(StrEnum):
     FOREGROUND = "foreground"  # a user is waiting
     BACKGROUND = "background"  # a side job: it is optional
-    UNATTENDED = "unattended"  # unattended: no user can restart it
+    UNATTENDED = "unattended"  # no user can restart it
 
 
 PATIENCE: dict[RetryProfile, RetryLimits] = {
     RetryProfile.FOREGROUND: RetryLimits(tries=10, base=500, cap=32 * SECOND, longest_asked=5 * MINUTE),
     RetryProfile.BACKGROUND: RetryLimits(tries=3, base=500, cap=4 * SECOND, longest_asked=5 * SECOND, overload_tries=0),
-    RetryProfile.UNATTENDED: RetryLimits(
-        tries=10_000,
+    RetryProfile.UNATTENDED: RetryLimits(  # G-23
+        tries=81,  # as many as fit into six hours: law 1 counts them
         base=500,
         cap=5 * MINUTE,
-        longest_asked=60 * MINUTE,
-        overload_tries=10_000,
-        near_tries=10_000,
-        in_all=6 * 60 * MINUTE,  # G-23
+        longest_asked=6 * 60 * MINUTE,
+        overload_tries=81,
+        near_tries=81,
+        in_all=6 * 60 * MINUTE,
+        until_reset=True,
     ),
 }
 
@@ -98,6 +100,15 @@ def next_delay(
     return delay
 
 
+def patience_for(overload_tries: int, patience: RetryLimits) -> RetryLimits:
+    """The limits for a request that allows so many attempts at an overloaded model. If there is an alternative to
+    waiting, such as another model, it comes first: nobody needs hours of patience then.
+    """
+    if overload_tries < patience.overload_tries and patience.in_all is not None:
+        patience = replace(PATIENCE[RetryProfile.FOREGROUND], jitter=patience.jitter)
+    return replace(patience, overload_tries=min(patience.overload_tries, overload_tries))
+
+
 def backoff(attempts: int, patience: RetryLimits, jitter: float) -> int:
     """Milliseconds to wait after so many failed attempts."""
     delay = min(patience.base << min(attempts - 1, 30), patience.cap)
@@ -108,11 +119,18 @@ class RequestRefusedError(ProviderError):
     """A failure with the wait that the server asked for."""
 
     def __init__(
-        self, failure: Failure, retry_after: int | None = None, *, final: bool = False, near: bool = False
+        self,
+        failure: Failure,
+        retry_after: int | None = None,
+        *,
+        resets_in: int | None = None,
+        final: bool = False,
+        near: bool = False,
     ) -> None:
         super().__init__(failure)
         self.near = near  # a local server refused the connection
         self.retry_after = retry_after  # milliseconds
+        self.resets_in = resets_in  # milliseconds until the rate limit resets
         self.final = final  # the server says that a retry is useless
 
 
@@ -121,11 +139,12 @@ async def stream_with_retries(
     patience: RetryLimits,
     random: Callable[[], float],
     before: int = 0,
+    waited: int = 0,
 ) -> AsyncGenerator[Batch, None]:
     """The items of the first attempt that succeeds. Each wait is reported before it begins. `before`: earlier attempts
-    that broke off, and count.
+    that broke off, and count; `waited`: milliseconds until now.
     """
-    tried = AttemptCounts(before + 1)
+    tried = AttemptCounts(before + 1, waited=waited)
     while True:
         handed_on = False
         try:
@@ -140,18 +159,26 @@ async def stream_with_retries(
             refused = error if isinstance(error, RequestRefusedError) else RequestRefusedError(error.failure)
             failure = error.failure
             tried = tried.then(failure, near=refused.near)
-            delay = next_delay(tried, failure, patience, asked=refused.retry_after, jitter=random())
+            asked = refused.retry_after
+            if asked is None and patience.until_reset:
+                asked = refused.resets_in
+            delay = next_delay(tried, failure, patience, asked=asked, jitter=random())
             if delay is None or refused.final:
                 raise
             most = most_attempts(tried, failure, patience)
-        for left in plan_countdown(delay):
-            yield (Retry(failure, tried.times, left, most),)
-            await asyncio.sleep(min(left, HEARTBEAT) / SECOND)
+        for wait in plan_heartbeats(failure, tried.times, delay, most):
+            yield (wait,)
+            await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
         tried = replace(tried, times=tried.times + 1, waited=tried.waited + delay)
 
 
+def plan_heartbeats(failure: Failure, attempt: int, delay: int, most: int) -> list[Retry]:
+    """The wait after a failed attempt, and its heartbeats, each with the rest of the wait."""
+    return [Retry(failure, attempt, left, most, beat) for beat, left in enumerate(plan_countdown(delay))]
+
+
 def plan_countdown(delay: int) -> list[int]:
-    """The rest of a wait at its beginning and at each sign of life."""
+    """The rest of a wait at its beginning and at each heartbeat."""
     return list(range(delay, 0, -HEARTBEAT))
 
 

@@ -52,6 +52,7 @@ def session_options(
         max_turns=given.max_turns or None,  # 0: no limit
         max_budget_usd=given.max_budget_usd,
         task_budget=given.task_budget["total"] if given.task_budget else None,
+        retry=given.retry,
         tools=tool_names(given),
         own_tools=own,
         allowed_tools=(*rules, *own),  # the program passed the function so that it is called

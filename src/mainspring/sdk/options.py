@@ -125,6 +125,7 @@ class Options:
 
     # --- our additions ---
     provider: Provider | None = None  # overrides the settings: a scripted model, or your own provider
+    retry: Literal["default", "unattended"] | None = None  # unattended: wait up to six hours for a busy server
 
 
 ClaudeAgentOptions = Options
@@ -231,10 +232,11 @@ KINDS: dict[str, OptionCheck] = {
     "stderr": FUNCTION,
     "extra_args": TABLE,
     "provider": OptionCheck("a provider", able_to("stream")),
+    "retry": TEXT,
 }
 
 # Options of a session that have the same name and the same values here.
-CHECKED = ("permission_mode", "effort", "max_turns", "max_thinking_tokens", "max_budget_usd", *IDS)
+CHECKED = ("permission_mode", "effort", "retry", "max_turns", "max_thinking_tokens", "max_budget_usd", *IDS)
 LEAST = {"max_turns": 0}  # no limit
 FLUSHES = ("batched", "eager")
 TAKEN = ("Task", "ToolSearch", "StructuredOutput", "ListMcpResourcesTool", "ReadMcpResourceTool")

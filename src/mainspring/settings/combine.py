@@ -449,6 +449,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[SettingsProb
             key_lifetime=held.number("api.keyLifetimeSeconds"),
             max_cost=held.number("api.maxCostUsd"),
             max_retries=held.number("api.maxRetries"),
+            retry=held.text("api.retry"),
         ),
         limits=LimitSettings(
             max_turns=held.number("limits.maxTurns"),

@@ -364,6 +364,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("api.keyLifetimeSeconds", check_count, SettingAuthority.USER),
     SettingKey("api.maxCostUsd", check_dollars, merge=MergeRule.LEAST, must_hold=True),
     SettingKey("api.maxRetries", count_or_none, merge=MergeRule.LEAST),
+    SettingKey("api.retry", one_of("default", "unattended")),
     SettingKey("limits.maxTurns", check_count, merge=MergeRule.LEAST, must_hold=True),
     SettingKey("limits.maxTokens", check_count, merge=MergeRule.LEAST, must_hold=True),
     SettingKey("limits.maxOutputTokens", check_count, merge=MergeRule.LEAST, must_hold=True),

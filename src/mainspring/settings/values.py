@@ -127,6 +127,7 @@ class ApiSettings(Value):
     key_lifetime: int | None = None  # seconds that a key of the helper is used
     max_cost: int | None = None  # nano-dollars per session
     max_retries: int | None = None
+    retry: str | None = None  # 'default' or 'unattended'
 
 
 class LimitSettings(Value):

@@ -66,6 +66,7 @@ from mainspring.stream_json.task_frames import (
     TaskFrames,
     deferred_tool_fields,
     explain_loop,
+    heartbeat_fields,
     progress_frame,
     rate_limit,
     retry_frame,
@@ -77,6 +78,7 @@ from mainspring.version import __version__
 PROTOCOL = "2.1.325"  # the Claude Code version whose protocol docs/spec/stream-json.md describes
 
 CONTEXT_EDIT = "mainspring_context_edit"  # a layer other than a summary removed something from the view
+HEARTBEAT = "mainspring_heartbeat"  # the wait that `api_retry` announced still lasts (settled 41)
 
 
 class FrameEncoder:
@@ -368,7 +370,10 @@ class FrameEncoder:
     def _aside(self, update: Retrying | Tombstone | Boundary | LoopUpdate | ToolSummary) -> list[Object]:
         match update:
             case Retrying():
-                frames = [self.system("api_retry", retry_frame(update, self._about.max_retries))]
+                retry = retry_frame(update, self._about.max_retries)
+                if update.beat:
+                    return [self.system(HEARTBEAT, retry | heartbeat_fields(update, self._now()))]
+                frames = [self.system("api_retry", retry)]
                 if (limit := rate_limit(update, self._now())) is not None:
                     frames.append(self._frame("rate_limit_event", {"rate_limit_info": limit}))
                 return frames

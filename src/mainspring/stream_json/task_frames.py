@@ -237,6 +237,11 @@ def retry_frame(update: Retrying, most: int) -> Object:
     }
 
 
+def heartbeat_fields(update: Retrying, now: int) -> Object:
+    """`retry_delay_ms` is the rest of the wait; `retry_at` its end, in seconds since 1970."""
+    return {"heartbeat": update.beat, "retry_at": (now + update.delay) // 1_000}
+
+
 def rate_limit(update: Retrying, now: int) -> Object | None:
     """None: the retry has another reason. `now` is in milliseconds, like `retry_delay_ms`; the frame has seconds."""
     if update.failure.kind is not Trouble.RATE_LIMIT:

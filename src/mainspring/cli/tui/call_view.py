@@ -31,12 +31,11 @@ from mainspring.cli.tui.layout import (
     wrap_rows,
 )
 from mainspring.cli.tui.markdown import MarkdownText, lines_of
-from mainspring.cli.tui.status import format_elapsed
 from mainspring.core.messages import ToolCall, result
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import AgentStarted, CallDone, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
-from mainspring.text import plural
+from mainspring.text import format_elapsed, plural
 from mainspring.tools.base import DENIED, INTERRUPTED
 from mainspring.tools.plan import NO
 from mainspring.tools.tasks import Status, Task

@@ -8,6 +8,7 @@ first line), and keeps the last calls so that the user can expand them, turn by 
 from __future__ import annotations
 
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -18,13 +19,12 @@ from rich.text import Text
 from mainspring.agent.results import LOCAL
 from mainspring.cli.tui.call_view import BULLET, CallResultView, CallTitle
 from mainspring.cli.tui.layout import MORE, WidthAware, clip_text, clipped_line, indent_with_branch
-from mainspring.cli.tui.status import format_elapsed
 from mainspring.core.messages import Origin, User
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import Result, Retrying
-from mainspring.text import plural
+from mainspring.text import format_elapsed, plural
 
 TROUBLES: dict[Trouble, str] = {
     Trouble.NEAR_LIMIT: "the context window is almost full",
@@ -65,17 +65,21 @@ def describe_withdrawn(why: Trouble, *, was_seen: bool) -> str:
 class RetryNotice:
     """The retries of one request: a status while they last, then one line that summarizes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
         self._since: float | None = None
         self._last: Retrying | None = None
+        self._when = ""  # of the next attempt
 
     def see(self, update: Retrying, now: float) -> str:
         """The status until the next attempt."""
         self._since = now if self._since is None else self._since
         self._last = update
+        if not update.beat:
+            self._when = describe_moment(update.delay, self._wall())
         words, tried = TROUBLES[update.failure.kind], update.attempt + 1
         of = f" of {update.most}" if update.most else ""
-        return f"{words[0].upper()}{words[1:]}: attempt {tried}{of}"
+        return f"{words[0].upper()}{words[1:]}: attempt {tried}{of}{self._when}"
 
     def over(self, now: float) -> str:
         """Summarize the retries and forget them; empty if there were none."""
@@ -85,6 +89,16 @@ class RetryNotice:
         kind = last.failure.kind
         took = format_elapsed(max(1.0, now - since))
         return f"(waited {took}: {WAITED.get(kind, TROUBLES[kind])}, {last.attempt + 1} attempts)"
+
+
+LONG_WAIT = 60_000  # milliseconds; from here on the user may want to come back later
+
+
+def describe_moment(delay: int, now: float) -> str:
+    """When the next attempt starts, if that takes long."""
+    if delay < LONG_WAIT:
+        return ""
+    return f" at {time.strftime('%H:%M', time.localtime(now + delay / 1_000))}"
 
 
 def format_run_figures(result: Result, model: Model) -> str:

@@ -23,7 +23,7 @@ from mainspring.cli.tui.held_calls import HeldCalls, render_summary
 from mainspring.cli.tui.layout import WidthAware, clean_for_drawing, clip_text, indent_lines, wrap_rows
 from mainspring.cli.tui.notices import ExpandedCalls, reports_in
 from mainspring.cli.tui.screen import Scrollback
-from mainspring.cli.tui.status import ProgressLine, format_elapsed
+from mainspring.cli.tui.status import ProgressLine
 from mainspring.cli.tui.streaming_text import SettledPart, StreamingText
 from mainspring.core.messages import Text as TextBlock
 from mainspring.core.messages import Thinking, User
@@ -57,7 +57,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.text import plural, strip_control_characters
+from mainspring.text import format_elapsed, plural, strip_control_characters
 
 
 class RunView:

@@ -29,7 +29,7 @@ from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.updates import Boundary, ReplyDone, ReplyStarted, Update
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.invocation import HookCallError
-from mainspring.text import strip_control_characters, truncate
+from mainspring.text import format_elapsed, strip_control_characters, truncate
 from mainspring.version import __version__
 
 # Shift-Tab cycles through these. The other modes are set at the start; Shift-Tab leaves them, and returns only to auto.
@@ -217,14 +217,7 @@ class ProgressLine:
             return self.doing
         at, words = self._again
         left = max(0, ceil(at - now))
-        return f"{words}, retrying in {left} s" if left else f"{words}, retrying now"
-
-
-def format_elapsed(took: float) -> str:
-    whole = max(0, int(took))
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3_600 else f"{whole // 3_600} h {whole % 3_600 // 60} min"
+        return f"{words}, retrying in {format_elapsed(left)}" if left else f"{words}, retrying now"
 
 
 def format_thousands(number: int) -> str:

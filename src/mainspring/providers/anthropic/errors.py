@@ -59,7 +59,8 @@ async def read_refusal(
         return CurableError(failure, THINKING)
     if status == 400 and UNKNOWN_BLOCK in words:
         return CurableError(failure, BLOCKS)
-    return RequestRefusedError(failure, wait, final=headers.get("x-should-retry") == "false")
+    resets_in = max(0, resets_at - round(now * SECOND)) if resets_at is not None else None
+    return RequestRefusedError(failure, wait, resets_in=resets_in, final=headers.get("x-should-retry") == "false")
 
 
 def read_error_body(body: bytes) -> tuple[str, str]:
