@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from claude_agent_sdk._internal.message_parser import parse_message
 from msgspec.structs import replace
 
 from mainspring.agent.results import ROWS, make_outcome
@@ -26,6 +27,7 @@ from mainspring.core.updates import (
     PrefixBroken,
     RequestStarted,
     Result,
+    Retrying,
     Update,
 )
 from mainspring.engine.deps import EngineCallContext, ToolOutcome
@@ -263,6 +265,34 @@ def test_a_wait_before_the_next_try() -> None:
         "error_status": 529,
         "error": "server_error",
     }
+
+
+@pytest.mark.covers("G-24")
+def test_a_heartbeat_is_a_frame_of_its_own() -> None:
+    """Golden lines: an attempt is counted once; a heartbeat says how long the wait still lasts. The SDK reads both."""
+    limited = Failure(Trouble.RATE_LIMIT, "429: limit", 429, resets_at=1_800_000_075_000)
+    frames = FrameEncoder(
+        ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 1_800_000_000_000 + elapsed
+    )
+    lines: list[Frame] = []
+    for beat, left in enumerate((75_000, 45_000, 15_000)):
+        elapsed = 30_000 * beat
+        lines += frames.of(Retrying(limited, 1, left, 81, beat))
+    told = {"attempt": 1, "max_retries": 80, "error_status": 429, "error": "rate_limit", "uuid": "id"}
+    told |= {"session_id": ABOUT.session_id}
+    limit = {"status": "rejected", "resetsAt": 1_800_000_075}
+    beats = [
+        {"type": "system", "subtype": "mainspring_heartbeat", "heartbeat": beat, "retry_delay_ms": left}
+        | {"retry_at": 1_800_000_075}
+        for beat, left in ((1, 45_000), (2, 15_000))
+    ]
+    assert lines == [
+        {"type": "system", "subtype": "api_retry", "retry_delay_ms": 75_000} | told,
+        {"type": "rate_limit_event", "rate_limit_info": limit, "uuid": "id", "session_id": ABOUT.session_id},
+        *[beat | told for beat in beats],
+    ]
+    read = [parse_message(line) for line in lines]
+    assert [type(message).__name__ for message in read] == ["SystemMessage", "RateLimitEvent", *["SystemMessage"] * 2]
 
 
 def test_a_withdrawn_reply_is_followed_by_a_frame_that_names_it() -> None:

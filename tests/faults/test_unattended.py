@@ -189,15 +189,26 @@ def test_overload_without_end_is_given_up_within_six_hours(planned: tuple[Planne
 
 
 def test_waits_before_and_after_the_first_item_share_six_hours() -> None:
-    """A limit that resets in two hours, then a reply that breaks off, and so on."""
+    """A limit that resets in four hours, a reply that breaks off, and again such a limit: the run ends there."""
+    asked: list[int] = []
 
     def limited(received: ReceivedRequest) -> Reply:
-        return reset_in(2 * HOUR, received) if received.at % (2 * HOUR) < SECOND else look(received)
+        asked.append(received.at)
+        return look(received) if len(asked) == 2 else reset_in(4 * HOUR, received)
 
     run = play(limited, PlannedFault("cut_in_text", None))
-    assert run.waited <= 6 * HOUR
-    assert run.ended <= 6 * HOUR
-    assert run.result.terminal == "model_error"
+    assert run.times == [0, 4 * HOUR, 4 * HOUR + SECOND]  # the second failure in a row: one second
+    assert run.waited == run.ended == 4 * HOUR + SECOND
+    assert (run.result.terminal, run.result.cause) == ("model_error", "rate_limit")
+
+
+def test_a_reply_that_breaks_off_after_six_hours_is_the_last() -> None:
+    run = play(
+        lambda received: look(received) if received.at else reset_in(6 * HOUR, received),
+        PlannedFault("cut_in_text", None),
+    )
+    assert run.times == [0, 6 * HOUR]
+    assert (run.result.terminal, run.result.cause) == ("model_error", "network")
 
 
 # --- rate limits ------------------------------------------------------------------------------------------

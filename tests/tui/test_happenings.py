@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mainspring.cli.loop_notices import LAYERS, TRANSITIONS, explain_context_edit, explain_request
@@ -64,6 +66,20 @@ GAVE_UP = Result(Terminal.MODEL_ERROR, Cause.OVERLOADED, Subtype.SUCCESS)
 def test_how_many_tries_there_are_is_told_if_it_is_known() -> None:
     assert RetryNotice().see(Retrying(BUSY, 2, 4_000, most=10), 0.0) == "The server is overloaded: attempt 3 of 10"
     assert RetryNotice().see(Retrying(AWAY, 1, 4_000), 0.0) == "The server cannot be reached: attempt 2"
+
+
+def test_a_long_wait_says_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status says when the next attempt starts; a heartbeat does not move it."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    clock = 1_800_000_000.0  # 08:00
+    notice = RetryNotice(lambda: clock)
+    words = "The server is overloaded: attempt 12 of 81 at 08:05"
+    assert notice.see(Retrying(BUSY, 11, 300_000, 81), 0.0) == words
+    clock += 30.4
+    assert notice.see(Retrying(BUSY, 11, 270_000, 81, beat=1), 30.4) == words
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.mark.parametrize("over", [STARTED, RequestStarted(1, "m", Transition.MODEL_FALLBACK), GAVE_UP])
