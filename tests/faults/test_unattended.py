@@ -77,7 +77,7 @@ def play(
     *planned: PlannedFault,
     config: Config = UNATTENDED,
     loop: VirtualLoop | None = None,
-    begin: Callable[[Run], None] = lambda _: None,
+    begin: Callable[[Run], object] = lambda _: None,
 ) -> Unattended:
     """`begin` is called with the run before it starts."""
     loop = loop or VirtualLoop()
@@ -278,7 +278,7 @@ def test_an_interrupt_ends_the_wait_at_once(planned: tuple[PlannedFault, ...], m
         look if planned else busy_until(30 * MINUTE),
         *planned,
         loop=loop,
-        begin=lambda run: loop.call_at(moment / SECOND, run.interrupt) and None,
+        begin=lambda run: loop.call_at(moment / SECOND, run.interrupt),
     )
     assert run.ended == moment
     assert run.times == [at for at in TIMES if at <= moment]

@@ -108,6 +108,11 @@ def parse_token_budget(prompt: str) -> int | None:
     return _tokens(words[-1].rstrip(".!"))
 
 
+def needs_expansion(prompt: str) -> bool:
+    """Whether it may be a slash command, have mentions, or set a token budget."""
+    return "@" in prompt or prompt.startswith("/") or parse_token_budget(prompt) is not None
+
+
 def _tokens(word: str) -> int | None:
     unit = UNITS.get(word[-1:].lower())
     number = word[1:-1]

@@ -20,7 +20,7 @@ from mainspring.agent.prompt_expansion import (
     Prompt,
     QueuedPrompt,
     append_piped_data,
-    parse_token_budget,
+    needs_expansion,
     text_prompt,
 )
 from mainspring.agent.updates import (
@@ -29,6 +29,7 @@ from mainspring.agent.updates import (
     PromptAnswered,
     PromptBlocked,
     PromptExpanded,
+    PromptQueued,
     PromptReturned,
     PromptSuggested,
     RunBroken,
@@ -77,6 +78,7 @@ class RunLoop:
         self._queue: deque[QueuedPrompt] = deque()
         self._unprompted = False  # a run without a new prompt was requested
         self._sent: set[str] = set()  # ids of steering prompts that may start a run themselves
+        self._steered: dict[str, Prompt] = {}  # by id: those that wait, as the client submitted them
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._run: Run | None = None
@@ -102,13 +104,22 @@ class RunLoop:
         if self._finishing:
             raise UsageError("this session takes no more prompts: it is finished or closed")
         self.release()
-        if prompt.delivery == "steer" and self._can_steer(prompt):
-            command = await self._world.session.submit(prompt.text)
-            self._world.own_words.add(command.id, prompt.text)
-            self._sent.add(command.id)
-            self._news.set()
-            return QueuedPrompt(command.id, prompt)
-        return self.enqueue(prompt)
+        if prompt.delivery != "steer":
+            return self.enqueue(prompt)
+        joins = self._can_steer(prompt)
+        queued = await self._steer(prompt) if joins else self.enqueue(prompt)
+        self._updates.push(PromptQueued(queued.id, "steer" if joins else "next_run"))
+        return queued
+
+    async def _steer(self, prompt: Prompt) -> QueuedPrompt:
+        command = await self._world.session.submit(prompt.text, id=prompt.id)
+        self._world.own_words.add(command.id, prompt.text)
+        waiting = {one.id for one in self._steering()}
+        self._steered = {own_id: one for own_id, one in self._steered.items() if own_id in waiting}
+        self._steered[command.id] = prompt
+        self._sent.add(command.id)
+        self._news.set()
+        return QueuedPrompt(command.id, prompt)
 
     def enqueue(self, prompt: Prompt) -> QueuedPrompt:
         self.release()
@@ -123,19 +134,24 @@ class RunLoop:
         self.release()
 
     def _can_steer(self, prompt: Prompt) -> bool:
-        """It needs no expansion, no hook must see it, and no other prompt is queued before it."""
+        """It is text alone and needs no expansion, no hook must see it, and no other prompt is queued before it."""
         if self._queue or (self._run is None and not self._steering()):
             return False
-        text, hooks = prompt.text, self._world.hands.hooks
-        asked = hooks.any_at(HookPoint.USER_PROMPT_SUBMIT)
-        return not asked and "@" not in text and not text.startswith("/") and parse_token_budget(text) is None
+        if prompt.data or any(not isinstance(part, Text) for part in prompt.content):
+            return False  # the inbox and its records hold one text
+        if self._world.hands.hooks.any_at(HookPoint.USER_PROMPT_SUBMIT):
+            return False
+        return prompt.literal or not needs_expansion(prompt.text)
 
     def _steering(self) -> list[InboxPrompt]:
         return [one for one in self._world.session.shared.inbox.waiting() if one.origin is Origin.PROMPT]
 
     @property
     def queued(self) -> tuple[QueuedPrompt, ...]:
-        steering = [QueuedPrompt(one.id, text_prompt(one.text), one.id not in self._sent) for one in self._steering()]
+        steering = [
+            QueuedPrompt(one.id, self._steered.get(one.id) or text_prompt(one.text), one.id not in self._sent)
+            for one in self._steering()
+        ]
         return (*steering, *self._queue)
 
     async def withdraw(self, id: str) -> Prompt | None:
@@ -147,7 +163,7 @@ class RunLoop:
         for command in self._steering():
             if command.id == id and await self._world.session.withdraw(command):
                 self._world.own_words.remove(id)
-                return text_prompt(command.text)
+                return self._steered.pop(id, None) or text_prompt(command.text)
         return None
 
     def release(self) -> None:

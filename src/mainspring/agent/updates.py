@@ -59,6 +59,13 @@ class RunStarted(SessionUpdate):
     message: User | None = None  # the prompt as a message, with its id
 
 
+class PromptQueued(SessionUpdate):
+    """A prompt that was submitted to steer is queued, and journaled if it joins the current run."""
+
+    id: str
+    delivery: Literal["next_run", "steer"]  # next_run: it could not join, and gets a run of its own
+
+
 class PromptExpanded(SessionUpdate):
     """Which of the prompt's mentions were attached, and which were not."""
 

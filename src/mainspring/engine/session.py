@@ -128,13 +128,13 @@ class EngineSession:
     # --- from outside, during a run or between runs ---
 
     async def submit(
-        self, text: str, priority: Priority = Priority.NEXT, origin: Origin = Origin.PROMPT
+        self, text: str, priority: Priority = Priority.NEXT, origin: Origin = Origin.PROMPT, *, id: str = ""
     ) -> InboxPrompt:
-        """Queue a prompt for the next turn. It is journaled before this returns.
+        """Queue a prompt for the next turn. It is journaled before this returns. `id`: of the client; empty: a new one.
 
         An urgent one (`now`) ends the current run: continue with `run()`, which begins with it (J-05).
         """
-        command = InboxPrompt(self.deps.new_id(), text, priority, origin)
+        command = InboxPrompt(id or self.deps.new_id(), text, priority, origin)
         self.shared.inbox.check_room()
         await self.deps.journal.append(command.record(CommandState.QUEUED, self.deps.now()))
         self.shared.inbox.put(command)

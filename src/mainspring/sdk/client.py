@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mainspring import sdk
 from mainspring.agent.options import StartError
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 NOT_CONNECTED = "the client is not connected: use 'await client.connect()', or 'async with Client(...) as client'"
 Prompts = str | AsyncIterable[Frame]
+Delivery = Literal["next_run", "steer"]
 
 
 class Client:
@@ -145,7 +146,7 @@ class Client:
             raise CLIConnectionError(OVER)
         check_prompt(prompt)
         if isinstance(prompt, str):
-            session.submit(self._prompt({"message": {"role": "user", "content": prompt}}))
+            await session.submit(self._prompt({"message": {"role": "user", "content": prompt}}))
             if last:
                 session.finish()
             return
@@ -156,7 +157,7 @@ class Client:
     async def _feed(self, prompts: AsyncIterable[Frame], session: ConnectedSession, *, last: bool) -> None:
         try:
             async for one in prompts:
-                session.submit(self._prompt(one))
+                await session.submit(self._prompt(one))
                 await asyncio.sleep(0)  # an iterable that never waits must not block the event loop
         except Exception as error:  # noqa: BLE001  # the reader gets it, after the messages of the earlier prompts
             self._failed = error
@@ -170,6 +171,22 @@ class Client:
             return parse_prompt_frame({**said, **composed})
         except BadLineError as error:
             raise UsageError(str(error)) from None
+
+    async def submit(self, prompt: str | Frame, *, delivery: Delivery = "next_run") -> str:
+        """Send one prompt, a text or a message, and return its id for `withdraw`. With `delivery="steer"` it joins the
+        current turn with the next request to the model; it is stored before this returns. Without a current turn, or if
+        the prompt needs expansion or has images, it gets a turn of its own. A `SystemMessage` with the subtype
+        `mainspring_prompt` says which.
+        """
+        session = self._connected
+        if session.over:
+            raise CLIConnectionError(OVER)
+        frame = {"message": {"role": "user", "content": prompt}} if isinstance(prompt, str) else prompt
+        return await session.submit(self._prompt({**frame, "delivery": delivery}))
+
+    async def withdraw(self, prompt_id: str) -> bool:
+        """Take a prompt back. False: it is on its way to the model, was sent, or is unknown."""
+        return await self._connected.request(self._connected.session.withdraw(prompt_id)) is not None
 
     async def receive_messages(self) -> AsyncIterator[Message]:
         """All messages until the session ends."""

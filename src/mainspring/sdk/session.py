@@ -159,10 +159,11 @@ class ConnectedSession:
         if not isinstance(update, SessionUpdate):
             await self.messages.room()
 
-    def submit(self, prompt: Prompt) -> None:
-        if self.over or self._session is None:
-            raise CLIConnectionError(OVER)
-        self._session.enqueue(prompt)
+    async def submit(self, prompt: Prompt) -> str:
+        """Returns the prompt's id."""
+        session = self.session
+        queued = await session.submit(prompt) if prompt.delivery == "steer" else session.enqueue(prompt)
+        return queued.id
 
     def finish(self) -> None:
         """No more prompts."""

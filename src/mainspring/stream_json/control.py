@@ -131,6 +131,12 @@ async def stop_task(door: StreamJsonServer, request: ControlRequest) -> Answer:
     return {}
 
 
+async def cancel_async_message(door: StreamJsonServer, request: ControlRequest) -> Answer:
+    """Withdraws a prompt by its uuid, until it is on its way to the model."""
+    withdrawn = await door.session.withdraw(str(request.fields.get("message_uuid", "")))
+    return {"cancelled": withdrawn is not None}
+
+
 async def rewind_files(door: StreamJsonServer, request: ControlRequest) -> Answer:
     return await door.session.rewind_files(str(request.fields.get("user_message_id", "")))
 
@@ -146,4 +152,5 @@ HANDLERS: dict[str, Handler] = {
     "get_context_usage": get_context_usage,
     "rewind_files": rewind_files,
     "stop_task": stop_task,
+    "cancel_async_message": cancel_async_message,
 }

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from mainspring.agent.prompt_expansion import parse_compact_command
 from mainspring.agent.results import LOCAL, error_name, make_outcome, prose_of
 from mainspring.agent.session_parts import SessionInfo
+from mainspring.agent.updates import PromptQueued
 from mainspring.agent.usage import UsageMeter
 from mainspring.core.effects import CompactionKind
 from mainspring.core.messages import Origin, Stop, Text, Thinking, ToolCall, ToolResult, User
@@ -78,6 +79,7 @@ from mainspring.version import __version__
 PROTOCOL = "2.1.325"  # the Claude Code version whose protocol docs/spec/stream-json.md describes
 
 CONTEXT_EDIT = "mainspring_context_edit"  # a layer other than a summary removed something from the view
+PROMPT = "mainspring_prompt"  # what becomes of a prompt that was submitted to steer
 HEARTBEAT = "mainspring_heartbeat"  # the wait that `api_retry` announced still lasts (settled 41)
 
 
@@ -109,6 +111,7 @@ class FrameEncoder:
         self._denials: list[Object] = []  # of this run
         self._asked: set[str] = set()  # calls that the host was asked about
         self._trigger = "auto"  # of a summary in this run
+        self._steering: set[str] = set()  # ids of steering prompts that wait
         self._agents = TaskFrames(self._frame, now, forward=forward)
 
     @property
@@ -354,7 +357,16 @@ class FrameEncoder:
             return []
         if said.origin is not Origin.PROMPT:
             return [self._said(said) | {"isSynthetic": True}]
-        return [self._said(said) | {"isReplay": True}] if self._replay else []
+        echo = [self._said(said) | {"isReplay": True}] if self._replay else []
+        if said.id not in self._steering:
+            return echo
+        self._steering.discard(said.id)
+        return [self.system(PROMPT, {"prompt_id": said.id, "status": "delivered"}), *echo]
+
+    def queued(self, update: PromptQueued) -> Object:
+        if update.delivery == "steer":
+            self._steering.add(update.id)
+        return self.system(PROMPT, {"prompt_id": update.id, "status": "queued", "delivery": update.delivery})
 
     # --- the rest ---
 

@@ -100,6 +100,7 @@ def parse_prompt_frame(frame: dict[str, Any]) -> WirePrompt:
         as_blocks=not isinstance(said, str),
         literal=frame.get("client_composed") is True,
         origin=as_object(origin) or None,
+        delivery="steer" if frame.get("delivery") == "steer" else "next_run",
     )
 
 

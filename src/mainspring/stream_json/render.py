@@ -13,6 +13,7 @@ from mainspring.agent.updates import (
     PromptAnswered,
     PromptBlocked,
     PromptExpanded,
+    PromptQueued,
     PromptReturned,
     PromptSuggested,
     RunBroken,
@@ -35,7 +36,7 @@ BY_REPORT = {"kind": "task-notification"}  # the origin of a run that a subagent
 
 
 class Renderer:
-    """Holds frames of hooks between runs until the next run: clients expect no such frame after a result."""
+    """Holds frames of hooks and prompts between runs until the next one: clients expect none after a result."""
 
     def __init__(self, session: AgentSession, *, notices: bool = False, states: Object | None = None) -> None:
         """`states`: extra fields of frames about the state; None: send no such frames."""
@@ -78,6 +79,8 @@ class Renderer:
                 return self._state(update.state)
             case HookStarted() | HookFinished():
                 return self._of_hook(update)
+            case PromptQueued():
+                return self._in_a_run(self.frames.queued(update))
             case TaskChanged():
                 return frames.of_shell(update.task)
             case Notice():
@@ -126,6 +129,10 @@ class Renderer:
             if isinstance(update, HookStarted)
             else self.frames.system("hook_response", hook_fields(update.hook) | hook_outcome_fields(update.hook))
         )
+        return self._in_a_run(frame)
+
+    def _in_a_run(self, frame: Object) -> list[Object]:
+        """The frame, if a run has begun; else it is held until `init` of the next one."""
         if self._in_run:
             return [frame]
         self._held.append(frame)

@@ -1,6 +1,7 @@
 """The stream-json server: reads prompts and requests, drives one agent session, and sends frames.
 
-Each prompt is a run of its own, in the order of arrival (stream-json 7 rule 5; the protocol calls a run a turn).
+Each prompt is a run of its own, in the order of arrival (stream-json 7 rule 5; the protocol calls a run a turn). One
+with `"delivery": "steer"` joins the current run with its next request, if it can.
 Requests are answered at any time. The end of input does not stop the session: it finishes everything it received.
 
 The transport is elsewhere: `cli/stream_json.py` reads and writes lines of JSON.
@@ -22,6 +23,7 @@ from mainspring.agent.resume import OpenedSession, ResumeError, open_journal
 from mainspring.agent.session import AgentSession
 from mainspring.agent.session_parts import STDIO
 from mainspring.agent.updates import AnyUpdate, SessionUpdate
+from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import new_id
 from mainspring.engine.tasks import end_all, run_to_completion
@@ -100,7 +102,7 @@ class StreamJsonServer:
             self._keep(self._repeat(self._mirror))
         try:
             await self.session.start()
-            self._take(first)
+            await self._take(first)
             async for update in self.session.updates():
                 await self._show(update)
         finally:
@@ -205,20 +207,33 @@ class StreamJsonServer:
 
     async def _listen(self, said: AsyncGenerator[Incoming, None]) -> None:
         while (one := await self._next(said)) is not None:
-            self._take(one)
+            try:
+                await self._take(one)
+            except OSError as error:  # the journal failed (law 3)
+                self.wrong = error
+                break
         self.questions.shut()
         if self.wrong is not None:
             self.stop()
         self.session.finish()
 
-    def _take(self, one: Incoming) -> None:
+    async def _take(self, one: Incoming) -> None:
         match one:
             case Prompt():
-                self.session.enqueue(one)
+                await self._submit(one)
             case ControlRequest():
                 self._keep(self._respond(one, self.session.interrupt_target()))
             case ControlReply():
                 self.questions.hear(one)
+
+    async def _submit(self, prompt: Prompt) -> None:
+        if prompt.delivery == "steer":
+            try:
+                await self.session.submit(prompt)
+                return
+            except UsageError:  # too many prompts wait for this run
+                pass
+        self.session.enqueue(prompt)
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
