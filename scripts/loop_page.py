@@ -413,7 +413,7 @@ NUMBERS: tuple[Number, ...] = (
 SETTINGS: dict[str, str] = {
     "max_turns": "turns in a run",
     "max_stop_blocks": "objections of stop hooks in a run",
-    "max_retries": "retries of a request, and of a reply that broke off",
+    "max_retries": "retries of a request, and of a reply that broke off (80 in unattended runs)",
     "overload_tries_before_fallback": "attempts at an overloaded model, if there is a fallback",
     "advise_after": "the same call with the same result, in a row, after which the model is advised",
     "end_after": "the same, after which the run ends",
