@@ -102,7 +102,7 @@ def next_delay(
 
 def patience_for(overload_tries: int, patience: RetryLimits) -> RetryLimits:
     """The limits for a request that allows so many attempts at an overloaded model. If there is an alternative to
-    waiting, such as another model, it comes first: nobody needs hours of patience then.
+    waiting, such as another model, it comes first, so hours of patience are not needed.
     """
     if overload_tries < patience.overload_tries and patience.in_all is not None:
         patience = replace(PATIENCE[RetryProfile.FOREGROUND], jitter=patience.jitter)
