@@ -209,6 +209,7 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "output_format": ({"type": "json_schema", "schema": {"enum": ("a",)}}, {"output_schema": {"enum": ["a"]}}),
     "max_turns": (3, {"max_turns": 3}),
+    "retry": ("unattended", {"retry": "unattended"}),
     "max_budget_usd": (0.5, {"max_budget_usd": 0.5}),
     "task_budget": ({"total": 9}, {"task_budget": 9}),
     "session_id": (ID.upper(), {"session_id": ID}),

@@ -413,7 +413,9 @@ def test_another_model_stands_in(serve: Serve) -> None:
 # --- tools and what they may ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("settings", "most"), [("", 9), ("[api]\nmaxRetries = 1\n", 1)])
+@pytest.mark.parametrize(
+    ("settings", "most"), [("", 9), ("[api]\nmaxRetries = 1\n", 1), ('[api]\nretry = "unattended"\n', 80)]
+)
 def test_how_often_a_request_is_tried_again_is_told(settings: str, most: int, serve: Serve) -> None:
     stage = serve(*[Refuse(500, "api_error", "no", {"retry-after": "0"})] * (2 if most == 1 else 1), Say.of("Hi."))
     stage.home.mkdir(parents=True)
@@ -422,6 +424,19 @@ def test_how_often_a_request_is_tried_again_is_told(settings: str, most: int, se
     told = [frame for frame in frames(done.stdout) if frame.get("subtype") == "api_retry"]
     assert [(frame["attempt"], frame["max_retries"]) for frame in told] == [(1, most)]
     assert done.returncode == (1 if most == 1 else 0)
+
+
+def test_the_flag_for_unattended_runs_wins_over_the_setting(serve: Serve) -> None:
+    stage = serve(*[Refuse(529, "overloaded_error", "Overloaded"), Say.of("Hi.")] * 2)
+    stage.home.mkdir(parents=True)
+    (stage.home / "settings.toml").write_text('[api]\nretry = "unattended"\n')
+    for flag, most in (("unattended", 80), ("default", 9)):
+        done = stage.run("-p", "hello", "--output-format=stream-json", "--verbose", "--retry", flag)
+        told = [frame["max_retries"] for frame in frames(done.stdout) if frame.get("subtype") == "api_retry"]
+        assert (done.returncode, told) == (0, [most])
+    wrong = stage.run("-p", "hello", "--retry", "unatended")
+    assert wrong.returncode == 1
+    assert b"'--retry' must be one of default, unattended, not 'unatended'. Did you mean 'unattended'?" in wrong.stderr
 
 
 def offered(stage: Stage, *flags: str) -> list[str]:

@@ -19,12 +19,16 @@ from faults.stage import ALONE, WITH_FALLBACK, Hands, look
 from mainspring.agent.model import new_config, patience_of, retry_limits
 from mainspring.agent.options import SessionOptions
 from mainspring.cli.flags import parse_arguments
+from mainspring.context.tokens import SideCall
 from mainspring.core.config import Config
 from mainspring.core.ladder import longest_wait, most_model_calls
+from mainspring.core.messages import user
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import Failed, Result, Retrying, Update
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
+from mainspring.engine.shared_state import Ledger
+from mainspring.engine.side_calls import SideCalls
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.http.client import REMOTE, Transport
 from mainspring.providers.retry import HEARTBEAT, PATIENCE, RetryProfile, backoff, plan_countdown
@@ -161,6 +165,30 @@ def test_the_same_after_the_first_item_of_a_reply(fault: str, argument: str, kin
     assert len(run.times) == 15 + TURNS
     assert shown(run.waits) == expected_waits(kind, 81)
     assert run.result.cause == "end_turn"
+
+
+def test_a_summary_waits_as_long_and_shows_it() -> None:
+    """The run cannot go on without it. A side job gives up at once."""
+    loop = VirtualLoop()
+    shown_waits: list[Retrying] = []
+
+    async def main() -> tuple[list[int], list[str]]:
+        async with (
+            ModelServer(choose=busy_until(30 * MINUTE), clock=loop.milliseconds) as server,
+            Transport(deadlines=REMOTE) as transport,
+        ):
+            provider = Anthropic("key", base_url=server.url, transport=transport, patience=PATIENT)
+            ledger = Ledger()
+            calls = SideCalls(
+                provider, UNATTENDED, small=UNATTENDED.model, ledger=lambda: ledger, show=shown_waits.append
+            )
+            asked = [await calls(SideCall((user("go"),), 2_000, small=small)) for small in (True, False)]
+            return [request.at for request in server.requests], [answer.failed for answer in asked]
+
+    times, failed = virtually(main(), loop)
+    assert times == [0, *TIMES]
+    assert [bool(words) for words in failed] == [True, False]
+    assert shown(shown_waits) == expected_waits("overloaded", 81)
 
 
 # --- the end ----------------------------------------------------------------------------------------------
