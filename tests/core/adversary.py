@@ -117,6 +117,7 @@ VARIANTS = {
     "staged": Variant(context=ContextReady(0, staged=1, media=1)),
     "no retries": Variant(replace(CONFIG, max_retries=0)),
     "many retries": Variant(replace(CONFIG, max_retries=25)),
+    "unattended": Variant(replace(CONFIG, max_retries=80, retries_before_fallback=9, max_wait=21_600_000)),
 }
 
 
