@@ -88,10 +88,13 @@ class TypedBlock(Struct):
     type: str = ""
 
 
-def is_json(text: str, kind: str = "") -> bool:
+OWN_FORMS = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})  # blocks with a class of their own
+
+
+def is_json(text: str, kind: str | None = None) -> bool:
     """Whether this text is JSON that a line can embed as it is; with a kind, only an object of that type."""
     try:
-        fits = not kind or msgspec.json.decode(text, type=TypedBlock).type == kind
+        fits = kind is None or msgspec.json.decode(text, type=TypedBlock).type == kind
         msgspec.json.decode(text)
     except Unreadable:
         return False
@@ -124,7 +127,7 @@ def fits_api_form(part: Block | Content) -> bool:
         case Text():
             return not part.citations or is_json(part.citations)
         case ServerBlock():
-            return is_json(part.json, part.kind)
+            return part.kind not in OWN_FORMS and is_json(part.json, part.kind)
         case _:
             return True
 

@@ -60,7 +60,9 @@ CONTENT = st.one_of(
 PLAIN_CONTENT = st.one_of(st.builds(Text, TEXTS), st.builds(Image, TEXTS, TEXTS), st.builds(Document, TEXTS, TEXTS))
 SERVER = st.one_of(
     st.sampled_from(["web", "a b"]).map(lambda kind: ServerBlock(kind, json.dumps({"type": kind, "x": [1, {}]}))),
-    st.builds(ServerBlock, TEXTS, TEXTS),
+    st.builds(
+        ServerBlock, TEXTS | st.sampled_from(["text", "tool_use"]), TEXTS | st.sampled_from(["0", '{"type":"text"}'])
+    ),
 )
 BLOCK = st.one_of(
     st.builds(Text, TEXTS, CITATIONS),
