@@ -8,18 +8,21 @@ from mainspring.version import __version__
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
+    from mainspring.core.errors import ToolError
     from mainspring.engine.session_deps import open_run
     from mainspring.sdk.client import Client, query
     from mainspring.sdk.options import Options
-    from mainspring.tools.base import Tool
+    from mainspring.tools.base import Tool, ToolContext
     from mainspring.tools.custom import tool
 
-__all__ = ["Client", "Options", "Tool", "__version__", "open_run", "query", "tool"]
+__all__ = ["Client", "Options", "Tool", "ToolContext", "ToolError", "__version__", "open_run", "query", "tool"]
 
 _PLACES = {
     "Client": "mainspring.sdk.client",
     "Options": "mainspring.sdk.options",
     "Tool": "mainspring.tools.base",
+    "ToolContext": "mainspring.tools.base",
+    "ToolError": "mainspring.core.errors",
     "open_run": "mainspring.engine.session_deps",
     "query": "mainspring.sdk.client",
     "tool": "mainspring.tools.custom",

@@ -186,6 +186,7 @@ def test_every_option_of_a_session_is_read_by_somebody() -> None:
 
 SERVER = {"type": "stdio", "command": "shop"}
 PLAIN = {**SERVER, "args": ["-v"]}
+MAPPED_DEPS = object()
 
 # A value for each option of the SDK, and what it is in a session.
 MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -231,6 +232,7 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "tool_use_summaries": (True, {"tool_use_summaries": True}),
     "prompt_suggestions": (True, {"prompt_suggestions": True}),
     "extra_args": ({"require-journal": None}, {"require_journal": True}),
+    "deps": (MAPPED_DEPS, {"deps": MAPPED_DEPS}),
 }  # fmt: skip
 ELSEWHERE = {
     "hooks",  # below

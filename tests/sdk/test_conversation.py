@@ -743,6 +743,6 @@ def test_a_program_that_cannot_hear_goes_on(tmp_path: Path) -> None:
 
 
 def test_the_type_of_every_option_is_checked() -> None:
-    """The others do nothing within one process, or have a check of their own (plugins)."""
-    unchecked = {"plugins", "cli_path", "max_buffer_size", "debug_stderr", "user", "client_app"}
+    """The others do nothing within one process, have a check of their own (plugins), or may be anything (deps)."""
+    unchecked = {"plugins", "cli_path", "max_buffer_size", "debug_stderr", "user", "client_app", "deps"}
     assert {option.name for option in fields(Options)} == KINDS.keys() | unchecked

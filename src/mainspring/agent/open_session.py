@@ -371,6 +371,7 @@ def new_toolset(  # noqa: PLR0913  # its inputs
         attended=attended,
         late=late if config.servers is not None else None,
         classifier=make_classifier(built),
+        deps=config.options.deps,
     )
 
 

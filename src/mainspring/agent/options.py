@@ -124,6 +124,7 @@ class SessionOptions(Fields):
     permission_prompt_tool_name: str | None = None  # an MCP tool; 'stdio': the host
     add_dirs: tuple[str, ...] = ()
     host_hooks: tuple[HostHook, ...] = ()  # functions of the host
+    deps: object | None = None  # the host's object for its tools and callbacks; never stored, never sent
 
     # --- which session ---
     session_id: str | None = None

@@ -72,8 +72,10 @@ class BasicDeps:
         *,
         journal: Journal | None = None,
         system: tuple[str, ...] | Callable[[], tuple[str, ...]] = (),
+        injected: object = None,
     ) -> None:
-        """`system`: the system prompt, or a function that returns it when a request is built."""
+        """`system`: the system prompt, or a function that returns it when a request is built. `injected`: the program's
+        object for its tools (`ToolContext.deps`)."""
         self._provider = provider
         self._tools = tuple(tools)
         self._hands: Toolset | None = None
@@ -81,6 +83,7 @@ class BasicDeps:
         self._cache = RequestCache()
         self._view_size = ViewSize()
         self._system = system
+        self._injected = injected
 
     @property
     def system(self) -> tuple[str, ...]:
@@ -89,7 +92,7 @@ class BasicDeps:
     @property
     def hands(self) -> Toolset:
         if self._hands is None:
-            self._hands = own_hands(self._tools)
+            self._hands = own_hands(self._tools, self._injected)
         return self._hands
 
     @property
@@ -154,11 +157,12 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def own_hands(tools: tuple[Tool, ...]) -> Toolset:
+def own_hands(tools: tuple[Tool, ...], injected: object = None) -> Toolset:
     """A toolset of the caller's own tools, which need no permission."""
     from mainspring.tools.base import Workspace
 
-    return Toolset(tools, place=Workspace(os.getcwd()), gate=permissions.AllowAll())  # noqa: PTH109  # pathlib takes 8 ms to load
+    place = Workspace(os.getcwd())  # noqa: PTH109  # pathlib takes 8 ms to load
+    return Toolset(tools, place=place, gate=permissions.AllowAll(), deps=injected)
 
 
 def default_cache_marks(history: History) -> tuple[str, ...]:
@@ -226,15 +230,17 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     journal: Journal | None = None,
     ledger: Ledger | None = None,
     deltas: bool = True,
+    deps: object = None,
     **settings: Any,
 ) -> Run:
     """A run in its own session: `async with open_run(...) as run: async for update in run: ...`, then `run.result`.
 
-    `settings` are fields of `Config`, for callers who need only one or two.
+    `deps`: your object for your tools, which they find in `ToolContext.deps`. `settings` are fields of `Config`, for
+    callers who need only one or two.
     """
     chosen = config or Config(**settings)
-    deps = BasicDeps(provider, tools, journal=journal)
-    session = EngineSession(deps, chosen, ledger=ledger, describe=deps.describe)
+    world = BasicDeps(provider, tools, journal=journal, injected=deps)
+    session = EngineSession(world, chosen, ledger=ledger, describe=world.describe)
     return session.run(prompt, deltas=deltas)
 
 

@@ -157,6 +157,7 @@ class SubagentRun:
             agent=agent,
             late=late,
             classifier=above.classifier,
+            deps=above.deps,
         )
 
     async def _arrive(self, name: str) -> str:
@@ -424,7 +425,7 @@ class BackgroundSubagent:
     """The tool context of a background subagent, whose call has returned. It can ask only if a host can answer."""
 
     def __init__(self, calling: ToolContext, home: SubagentEnvironment) -> None:
-        self.id, self.place = calling.id, calling.place
+        self.id, self.place, self.deps = calling.id, calling.place, calling.deps
         self._shared = home.shared()
         self._ask = home.ask
         self.cwd = calling.cwd

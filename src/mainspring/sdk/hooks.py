@@ -121,6 +121,7 @@ HookInput = (
 
 class HookContext(TypedDict):
     signal: Any | None  # reserved
+    deps: NotRequired[Any]  # `Options.deps`
 
 
 # --- output -----------------------------------------------------------------------------------------
@@ -168,8 +169,8 @@ def host_hooks(hooks: Mapping[HookEvent, list[HookMatcher]], calls: dict[str, Ho
     return tuple(found)
 
 
-async def call_hook_callback(call: HookCallback, asked: dict[str, Any]) -> dict[str, Any]:
-    said: object = call(asked["input"], asked.get("tool_use_id"), {"signal": None})
+async def call_hook_callback(call: HookCallback, asked: dict[str, Any], deps: object = None) -> dict[str, Any]:
+    said: object = call(asked["input"], asked.get("tool_use_id"), {"signal": None, "deps": deps})
     answer = as_object_or_none(await said if isawaitable(said) else said)
     if answer is None:
         raise TypeError(f"the hook '{function_name(call)}' did not return a dict: return one, '{{}}' to decide nothing")

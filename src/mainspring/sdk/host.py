@@ -28,7 +28,7 @@ class ProgramCallbackError(Exception):
 
 
 class ProgramHost(WireHost):
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, half of them
         self,
         can_use_tool: permissions.CanUseTool | None,
         callbacks: dict[str, hooks.HookCallback],
@@ -36,10 +36,12 @@ class ProgramHost(WireHost):
         *,
         approves: bool,
         interrupt: Callable[[], object],
+        deps: object = None,
     ) -> None:
-        """`callbacks`: hooks by their ids."""
+        """`callbacks`: hooks by their ids. `deps`: the program's own object, for its callbacks."""
         super().__init__(approves=approves, interrupt=interrupt)
         self._can_use_tool, self._callbacks, self._servers = can_use_tool, callbacks, servers
+        self._deps = deps
         self._calls: set[asyncio.Task[Any]] = set()
 
     async def can_use_tool(self, request: JsonObject) -> JsonObject:
@@ -47,7 +49,7 @@ class ProgramHost(WireHost):
             return deny("The permission callback failed: 'can_use_tool' is not set.")
         try:
             return await self._call(
-                self._can_use_tool, permissions.call_can_use_tool(self._can_use_tool, own_copy(request))
+                self._can_use_tool, permissions.call_can_use_tool(self._can_use_tool, own_copy(request), self._deps)
             )
         except ProgramCallbackError as error:
             return deny(f"The permission callback failed: {error}")
@@ -55,7 +57,7 @@ class ProgramHost(WireHost):
     async def run_hook(self, hook_id: str, payload: JsonObject) -> object:
         callback = self._callbacks[hook_id]
         asked = {"input": own_copy(payload), "tool_use_id": payload.get("tool_use_id") or new_id()}
-        return await self._call(callback, hooks.call_hook_callback(callback, asked))
+        return await self._call(callback, hooks.call_hook_callback(callback, asked, self._deps))
 
     async def call_mcp(self, server: str, message: JsonObject) -> JsonObject:
         try:

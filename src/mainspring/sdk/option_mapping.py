@@ -61,6 +61,7 @@ def session_options(
         permission_prompt_tool_name="stdio" if given.can_use_tool else given.permission_prompt_tool_name,
         add_dirs=tuple([os.fspath(folder) for folder in given.add_dirs]),
         host_hooks=hooks,
+        deps=given.deps,
         session_id=given.session_id.lower() if given.session_id else None,
         continue_conversation=given.continue_conversation,
         resume=given.resume,

@@ -126,6 +126,7 @@ class Options:
     # --- our additions ---
     provider: Provider | None = None  # overrides the settings: a scripted model, or your own provider
     retry: Literal["default", "unattended"] | None = None  # unattended: wait up to six hours for a busy server
+    deps: object | None = field(default=None, repr=False)  # for your tools, hooks, 'can_use_tool'; never stored or sent
 
 
 ClaudeAgentOptions = Options

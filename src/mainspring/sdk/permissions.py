@@ -72,6 +72,7 @@ class ToolPermissionContext:
     title: str | None = None
     display_name: str | None = None
     description: str | None = None
+    deps: Any = None  # `Options.deps`
 
 
 @dataclass
@@ -92,12 +93,13 @@ PermissionResult = PermissionResultAllow | PermissionResultDeny
 CanUseTool = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResult]]
 
 
-async def call_can_use_tool(ask: CanUseTool, asked: dict[str, Any]) -> dict[str, Any]:
+async def call_can_use_tool(ask: CanUseTool, asked: dict[str, Any], deps: object = None) -> dict[str, Any]:
     """The program's answer to a permission request. An invalid answer is an error, and denies the call."""
     names = ("tool_use_id", "agent_id", "blocked_path", "decision_reason", "title", "display_name", "description")
     context = ToolPermissionContext(
         suggestions=[PermissionUpdate.from_dict(one) for one in asked.get("permission_suggestions") or ()],
         **{name: asked.get(name) for name in names},
+        deps=deps,
     )
     said: object = ask(asked["tool_name"], asked["input"], context)
     return permission_result_to_wire(await said if isawaitable(said) else said)

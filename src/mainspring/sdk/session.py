@@ -56,6 +56,7 @@ class ConnectedSession:
             servers,
             approves=options.permission_prompt_tool_name == STDIO,
             interrupt=self._interrupt_soon,
+            deps=given.deps,
         )
         self._session: AgentSession | None = None
         self._serving: asyncio.Task[None] | None = None

@@ -151,17 +151,23 @@ def _everything(_path: str) -> bool:
     return True
 
 
-class FakeToolContext(ToolContext):
+class FakeToolContext(ToolContext[Any]):
     """As the tool pipeline passes it to a tool. It records what the tool shows and asks; `answers` are returned in
-    order.
+    order, and `deps` is the object that the tool finds as `.deps`.
     """
 
     def __init__(
-        self, cwd: str, *, may_read: Callable[[str], bool] = _everything, answers: tuple[str, ...] = ()
+        self,
+        cwd: str,
+        *,
+        may_read: Callable[[str], bool] = _everything,
+        answers: tuple[str, ...] = (),
+        deps: object = None,
     ) -> None:
         self._place = Workspace(cwd)
         self._may_read = may_read
         self._answers = list(answers)
+        self._deps = deps
         self.shown: list[str] = []
         self.asked: list[str] = []
         self.updates: list[Update] = []
@@ -169,6 +175,10 @@ class FakeToolContext(ToolContext):
     @property
     def id(self) -> str:
         return "call-1"
+
+    @property
+    def deps(self) -> Any:
+        return self._deps
 
     @property
     def place(self) -> Workspace:

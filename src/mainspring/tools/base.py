@@ -26,6 +26,8 @@ from mainspring.core.value import Bundle, Value
 from mainspring.providers.base import ToolSpec
 
 if TYPE_CHECKING:
+    import typing_extensions  # a part of every type checker; it need not be installed
+
     from mainspring.permissions.checker import PolicyView
     from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.paths import Resolved
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
         def unsaid(self, seen: Iterable[Message]) -> str:
             """Return what is kept if these messages no longer contain it; else an empty text."""
             ...
+
+    DepsT_co = typing_extensions.TypeVar("DepsT_co", covariant=True, default=object)
+else:
+    DepsT_co = TypeVar("DepsT_co", covariant=True)
 
 
 # Results of calls that did not finish.
@@ -191,11 +197,22 @@ class CallContext(Protocol):
         ...
 
 
-class ToolContext(Protocol):
-    """What a running call can use."""
+class ToolContext(Protocol[DepsT_co]):
+    """What a running call can use. A tool that needs the program's object names its type:
+
+    @tool
+    async def find_user(name: str, context: ToolContext[Database]) -> str:
+        return await context.deps.find(name)
+    """
 
     @property
     def id(self) -> str: ...
+
+    @property
+    def deps(self) -> DepsT_co:
+        """The object that the program gave to the session (`deps=...`); None if it gave none. It stays in this process:
+        it is not stored and not sent."""
+        ...
 
     @property
     def place(self) -> Workspace: ...

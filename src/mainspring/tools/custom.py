@@ -17,7 +17,21 @@ import asyncio
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any, Generic, NoReturn, ParamSpec, TypeVar, cast, get_args, get_type_hints, overload
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 from msgspec import Meta
@@ -156,11 +170,17 @@ def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> 
         if name not in hints:
             raise UsageError(_untyped(name, title))
         hint = hints[name]
-        if hint is ToolContext or ToolContext in get_args(hint):
+        if _is_context(hint):
             slot = name
         else:
             fields.append((name, _worded(hint, words.get(name, "")), _default(parameter.default)))
     return fields, slot
+
+
+def _is_context(hint: Any) -> bool:
+    """Whether it is `ToolContext`, `ToolContext[X]`, or one of these or None."""
+    found = hint is ToolContext or get_origin(hint) is ToolContext
+    return found or (get_origin(hint) in (Annotated, Union, UnionType) and any(map(_is_context, get_args(hint))))
 
 
 def _hints(function: Callable[..., Any], title: str) -> dict[str, Any]:
@@ -304,6 +324,10 @@ class ThreadToolContext:
     @property
     def id(self) -> str:
         return self._calling.id
+
+    @property
+    def deps(self) -> Any:
+        return self._calling.deps
 
     @property
     def place(self) -> Workspace:

@@ -86,6 +86,10 @@ class ToolInvocation:
     def id(self) -> str:
         return self.call.id
 
+    @property
+    def deps(self) -> Any:
+        return self.hands.deps
+
     def resolve(self, path: str) -> Resolved:
         return look_again(self.paths(path, self.cwd))
 

@@ -43,10 +43,12 @@ class Toolset:
         agent: tuple[str, str] | None = None,
         late: Late | None = None,
         classifier: Callable[[], Classifier] | None = None,
+        deps: object = None,
     ) -> None:
         """`attended`: whether the user can be asked. `agent`: the id and the type of the subagent that owns this
         toolset, for hooks. `late` waits for a tool that may still arrive, see `arrive`; None: none does. `classifier`
-        returns the one of mode auto; None: the user is asked instead."""
+        returns the one of mode auto; None: the user is asked instead. `deps`: the host's object for its own tools
+        (`ToolContext.deps`)."""
         self.offers: dict[str, ToolHandle] = {}
         self.revealed: set[str] = set()  # deferred tools that the model has seen
         self.untold: tuple[tuple[str, ...], ...] = ()  # deferred tools that ToolSearch's description does not name
@@ -58,6 +60,7 @@ class Toolset:
         self.attended = attended
         self.classifier = classifier
         self.agent = agent
+        self.deps = deps
         self.specs: tuple[ToolSpec, ...] = ()  # what the model sees from the beginning
         self.add(tools)
 
