@@ -20,7 +20,7 @@ import msgspec
 from mainspring.core.errors import UsageError
 from mainspring.core.value import as_object_or_none
 from mainspring.sdk.mcp_server import SdkMcpServer
-from mainspring.tools.schema import schema_of
+from mainspring.tools.json_type import JsonType
 
 T = TypeVar("T")
 Handler = Callable[[Any], Awaitable[dict[str, Any]]]
@@ -109,22 +109,16 @@ def json_schema(tool: str, given: Any) -> dict[str, Any]:
     """A string among the types is refused: as an annotation it would be evaluated as Python, whatever the schema's
     source.
     """
-    if hasattr(given, "model_json_schema"):  # a pydantic model
-        described: dict[str, Any] = given.model_json_schema()
-        return described
     known = as_object_or_none(given)
     if known is not None and known.get("type") == "object":
         return known if "properties" in known else {**known, "properties": {}}
     if known is not None and any(isinstance(kind, str) for kind in known.values()):
         raise UsageError(f"the input of the tool '{tool}' is not a JSON Schema of an object, and has strings for types")
-    fields: list[Any] = [*known.items()] if known is not None else [("value", given)]
     try:
-        made = schema_of(msgspec.defstruct("Input", fields))
+        fields: list[Any] = [*known.items()] if known is not None else []
+        made = JsonType(given if known is None else msgspec.defstruct("Input", fields), "its type").schema
     except (TypeError, NameError, UsageError) as error:
         raise UsageError(f"the input of the tool '{tool}' cannot be described: {error}") from None
-    if known is not None:
-        return made
-    inner: dict[str, Any] = made["properties"]["value"]
-    if inner.get("type") != "object":
+    if made.get("type") != "object":
         raise UsageError(f"the input of the tool '{tool}' is not an object: use names and types, or a TypedDict")
-    return inner
+    return made

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from mainspring import processes, tools
-from mainspring.core.errors import ToolError
+from mainspring.core.errors import InvalidValueError, ToolError
 from mainspring.core.messages import Content, Message, Text
 from mainspring.core.updates import Rendering, Update
 from mainspring.core.value import Bundle, Value
@@ -330,8 +330,8 @@ def parse_input(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
     try:
         if halves := half_characters(input):
             raise ToolError(f"The input of '{name}' is invalid: {halves}. Nothing was done: call it again.")
-        return msgspec.convert(input, kind, str_keys=True)  # as all keys of JSON are
-    except msgspec.ValidationError as error:
+        return _converted(input, kind)
+    except (msgspec.ValidationError, InvalidValueError) as error:
         given, dropped = without_unknown(kind, _without_nulls(kind, input))
         if given != input:
             return _parsed_without(kind, given, dropped, name)
@@ -342,11 +342,20 @@ def parse_input(kind: type[Kind], input: dict[str, Any], name: str) -> Kind:
         raise ToolError(f"The input of '{name}' is nested too deeply. Nothing was done: call it again.") from None
 
 
+def _converted(input: dict[str, Any], kind: type[Kind]) -> Kind:
+    return msgspec.convert(input, kind, str_keys=True, dec_hook=_decode_field)  # all keys of JSON are texts
+
+
+def _decode_field(kind: Any, value: object) -> Any:
+    """A value that msgspec does not decode: see `json_type.py`, which such a tool has loaded."""
+    return kind.node.decode(value, kind.path)
+
+
 def _parsed_without(kind: type[Kind], given: dict[str, Any], dropped: list[str], name: str) -> Kind:
     """Parse without the unknown fields. If that still fails, a dropped field may be the reason: it has a wrong name."""
     try:
-        return msgspec.convert(given, kind, str_keys=True)
-    except msgspec.ValidationError as error:
+        return _converted(given, kind)
+    except (msgspec.ValidationError, InvalidValueError) as error:
         hint = f" {_unknown(dropped, kind)}" if dropped else ""
         raise ToolError(
             f"The input of '{name}' is invalid: {_told(error, kind)}{hint} Nothing was done: call it again."
@@ -355,8 +364,8 @@ def _parsed_without(kind: type[Kind], given: dict[str, Any], dropped: list[str],
 
 def input_fits(kind: type[Struct], input: dict[str, Any]) -> bool:
     try:
-        msgspec.convert(input, kind, str_keys=True)
-    except (msgspec.ValidationError, RecursionError):
+        _converted(input, kind)
+    except (msgspec.ValidationError, InvalidValueError, RecursionError):
         return False
     return True
 
@@ -400,9 +409,13 @@ def _without_nulls(kind: type[Struct], input: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in input.items() if value is not None or key not in optional}
 
 
-def _told(error: msgspec.ValidationError, kind: type[Struct]) -> str:
+def _told(error: msgspec.ValidationError | InvalidValueError, kind: type[Struct]) -> str:
     """Describe the error, with the valid values where they can be listed."""
-    said = str(error)
+    problems = error.problems if isinstance(error, InvalidValueError) else (str(error),)
+    return " ".join([_told_one(said, kind) for said in problems])
+
+
+def _told_one(said: str, kind: type[Struct]) -> str:
     _, _, path = said.partition(" - at ")
     place = tools.subschema_at(tools.schema_of(kind), path.strip("`") or "$")
     takes = ""

@@ -34,7 +34,6 @@ from typing import (
 )
 
 import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 
 from mainspring.core.errors import ToolError, UsageError
@@ -53,7 +52,9 @@ from mainspring.tools.base import (
     is_content,
     make_answer,
 )
-from mainspring.tools.schema import schema_of
+from mainspring.tools.constraints import is_field_info
+from mainspring.tools.json_type import Definitions, encode_json, make_field_type
+from mainspring.tools.type_nodes import make_generic
 
 NOTHING = "(nothing)"  # the result of a function that returns None
 MOST_SAID = 2_000  # characters of an exception's message that the model gets
@@ -140,7 +141,7 @@ UNFIT = {
     inspect.Parameter.VAR_KEYWORD: "takes any names",
 }
 
-Field = tuple[str, Any, Any]  # its name, its type, and its default for msgspec
+InputField = tuple[str, Any, Any]  # its name, its type, and its default for msgspec
 
 
 def _title(function: Callable[..., Any], name: str) -> str:
@@ -159,10 +160,10 @@ def _title(function: Callable[..., Any], name: str) -> str:
     return title
 
 
-def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> tuple[list[Field], str]:
+def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> tuple[list[InputField], str]:
     """The fields that the model fills in, and the name of the parameter that gets the `ToolContext`, if any."""
     hints = _hints(function, title)
-    fields: list[Field] = []
+    fields: list[InputField] = []
     slot = ""
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in UNFIT:
@@ -173,7 +174,8 @@ def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> 
         if _is_context(hint):
             slot = name
         else:
-            fields.append((name, _worded(hint, words.get(name, "")), _default(parameter.default)))
+            hint, default = _field_default(hint, parameter.default)
+            fields.append((name, _worded(hint, words.get(name, "")), _default(default)))
     return fields, slot
 
 
@@ -199,11 +201,22 @@ def _untyped(name: str, title: str) -> str:
     return f"the parameter '{name}' of the tool '{title}' has no type hint: write '{name}: str', or what it is"
 
 
+def _field_default(hint: Any, default: Any) -> tuple[Any, Any]:
+    """The type and the default of a parameter, also where pydantic's `Field` gives them: `x: int = Field(3, ge=1)`."""
+    if is_field_info(default):
+        hint, default = Annotated[hint, default], inspect.Parameter.empty
+    for note in getattr(hint, "__metadata__", ()):
+        if default is inspect.Parameter.empty and is_field_info(note) and not note.is_required():
+            default = note.get_default(call_default_factory=True)
+    return hint, default
+
+
 def _worded(hint: Any, words: str) -> Any:
-    """A description in the hint itself is closer to the code, and wins."""
-    notes = getattr(hint, "__metadata__", ())
-    said = any(isinstance(note, str) or (isinstance(note, Meta) and note.description) for note in notes)
-    return Annotated[hint, words] if words and not said else hint
+    """A description in the hint itself is closer to the code, and wins: it comes last."""
+    if not words:
+        return hint
+    inner, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    return make_generic(Annotated, inner, words, *notes)
 
 
 def _default(default: Any) -> Any:
@@ -211,24 +224,14 @@ def _default(default: Any) -> Any:
     return msgspec.field() if default is inspect.Parameter.empty else msgspec.field(default_factory=lambda: default)
 
 
-def _input(title: str, fields: list[Field]) -> type[Input]:
-    for name, hint, _ in fields:
-        _check(title, name, hint)
-    made: Any = msgspec.defstruct(title, fields, bases=(StrictInput,), frozen=True, kw_only=True)
-    return cast("type[Input]", made)
-
-
-def _check(title: str, name: str, hint: Any) -> None:
-    """Both the schema writer and the input parser must support the type."""
+def _input(title: str, fields: list[InputField]) -> type[Input]:
+    definitions = Definitions()
     try:
-        schema_of(msgspec.defstruct(title, [(name, hint)]))
-        msgspec.convert(None, hint)
-    except msgspec.ValidationError:
-        pass  # supported, and None is not a value of it
+        typed = [(name, make_field_type(hint, name, definitions), default) for name, hint, default in fields]
     except UsageError as error:
         raise UsageError(f"the tool '{title}': the parameter {error}") from None
-    except (TypeError, RecursionError) as error:
-        raise UsageError(f"the tool '{title}': the parameter '{name}' cannot be read from JSON: {error}") from error
+    made: Any = msgspec.defstruct(title, typed, bases=(StrictInput,), frozen=True, kw_only=True)
+    return cast("type[Input]", made)
 
 
 # --- words from the docstring -------------------------------------------------------------------------------------
@@ -444,5 +447,5 @@ NO_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 
 def _through_json(value: object) -> tuple[str, Any]:
     """Convert to text, and to plain JSON values, so that later changes to the object have no effect."""
-    encoded = msgspec.json.encode(value)
+    encoded = encode_json(value)
     return encoded.decode(), msgspec.json.decode(encoded)
