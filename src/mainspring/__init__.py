@@ -9,18 +9,37 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
     from mainspring.core.errors import ToolError
+    from mainspring.core.messages import Document, Image, Text
     from mainspring.engine.session_deps import open_run
     from mainspring.sdk.client import Client, query
     from mainspring.sdk.options import Options
-    from mainspring.tools.base import Tool, ToolContext
+    from mainspring.tools.base import Tool, ToolAnswer, ToolContext
     from mainspring.tools.custom import tool
 
-__all__ = ["Client", "Options", "Tool", "ToolContext", "ToolError", "__version__", "open_run", "query", "tool"]
+__all__ = [
+    "Client",
+    "Document",
+    "Image",
+    "Options",
+    "Text",
+    "Tool",
+    "ToolAnswer",
+    "ToolContext",
+    "ToolError",
+    "__version__",
+    "open_run",
+    "query",
+    "tool",
+]
 
 _PLACES = {
     "Client": "mainspring.sdk.client",
+    "Document": "mainspring.core.messages",
+    "Image": "mainspring.core.messages",
     "Options": "mainspring.sdk.options",
+    "Text": "mainspring.core.messages",
     "Tool": "mainspring.tools.base",
+    "ToolAnswer": "mainspring.tools.base",
     "ToolContext": "mainspring.tools.base",
     "ToolError": "mainspring.core.errors",
     "open_run": "mainspring.engine.session_deps",

@@ -230,7 +230,11 @@ def test_the_plain_world_has_real_ids_and_nobody_to_ask() -> None:
 
 
 def test_the_public_names_are_these_and_cost_nothing_until_used() -> None:
-    assert sorted(mainspring.__all__) == ["Client", "Options", "Tool", "__version__", "open_run", "query", "tool"]
+    assert mainspring.__all__ == [
+        "Client", "Document", "Image", "Options", "Text", "Tool", "ToolAnswer", "ToolContext", "ToolError",
+        "__version__", "open_run", "query", "tool",
+    ]  # fmt: skip
+    assert all(getattr(mainspring, name) is not None for name in mainspring.__all__)
     with pytest.raises(AttributeError, match="module 'mainspring' has no attribute 'nonsense'"):
         mainspring.nonsense  # noqa: B018
     heavy = ("asyncio", "msgspec", "mainspring.core")

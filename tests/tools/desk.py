@@ -25,6 +25,7 @@ class Desk:
         self.asked: list[str] = []
         self.shown: list[str] = []
         self.decisions: list[str] = []
+        self.failures: dict[str, int] = {}
 
     async def ask(self, text: str, about: Any = None) -> str:
         self.asked.append(text)

@@ -136,6 +136,7 @@ class Play:
         )
         self.hands = Toolset(self.kit.offers(NAMES), place=place, gate=self.gate)
         self.policy = EnginePolicy("acceptEdits")
+        self.failures: dict[str, int] = {}
         self.session = EngineSession(AgentDeps(Scripted([]), self.hands), Config())
         self.session.shared.policy = self.policy
         self.bench = Bench(base)

@@ -117,6 +117,7 @@ class Pipeline:
             TOOLS, place=Workspace(str(work)), gate=PermissionChecker(folders=(str(work),)), attended=True
         )
         self.policy = EnginePolicy(mode, rules=rules)
+        self.failures: dict[str, int] = {}
         self.meanwhile = meanwhile
 
     async def ask(self, text: str, about: Any = None) -> str:  # whatever it is

@@ -240,7 +240,7 @@ class Holder:
         (yields_later, "the tool 'yields_later' is a generator: return one value"),
         (Holder.method, "the tool 'method' is an unbound method: decorate the bound one, 'tool(thing.method)'"),
         (lambda: "x", "'<lambda>' is not a valid tool name: set one of up to 64 letters"),
-        (functools.partial(many), "functools.partial(<function many"),
+        (functools.partial(many), "the parameter 'words' of the tool 'many' takes any number of values"),
         (Holder, "is not a function: put '@tool' on a 'def'"),
         (greet, "is not a function: put '@tool' on a 'def'"),
     ],

@@ -54,6 +54,7 @@ class Scene:
     def __init__(self, folder: Path, *rules: str, mode: str = "default", answers: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.policy = EnginePolicy(mode, rules=rules)
+        self.failures: dict[str, int] = {}
         self.log: list[Any] = []
         self.about: list[Any] = []
         self.warnings: list[str] = []

@@ -57,6 +57,10 @@ class RunningCall:
         return self._executor.shared.policy
 
     @property
+    def failures(self) -> dict[str, int]:
+        return self._executor.failures
+
+    @property
     def ledger(self) -> Ledger:
         return self._executor.shared.ledger
 
@@ -96,6 +100,7 @@ class Executor:
         describe: Describe | None = None,
     ) -> None:
         self.room = room  # waits until the consumer has caught up
+        self.failures: dict[str, int] = {}  # calls in a row that failed, by tool
         self._describe = describe
         self._deps = deps
         self._config = config

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.value import as_object_or_none
 from mainspring.sdk.errors import is_cancelled, log_callback_failure
 from mainspring.tools.json_schema import Schema
@@ -91,6 +91,8 @@ class SdkMcpSession:
             if is_cancelled():
                 raise
             return make_error_content("CancelledError: the function, or something it awaited, was cancelled")
+        except ToolError as error:
+            return make_error_content(str(error))
         except Exception as error:  # noqa: BLE001  # any exception of the program's function becomes the result
             log_callback_failure(handler, error)
             return make_error_content(f"{type(error).__name__}: {error}"[:MOST_SAID])

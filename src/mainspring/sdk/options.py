@@ -281,15 +281,15 @@ def check_tools(given: Options) -> None:
     for one in tools:
         if isinstance(one, SdkMcpTool):
             raise UsageError(
-                f"'tools' has '{one.name}', made by 'mainspring.sdk.tool': pass it to 'create_sdk_mcp_server'; "
-                "'mainspring.tool' makes tools for this list"
+                f"'tools' has '{one.name}', made by 'tool(name, description, schema)': pass it to "
+                "'create_sdk_mcp_server'; '@tool' on a typed function makes tools for this list"
             )
         if isinstance(one, Tool) and (one.name in SPECS or one.name in TAKEN or one.name.startswith("mcp__")):
             raise UsageError(
                 f"'tools' has a function named '{one.name}', but that name is taken: rename it with '@tool(name=...)'"
             )
         if not isinstance(one, str | Tool):
-            raise UsageError(f"'tools' has {shorten_repr(one)}: use names, and tools made by 'mainspring.tool'")
+            raise UsageError(f"'tools' has {shorten_repr(one)}: use names, and tools made by '@tool'")
     names = [one if isinstance(one, str) else one.name for one in tools]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"'tools' has '{twice[0]}' twice")

@@ -6,63 +6,28 @@
 
     options = Options(mcp_servers={"sums": create_sdk_mcp_server("sums", tools=[add])}, allowed_tools=["mcp__sums"])
 
-Simpler, and without a server: `mainspring.tool` on a typed function, and the function in `Options.tools`.
+Simpler, and without a server: `@tool` on a typed function, and the function in `Options.tools`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Generic, TypedDict, TypeVar
-
-import msgspec
+from dataclasses import asdict
+from typing import Any, TypedDict
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import as_object_or_none
 from mainspring.sdk.mcp_server import SdkMcpServer
-from mainspring.tools.json_type import JsonType
+from mainspring.tools.base import Tool
+from mainspring.tools.custom import tool
+from mainspring.tools.sdk_mcp_tool import SdkMcpTool, ToolAnnotations, json_schema
 
-T = TypeVar("T")
-Handler = Callable[[Any], Awaitable[dict[str, Any]]]
-
-
-@dataclass
-class ToolAnnotations:
-    """Hints about a tool for permission decisions. They are the program's claims."""
-
-    title: str | None = None
-    readOnlyHint: bool | None = None  # noqa: N815
-    destructiveHint: bool | None = None  # noqa: N815
-    idempotentHint: bool | None = None  # noqa: N815
-    openWorldHint: bool | None = None  # noqa: N815
-    maxResultSizeChars: int | None = None  # noqa: N815
-
-
-@dataclass
-class SdkMcpTool(Generic[T]):
-    name: str
-    description: str
-    input_schema: type[T] | dict[str, Any]
-    handler: Handler
-    annotations: Any = None
+__all__ = ["McpSdkServerConfig", "SdkMcpTool", "ToolAnnotations", "create_sdk_mcp_server", "tool"]
 
 
 class McpSdkServerConfig(TypedDict):
     type: str
     name: str
     instance: Any
-
-
-def tool(
-    name: str, description: str, input_schema: type | dict[str, Any], annotations: Any = None
-) -> Callable[[Handler], SdkMcpTool[Any]]:
-    """`input_schema`: names and their types, a TypedDict, or JSON Schema."""
-    json_schema(name, input_schema)  # raises if it is invalid
-
-    def made(handler: Handler) -> SdkMcpTool[Any]:
-        return SdkMcpTool(name, description, input_schema, handler, annotations)
-
-    return made
 
 
 def create_sdk_mcp_server(
@@ -76,8 +41,13 @@ def create_sdk_mcp_server(
 
 
 def check_tool(server: str, one: object) -> None:
+    if isinstance(one, Tool):
+        raise UsageError(
+            f"the server '{server}' has '{one.name}', which is a tool by itself: put it into 'Options.tools', or make "
+            "it with 'tool(name, description, schema)'"
+        )
     if not isinstance(one, SdkMcpTool):
-        raise UsageError(f"the server '{server}' has {one!r}: make its tools with 'mainspring.sdk.tool'")
+        raise UsageError(f"the server '{server}' has {one!r}: make its tools with 'tool(name, description, schema)'")
 
 
 def describe_sdk_tool(one: SdkMcpTool[Any]) -> dict[str, Any]:
@@ -103,22 +73,3 @@ def hints_of(given: Any) -> dict[str, Any]:
     of_others = getattr(given, "model_dump", None)
     said = of_others(by_alias=True) if of_others is not None else as_object_or_none(given) or asdict(given)
     return {name: value for name, value in said.items() if value is not None}
-
-
-def json_schema(tool: str, given: Any) -> dict[str, Any]:
-    """A string among the types is refused: as an annotation it would be evaluated as Python, whatever the schema's
-    source.
-    """
-    known = as_object_or_none(given)
-    if known is not None and known.get("type") == "object":
-        return known if "properties" in known else {**known, "properties": {}}
-    if known is not None and any(isinstance(kind, str) for kind in known.values()):
-        raise UsageError(f"the input of the tool '{tool}' is not a JSON Schema of an object, and has strings for types")
-    try:
-        fields: list[Any] = [*known.items()] if known is not None else []
-        made = JsonType(given if known is None else msgspec.defstruct("Input", fields), "its type").schema
-    except (TypeError, NameError, UsageError) as error:
-        raise UsageError(f"the input of the tool '{tool}' cannot be described: {error}") from None
-    if made.get("type") != "object":
-        raise UsageError(f"the input of the tool '{tool}' is not an object: use names and types, or a TypedDict")
-    return made

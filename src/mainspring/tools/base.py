@@ -49,8 +49,11 @@ else:
 
 
 # Results of calls that did not finish.
+LOGGER = "mainspring.tools"
+
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
 CRASHED = "The tool itself failed: {error}"
+TIMED_OUT = "'{name}' did not finish within {seconds:g} seconds and was cancelled. What it did until then is not known."
 
 MOST_IGNORED, MOST_NAMED = 5, 60  # fields that are named, and characters of a name
 MOST_SHOWN = 100_000  # characters of a result that the model gets: about 30,000 tokens
@@ -176,6 +179,11 @@ class CallContext(Protocol):
         """The current policy: it may have changed since the run began."""
         ...
 
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many calls in a row have failed in this run, by tool (`Tool.retries`)."""
+        ...
+
     async def ask(self, text: str, about: Any = None) -> str:
         """Wait for the user's answer. The call keeps its position; an abort withdraws the question."""
         ...
@@ -278,6 +286,8 @@ class Tool(Bundle, kw_only=True):
     summary: Callable[[Any], str] | None = None  # one line about a call
     wording: Callable[[Any], str] | None = None  # text of `data` that a hook replaced; empty: the shape is unknown
     deferred: bool = False  # the model sees only its name until it asks for more (ToolSearch)
+    timeout: float | None = None  # seconds; None: it may take as long as it likes
+    retries: int | None = None  # calls that may fail after the first failure in a row; None: any number
     memory: ToolMemory | None = None
 
     @property
@@ -424,6 +434,13 @@ def _told_one(said: str, kind: type[Struct]) -> str:
     elif said.startswith("Invalid enum value") and "enum" in place:
         takes = f" It takes {', '.join(map(repr, place['enum']))}."
     return f"{said}.{takes}"
+
+
+def log_tool_failure(name: str, error: BaseException) -> None:
+    """Log an exception of a tool with its traceback. We configure no logging: that is up to the program."""
+    import logging  # rarely needed, and slow to load
+
+    logging.getLogger(LOGGER).error("tool '%s' failed", name, exc_info=error)
 
 
 DENIED = "The user does not want this to be done. Ask what to do instead, or go on without it."

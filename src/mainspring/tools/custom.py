@@ -17,8 +17,10 @@ import asyncio
 import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import UnionType
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Generic,
@@ -40,6 +42,7 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Content
 from mainspring.core.updates import Update
 from mainspring.processes.paths import Resolved
+from mainspring.text import did_you_mean
 from mainspring.tools.base import (
     Input,
     Run,
@@ -50,11 +53,16 @@ from mainspring.tools.base import (
     Trait,
     Workspace,
     is_content,
+    log_tool_failure,
     make_answer,
 )
 from mainspring.tools.constraints import is_field_info
+from mainspring.tools.json_schema import is_number
 from mainspring.tools.json_type import Definitions, encode_json, make_field_type
 from mainspring.tools.type_nodes import make_generic
+
+if TYPE_CHECKING:
+    from mainspring.tools.sdk_mcp_tool import Handler, SdkMcpTool
 
 NOTHING = "(nothing)"  # the result of a function that returns None
 MOST_SAID = 2_000  # characters of an exception's message that the model gets
@@ -81,47 +89,101 @@ def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 
 @overload
 def tool(
+    name: str, description: str, input_schema: type | dict[str, Any], annotations: Any = None
+) -> "Callable[[Handler], SdkMcpTool[Any]]": ...
+
+
+@overload
+def tool(
     *,
     name: str = ...,
+    description: str = ...,
     about: str = ...,
     read_only: Trait = ...,
     concurrent: Trait | None = ...,
     repeatable: Trait | None = ...,
     deferred: bool = ...,
+    timeout: float | None = ...,
+    retries: int | None = ...,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
-def tool(  # noqa: PLR0913  # keywords, all of them
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str = "",
-    about: str = "",
-    read_only: Trait = False,
-    concurrent: Trait | None = None,
-    repeatable: Trait | None = None,
-    deferred: bool = False,
+def tool(
+    name: Callable[..., Any] | str = "",
+    description: str = "",
+    input_schema: Any = None,
+    annotations: Any = None,
+    **options: Any,
 ) -> Any:
-    """Use it bare or with the options of `Tool`; `name` and `about` replace the function's name and docstring."""
+    """Make a tool of a typed function; type hints become the schema, the docstring the description.
 
-    def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        title = _title(function, name)
-        first, words = parse_docstring(function.__doc__ or "")
+        @tool
+        async def look_up(word: str) -> str: ...
+
+        @tool(name="look-up", read_only=True, timeout=10, retries=2)
+        async def look_up(word: str) -> str: ...
+
+    `name` and `description` replace those of the function. The other options are fields of `Tool`: `read_only`,
+    `concurrent`, `repeatable`, `deferred`, `timeout` (seconds) and `retries` (how often in a row the model may try
+    again after a failure). You can still call the result as the function.
+
+    With three arguments it makes a tool for `create_sdk_mcp_server`, as in `claude-agent-sdk`:
+
+        @tool("add", "Adds two numbers.", {"a": float, "b": float})
+        async def add(given: dict[str, Any]) -> dict[str, Any]: ...
+    """
+    if input_schema is not None:
+        return _described_tool(name, description, input_schema, annotations, options)
+    about = options.pop("about", "") or description
+    _check_options(options)
+
+    def make(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        title = _title(function, name if isinstance(name, str) else "")
+        first, words = parse_docstring(inspect.unwrap(_inner(function)).__doc__ or "")
         fields, slot = _fields(function, title, words)
         return FunctionTool(
             name=title,
             about=about or first,
             input=_input(title, fields),
             run=_run(function, title, slot),
-            read_only=read_only,
-            concurrent=concurrent,
-            repeatable=repeatable,
             summary=_line(title),
-            deferred=deferred,
             function=function,
+            **options,
         )
 
-    return made if function is None else made(function)
+    return make if isinstance(name, str) else make(name)
+
+
+OPTIONS = ("read_only", "concurrent", "repeatable", "deferred", "timeout", "retries")
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for name in options:
+        if name not in OPTIONS:
+            raise UsageError(f"'tool' has no option '{name}'{did_you_mean(name, OPTIONS)}")
+    timeout, retries = options.get("timeout"), options.get("retries")
+    if timeout is not None and (not is_number(timeout) or not 0 < timeout < float("inf")):
+        raise UsageError(f"'timeout' must be a number of seconds above 0, not {timeout!r}")
+    if retries is not None and (not isinstance(retries, int) or isinstance(retries, bool) or retries < 0):
+        raise UsageError(f"'retries' must be a whole number from 0 on, not {retries!r}")
+
+
+def _described_tool(name: Any, description: str, input_schema: Any, annotations: Any, options: dict[str, Any]) -> Any:
+    from mainspring.tools.sdk_mcp_tool import SdkMcpTool, json_schema
+
+    if not isinstance(name, str) or not name:
+        raise UsageError("'tool(name, description, schema)' needs a name")
+    if options:
+        raise UsageError(
+            f"'tool(name, description, schema)' has no option '{min(options)}': use 'annotations', or '@tool' on a "
+            "typed function"
+        )
+    json_schema(name, input_schema)  # raises if it is invalid
+
+    def make(handler: Any) -> SdkMcpTool[Any]:
+        return SdkMcpTool(name, description, input_schema, handler, annotations)
+
+    return make
 
 
 def _line(title: str) -> Callable[[Any], str]:
@@ -145,13 +207,14 @@ InputField = tuple[str, Any, Any]  # its name, its type, and its default for msg
 
 
 def _title(function: Callable[..., Any], name: str) -> str:
-    if not inspect.isroutine(function):
+    inner = _inner(function)
+    if not inspect.isroutine(inner):
         raise UsageError(f"{function!r} is not a function: put '@tool' on a 'def', or pass a bound method")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(
-            f"the tool '{function.__name__}' is a generator: return one value, show the rest by 'ToolContext.progress'"
+            f"the tool '{inner.__name__}' is a generator: return one value, show the rest by 'ToolContext.progress'"
         )
-    title = name or function.__name__
+    title = name or inner.__name__
     if len(title) > LONGEST_NAME or not all(c.isascii() and (c.isalnum() or c in "_-") for c in title):
         raise UsageError(
             f"'{title}' is not a valid tool name: set one of up to {LONGEST_NAME} letters, digits, '_' and "
@@ -160,12 +223,30 @@ def _title(function: Callable[..., Any], name: str) -> str:
     return title
 
 
+def _is_partial(function: object) -> bool:
+    return isinstance(function, partial)
+
+
+def _inner(function: Any) -> Callable[..., Any]:
+    """The function in a `functools.partial`."""
+    inner: Callable[..., Any] = function.func if _is_partial(function) else function
+    return inner
+
+
+def _bound(function: Any) -> dict[str, Any]:
+    """The arguments that a `functools.partial` sets by name."""
+    return dict(function.keywords) if _is_partial(function) else {}
+
+
 def _fields(function: Callable[..., Any], title: str, words: dict[str, str]) -> tuple[list[InputField], str]:
     """The fields that the model fills in, and the name of the parameter that gets the `ToolContext`, if any."""
-    hints = _hints(function, title)
+    hints = _hints(_inner(function), title)
+    bound = _bound(function)
     fields: list[InputField] = []
     slot = ""
     for name, parameter in inspect.signature(function).parameters.items():
+        if name in bound:
+            continue  # the program has set it: the model must not
         if parameter.kind in UNFIT:
             raise UsageError(f"the parameter '{name}' of the tool '{title}' {UNFIT[parameter.kind]}: {BY_NAME}")
         if name not in hints:
@@ -312,7 +393,6 @@ async def _in_thread(
     return returned
 
 
-LOGGER = "mainspring.tools"
 IN_THREAD = "from a thread: make the tool 'async def'."
 
 
@@ -383,9 +463,7 @@ def explain_failures(title: str) -> Generator[None]:
     except ToolError:
         raise
     except (Exception, SystemExit) as error:  # a user's function may raise anything
-        import logging  # rarely needed, and slow to load
-
-        logging.getLogger(LOGGER).error("tool '%s' failed", title, exc_info=error)
+        log_tool_failure(title, error)
         said = _said(error)
         raise ToolError(f"'{title}' failed: {said if len(said) <= MOST_SAID else said[:MOST_SAID] + '...'}") from error
 

@@ -30,7 +30,18 @@ from mainspring.hooks.payloads import make_subagent_start_payload, permission_wa
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
 from mainspring.processes.paths import Resolved, look_again
 from mainspring.secrets.held import is_in
-from mainspring.tools.base import CRASHED, DENIED, INTERRUPTED, CallContext, Tool, ToolAnswer, is_answer, parse_approval
+from mainspring.tools.base import (
+    CRASHED,
+    DENIED,
+    INTERRUPTED,
+    TIMED_OUT,
+    CallContext,
+    Tool,
+    ToolAnswer,
+    is_answer,
+    log_tool_failure,
+    parse_approval,
+)
 from mainspring.tools.results import fit_answer, output_of, replacement_content, tool_response, without_nonce
 
 if TYPE_CHECKING:
@@ -76,6 +87,10 @@ class ToolInvocation:
     def tool(self) -> Tool:
         assert self._tool is not None  # set by the first step
         return self._tool
+
+    @property
+    def is_found(self) -> bool:
+        return self._tool is not None
 
     def found(self, tool: Tool) -> None:
         self._tool = tool
@@ -303,7 +318,28 @@ async def find_tool(passage: ToolInvocation) -> ToolAnswer | None:
     if not hands.is_known(name):
         return make_error_answer(f"'{name}' has not been loaded: call ToolSearch with 'select:{name}' first.")
     passage.found(found)
+    failed = passage.asking.failures.get(name, 0) if found.retries is not None else 0
+    if found.retries is not None and failed > found.retries:
+        return make_error_answer(f"Not run: {say_closed(name, failed)}")
     return None
+
+
+def say_closed(name: str, failed: int) -> str:
+    return f"'{name}' has failed {failed} times in a row and does not run again in this run. Go on without it."
+
+
+def count_failures(passage: ToolInvocation, answer: ToolAnswer) -> ToolAnswer:
+    """Count the failures in a row of a tool that has a limit (`Tool.retries`). The last one says that it was the last:
+    the model would find out by a call in vain."""
+    name, limit, counts = passage.call.name, passage.tool.retries, passage.asking.failures
+    if limit is None or passage.denied or counts.get(name, 0) > limit:
+        return answer
+    if not answer.is_error:
+        counts.pop(name, None)
+        return answer
+    counts[name] = counts.get(name, 0) + 1
+    last = counts[name] > limit
+    return replace(answer, content=(*answer.content, Text(f"\n[{say_closed(name, counts[name])}]"))) if last else answer
 
 
 async def check_input(passage: ToolInvocation) -> ToolAnswer | None:
@@ -344,8 +380,10 @@ NO_ANSWER = "it did not return a 'ToolAnswer' of 'Text', 'Image' and 'Document'"
 async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
     began = perf_counter_ns()
     passage.began = True
+    limit = asyncio.timeout(passage.tool.timeout)
     try:
-        made = await passage.tool.run(passage.given, passage)
+        async with limit:
+            made = await passage.tool.run(passage.given, passage)
         passage.answer = made if is_answer(made) else make_error_answer(CRASHED.format(error=NO_ANSWER))
     except DeclinedError as error:
         passage.stop = passage.stop or str(error)
@@ -355,10 +393,18 @@ async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
     except asyncio.CancelledError:
         raise  # the executor cancelled it; or the tool did, and then the executor reports it
     except Exception as error:  # noqa: BLE001  # whatever a tool does wrong: hooks hear of it, too
-        passage.answer = make_error_answer(CRASHED.format(error=f"{type(error).__name__}: {error}"))
+        passage.answer = make_error_answer(explain_crash(passage, error, timed_out=limit.expired()))
     finally:
         passage.took = (perf_counter_ns() - began) // 1_000_000
     return None
+
+
+def explain_crash(passage: ToolInvocation, error: Exception, *, timed_out: bool = False) -> str:
+    """Words for the model. The traceback is for the log: it is a bug of the tool."""
+    if timed_out and isinstance(error, TimeoutError):
+        return TIMED_OUT.format(name=passage.call.name, seconds=passage.tool.timeout)
+    log_tool_failure(passage.call.name, error)
+    return CRASHED.format(error=f"{type(error).__name__}: {error}")
 
 
 async def tell_hooks(passage: ToolInvocation) -> ToolAnswer | None:
@@ -415,6 +461,8 @@ async def run_pipeline(passage: ToolInvocation) -> InvocationResult:
             answer = await step(passage)
         except ToolError as error:
             answer = make_error_answer(str(error))
+        except Exception as error:  # noqa: BLE001  # of code of the program: a validator of an input, a trait
+            answer = make_error_answer(explain_crash(passage, error))
         except asyncio.CancelledError:  # the executor cancelled it: the run is over
             if passage.began and passage.answer is None:
                 tell_of_interrupt(passage)
@@ -425,5 +473,7 @@ async def run_pipeline(passage: ToolInvocation) -> InvocationResult:
         if answer is not None:
             break
     assert answer is not None  # the last step returns one
+    if passage.is_found:
+        answer = count_failures(passage, answer)
     answer = without_nonce(answer, passage.place.nonce)
     return InvocationResult(answer, passage.denied, passage.stop, passage.context, tuple(times))
