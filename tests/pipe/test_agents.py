@@ -10,6 +10,7 @@ from claude_agent_sdk import (
     AssistantMessage,
     PermissionResultAllow,
     StreamEvent,
+    SystemMessage,
     ToolPermissionContext,
     UserMessage,
 )
@@ -78,7 +79,11 @@ def test_an_agent_of_the_callers(serve: Serve) -> None:
     assert (note.task_id, note.status, note.tool_use_id) == (started.task_id, "completed", "toolu_spawn")
     assert [update.status for update in told.of(TaskUpdatedMessage)][-1] == "completed"
     assert {message.task_id for message in told.of(TaskUpdatedMessage)} == {started.task_id}
-    nested = [message for message in told.messages if getattr(message, "parent_tool_use_id", None) == "toolu_spawn"]
+    nested = [
+        message
+        for message in told.messages
+        if getattr(message, "parent_tool_use_id", None) == "toolu_spawn" and not isinstance(message, SystemMessage)
+    ]
     assert [type(message) for message in nested] == [UserMessage, AssistantMessage, UserMessage]
     assert "say hello below" in str(nested[0])
     assert "toolu_sub" in str(nested[1])

@@ -47,6 +47,7 @@ def check(frames: list[Frame]) -> None:
     assert frames[-1]["subtype"] == "error_max_turns"
 
 
+@pytest.mark.of_the_pipe  # `extra_args` are flags of the command
 @pytest.mark.covers("A-22", "B-14", "D-39")
 def test_the_python_sdk_passes_them_on_as_system_messages(serve: Serve) -> None:
     told = staged(serve).ask("read all", max_turns=TURNS, extra_args=WINDOW)

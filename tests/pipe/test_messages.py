@@ -151,7 +151,7 @@ def test_pieces(serve: Serve) -> None:
         if name not in ("ping", "SystemMessage", *shown[-1:]):
             shown.append(name)
     block = ["content_block_start", "content_block_delta", "AssistantMessage", "content_block_stop"]
-    shown = [name for name in shown if name != "ToolProgressMessage"]  # of our own library
+    shown = [name for name in shown if name not in ("ToolProgressMessage", "TurnMessage")]  # of our own library
     assert shown == ["message_start", *block * 3, "message_delta", "message_stop"]
     deltas = [
         message.event["delta"] for message in told.of(StreamEvent) if message.event["type"] == "content_block_delta"
