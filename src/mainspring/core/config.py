@@ -52,6 +52,31 @@ class Effort(StrEnum):
     MAX = "max"
 
 
+FORCED = "required"  # as a tool choice: the model must call a tool
+FREE = ("auto", "none")  # tool choices that do not force a call
+LEAST_TOP_P = 0.95  # below it, the Messages API accepts no thinking budget
+
+
+class Sampling(Value, omit_defaults=True):
+    """How the model chooses its words and tools; None or empty: the server's default. Providers send what their
+    protocol has, and refuse the rest."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()  # texts at which a reply ends
+    seed: int | None = None
+    tool_choice: str | None = None  # auto, none, required, or the name of a tool
+
+    @property
+    def forces_call(self) -> bool:
+        return self.tool_choice is not None and self.tool_choice not in FREE
+
+    @property
+    def rules_out_thinking(self) -> bool:
+        """Whether a thinking budget cannot be combined with it."""
+        return self.forces_call or self.temperature not in (None, 1) or (self.top_p or 1) < LEAST_TOP_P
+
+
 class Config(Value):
     model: Model = DEFAULT_MODEL
     fallbacks: tuple[Model, ...] = ()
@@ -67,6 +92,7 @@ class Config(Value):
 
     thinking: bool = True
     effort: Effort | None = None
+    sampling: Sampling | None = None
     structured_output: bool = False  # the run must end with a valid StructuredOutput call
     auto_compact: bool = True
     reactive_compact: bool = True  # O-10: summarize after the server reported that the prompt is too long

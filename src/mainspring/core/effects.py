@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from mainspring.core import events
-from mainspring.core.config import Effort
+from mainspring.core.config import Effort, Sampling
 from mainspring.core.messages import ToolCall
 from mainspring.core.reasons import Cause, Failure, Terminal, Trouble
 from mainspring.core.value import Value
@@ -53,6 +53,7 @@ class Request(Value):
     task_budget: AnnouncedBudget | None = None
     reserve: int = 0  # nano-dollars to reserve before the call starts
     retried: Retried | None = None  # the provider waits before it sends this request
+    sampling: Sampling | None = None
 
 
 class CallModel(Value):

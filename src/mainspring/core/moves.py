@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from mainspring.core.config import OUTPUT_RESERVE, Config
+from mainspring.core.config import OUTPUT_RESERVE, Config, Sampling
 from mainspring.core.effects import (
     AnnouncedBudget,
     CallModel,
@@ -88,6 +88,8 @@ def call_model(state: State, config: Config) -> Step:
         if granted is None:
             return close(state, GIVE_UP[Trouble.FUNDS], config)
         max_output, reserve = granted.max_output, granted.reserve
+    sampling = choose_sampling(state, config)
+    thinks = config.thinking and (sampling is None or not sampling.rules_out_thinking)
     request = Request(
         model=model.name,
         max_output=max_output,
@@ -96,15 +98,24 @@ def call_model(state: State, config: Config) -> Step:
         chain=config.chain,
         depth=config.depth,
         overload_tries=overload_tries(state, config),
-        thinking=thinking_budget(model, max_output) if config.thinking else None,
+        thinking=thinking_budget(model, max_output) if thinks else None,
         adaptive=config.thinking and model.adaptive_thinking,
         effort=config.effort,
         task_budget=task_budget(state, config),
         reserve=reserve,
         retried=make_retried(state, config),
+        sampling=sampling,
     )
     state = replace(state, totals=replace(state.totals, calls=state.totals.calls + 1))
     return Step(state, CallModel(request), (RequestStarted(state.turn, model.name, state.transition),))
+
+
+def choose_sampling(state: State, config: Config) -> Sampling | None:
+    """A tool choice that forces a call holds for the first turn only: the run could not end otherwise (law 1)."""
+    chosen = config.sampling
+    if chosen is None or state.turn <= 1 or not chosen.forces_call:
+        return chosen
+    return replace(chosen, tool_choice=None)
 
 
 def thinking_budget(model: Model, max_output: int) -> int | None:

@@ -417,6 +417,7 @@ class SubagentRegistry:
             max_tokens=None,
             token_budget=None,
             task_budget=None,
+            sampling=None,
             structured_output=False,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from mainspring.core.errors import ProviderError
 from mainspring.core.moves import in_words
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
@@ -72,6 +73,12 @@ def request_too_large(limit: int, size: int) -> Failure:
     """The server's error for such a request, without sending it."""
     words = f"the request has {size:,} bytes, and the API accepts {limit:,} ({in_words(limit)})"
     return Failure(Trouble.TOO_LARGE, words)
+
+
+def unsupported_setting(name: str, protocol: str) -> ProviderError:
+    """The caller asked for a setting that the protocol does not have; leaving it out would change the answer."""
+    words = f"{protocol} has no setting '{name}': leave it out, or use another model"
+    return ProviderError(Failure(Trouble.INVALID_REQUEST, words))
 
 
 # Errors of servers that get tools although the model, or the server as it was started, does not support them: Ollama,

@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mainspring import providers
+from mainspring.core.config import Sampling
 from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import PASSING, Failure, Trouble
@@ -209,6 +210,8 @@ class HttpProvider:
         target = self._target(request, line.distrusted)
         projected = line.projection.project(conversation.history, conversation.edits, target)
         settings = self._settings(request, projected)
+        if request.sampling is not None:
+            settings |= self._sampling(request.sampling, has_tools=bool(conversation.tools))
         fixed = self._fixed_part(line, conversation)
         sent = SentPrefix(
             model=request.model,
@@ -318,6 +321,10 @@ class HttpProvider:
     @abstractmethod
     def _settings(self, request: Request, projected: ProjectedParts) -> dict[str, object]:
         """Everything but tools, system and messages."""
+
+    @abstractmethod
+    def _sampling(self, sampling: Sampling, *, has_tools: bool) -> dict[str, object]:
+        """The caller's sampling settings. Raises `ProviderError` for one that the protocol does not have."""
 
     @abstractmethod
     def _thinking_in(self, settings: dict[str, object]) -> object:

@@ -13,7 +13,7 @@ from importlib import import_module
 import msgspec
 
 from mainspring import providers
-from mainspring.core.config import Effort
+from mainspring.core.config import FORCED, FREE, Effort, Sampling
 from mainspring.core.effects import Request
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
@@ -28,7 +28,7 @@ from mainspring.providers.anthropic.json import (
     tool_json,
 )
 from mainspring.providers.base import Conversation
-from mainspring.providers.errors import UserRemedies
+from mainspring.providers.errors import UserRemedies, unsupported_setting
 from mainspring.providers.http.client import HttpExchange, Transport
 from mainspring.providers.http_provider import FixedPart, HttpProvider, PreparedRequest, RequestBody, RequestChain
 from mainspring.providers.message_order import ProjectionTarget
@@ -170,6 +170,20 @@ class Anthropic(HttpProvider):
             settings["output_config"] = output
         return settings | self._managing(request)
 
+    def _sampling(self, sampling: Sampling, *, has_tools: bool) -> dict[str, object]:
+        if sampling.seed is not None:
+            raise unsupported_setting("seed", "Anthropic's API")
+        settings: dict[str, object] = {}
+        if sampling.temperature is not None:
+            settings["temperature"] = sampling.temperature
+        if sampling.top_p is not None:
+            settings["top_p"] = sampling.top_p
+        if sampling.stop:
+            settings["stop_sequences"] = sampling.stop
+        if sampling.tool_choice is not None and has_tools:
+            settings["tool_choice"] = tool_choice_json(sampling.tool_choice)
+        return settings
+
     def _managing(self, request: Request) -> dict[str, object]:
         """The request keeps all messages, so the prefix does not break: the service decides what the model reads."""
         if self._clearing is None or request.source in ASIDE:
@@ -223,6 +237,12 @@ class Anthropic(HttpProvider):
 
 class _Count(msgspec.Struct):
     input_tokens: int
+
+
+def tool_choice_json(choice: str) -> dict[str, object]:
+    if choice in FREE:
+        return {"type": choice}
+    return {"type": "any"} if choice == FORCED else {"type": "tool", "name": choice}
 
 
 EFFORTS = tuple(Effort)

@@ -23,13 +23,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mainspring.core.config import Effort
+from mainspring.core.config import FORCED, FREE, Effort, Sampling
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.models import model_named
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
-from mainspring.providers.errors import GIVEN, UserRemedies
+from mainspring.providers.errors import GIVEN, UserRemedies, unsupported_setting
 from mainspring.providers.http.client import HttpExchange, Transport
 from mainspring.providers.http.sse import SseParser
 from mainspring.providers.http_provider import (
@@ -220,6 +220,23 @@ class OpenAI(HttpProvider):
         written = TextToolCallReader(tool_schemas(tools)) if self.manners.written_calls else None
         return ExpectedReply(prepared.tokens, long_names(tools), prepared.most, written)
 
+    def _sampling(self, sampling: Sampling, *, has_tools: bool) -> dict[str, object]:
+        """Both protocols have these. The caller asked for them, so none is left out if the server refuses it."""
+        settings: dict[str, object] = {}
+        if sampling.temperature is not None:
+            settings["temperature"] = sampling.temperature
+        if sampling.top_p is not None:
+            settings["top_p"] = sampling.top_p
+        if sampling.tool_choice is not None and has_tools:
+            settings["tool_choice"] = self._tool_choice(sampling.tool_choice)
+        return settings
+
+    def _tool_choice(self, choice: str) -> object:
+        return choice if choice in (*FREE, FORCED) else self._named_choice(wire_name(choice))
+
+    @abstractmethod
+    def _named_choice(self, tool: str) -> dict[str, object]: ...
+
     def _effort(self, request: Request, name: str) -> str | None:
         """The requested effort, in the terms of these servers; after a refusal, at most a value that all of them
         know.
@@ -305,6 +322,17 @@ class OpenAIChat(OpenAI):
             settings["prompt_cache_key"] = request.chain
         return settings
 
+    def _sampling(self, sampling: Sampling, *, has_tools: bool) -> dict[str, object]:
+        settings = super()._sampling(sampling, has_tools=has_tools)
+        if sampling.stop:
+            settings["stop"] = sampling.stop
+        if sampling.seed is not None:
+            settings["seed"] = sampling.seed
+        return settings
+
+    def _named_choice(self, tool: str) -> dict[str, object]:
+        return {"type": "function", "function": {"name": tool}}
+
     def _cap(self) -> str:
         """With the name that the server has not refused; if it rejects both, there is none."""
         first = self.manners.output_cap
@@ -367,6 +395,15 @@ class OpenAIResponses(OpenAI):
         }
         known = {name: value for name, value in optional.items() if value is not None and name not in self._refused}
         return settings | known
+
+    def _sampling(self, sampling: Sampling, *, has_tools: bool) -> dict[str, object]:
+        for name, given in (("stop_sequences", bool(sampling.stop)), ("seed", sampling.seed is not None)):
+            if given:
+                raise unsupported_setting(name, "OpenAI's Responses API")
+        return super()._sampling(sampling, has_tools=has_tools)
+
+    def _named_choice(self, tool: str) -> dict[str, object]:
+        return {"type": "function", "name": tool}
 
     def _optional(self) -> tuple[str, ...]:
         known = ("include", "reasoning.summary", "reasoning.effort", "reasoning", "store", "max_output_tokens")
