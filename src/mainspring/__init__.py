@@ -1,4 +1,13 @@
-"""The agent loop as a library. This module lists the public names and imports them on first use."""
+"""The agent loop as a library. This module lists the public names and imports them on first use.
+
+    from mainspring import ask
+
+    answer = await ask("What is 2 + 3?")
+    print(answer.text, answer.cost_usd)
+
+`Agent` is a reusable agent, `ask` one question, `tool` makes a tool of a function; `query` and `Client` have the API of
+claude-agent-sdk; `open_run` is the loop alone. See docs/library.md.
+"""
 
 import sys
 from typing import TYPE_CHECKING
@@ -8,54 +17,116 @@ from mainspring.version import __version__
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
-    from mainspring.core.errors import ToolError
-    from mainspring.core.messages import Document, Image, Text
-    from mainspring.engine.session_deps import open_run
+    from mainspring.agent.host import ApprovalRequest
+    from mainspring.core.errors import MainspringError, ToolError, UsageError
+    from mainspring.core.messages import Assistant, Document, Image, Message, Text, ToolCall, ToolResult, User
+    from mainspring.core.updates import Update
+    from mainspring.library.agent import Agent, ask
+    from mainspring.library.answer import Answer
+    from mainspring.library.errors import (
+        AgentError,
+        BudgetExceeded,
+        Interrupted,
+        MaxTurnsExceeded,
+        ModelError,
+        OutputError,
+    )
+    from mainspring.library.low_level import open_run
+    from mainspring.library.options import AgentOptions, ModelSettings
+    from mainspring.library.session import AgentChat, AgentStream
     from mainspring.sdk.client import Client, query
     from mainspring.sdk.options import Options
-    from mainspring.tools.base import Tool, ToolAnswer, ToolContext
+    from mainspring.tools.base import Approval, Tool, ToolContext
     from mainspring.tools.custom import tool
 
 __all__ = [
+    "Agent",
+    "AgentChat",
+    "AgentError",
+    "AgentOptions",
+    "AgentStream",
+    "Answer",
+    "Approval",
+    "ApprovalRequest",
+    "Assistant",
+    "BudgetExceeded",
     "Client",
     "Document",
     "Image",
+    "Interrupted",
+    "MainspringError",
+    "MaxTurnsExceeded",
+    "Message",
+    "ModelError",
+    "ModelSettings",
     "Options",
+    "OutputError",
     "Text",
     "Tool",
-    "ToolAnswer",
+    "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolResult",
+    "Update",
+    "UsageError",
+    "User",
     "__version__",
+    "ask",
     "open_run",
     "query",
     "tool",
 ]
 
+# The module of each name, imported on first use: `import mainspring`, and so `mainspring --version`, costs nothing.
 _PLACES = {
-    "Client": "mainspring.sdk.client",
-    "Document": "mainspring.core.messages",
-    "Image": "mainspring.core.messages",
-    "Options": "mainspring.sdk.options",
-    "Text": "mainspring.core.messages",
-    "Tool": "mainspring.tools.base",
-    "ToolAnswer": "mainspring.tools.base",
-    "ToolContext": "mainspring.tools.base",
-    "ToolError": "mainspring.core.errors",
-    "open_run": "mainspring.engine.session_deps",
-    "query": "mainspring.sdk.client",
-    "tool": "mainspring.tools.custom",
+    "Agent": "library.agent",
+    "AgentChat": "library.session",
+    "AgentError": "library.errors",
+    "AgentOptions": "library.options",
+    "AgentStream": "library.session",
+    "Answer": "library.answer",
+    "Approval": "tools.base",
+    "ApprovalRequest": "agent.host",
+    "Assistant": "core.messages",
+    "BudgetExceeded": "library.errors",
+    "Client": "sdk.client",
+    "Document": "core.messages",
+    "Image": "core.messages",
+    "Interrupted": "library.errors",
+    "MainspringError": "core.errors",
+    "MaxTurnsExceeded": "library.errors",
+    "Message": "core.messages",
+    "ModelError": "library.errors",
+    "ModelSettings": "library.options",
+    "Options": "sdk.options",
+    "OutputError": "library.errors",
+    "Text": "core.messages",
+    "Tool": "tools.base",
+    "ToolCall": "core.messages",
+    "ToolContext": "tools.base",
+    "ToolError": "core.errors",
+    "ToolResult": "core.messages",
+    "Update": "core.updates",
+    "UsageError": "core.errors",
+    "User": "core.messages",
+    "ask": "library.agent",
+    "open_run": "library.low_level",
+    "query": "sdk.client",
+    "tool": "tools.custom",
 }
 
 
 def __getattr__(name: str) -> object:
-    """So that `import mainspring`, and with it `mainspring --version`, costs nothing."""
     if name not in _PLACES:
         raise AttributeError(f"module 'mainspring' has no attribute '{name}'")
     from importlib import import_module
 
-    value: object = getattr(import_module(_PLACES[name]), name)
+    value: object = getattr(import_module(f"mainspring.{_PLACES[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 class _MovedModules:

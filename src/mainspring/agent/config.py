@@ -6,8 +6,8 @@ Resolving checks everything and changes nothing. It reads the settings once, and
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -102,6 +102,7 @@ class HostSupplied(Bundle):
 
     tools: tuple[Tool, ...] = ()
     provider: Provider | None = None  # None: by the settings
+    check_output: Callable[[dict[str, Any]], object] | None = None  # raises `ToolError` if structured output is wrong
 
 
 class ResolvedConfig(Bundle):
@@ -174,7 +175,7 @@ def _resolve(
         policy=policy,
         gate=gate,
         tools=tuple(select_builtin_tools(options, settings, loop)),
-        own=(*select_host_tools(supplied, options, settings), *make_structured_output_tool(options)),
+        own=(*select_host_tools(supplied, options, settings), *make_structured_output_tool(options, supplied)),
         model=find_model_access(supplied, options, settings, environment, cwd, loop),
         sandboxing=sandboxing,
         holder=holder,
@@ -263,13 +264,13 @@ async def close_nothing() -> None:
     """The host closes its own provider."""
 
 
-def make_structured_output_tool(options: SessionOptions) -> tuple[ToolHandle, ...]:
+def make_structured_output_tool(options: SessionOptions, supplied: HostSupplied) -> tuple[ToolHandle, ...]:
     if options.output_schema is None:
         return ()
     from mainspring.tools.structured_output import structured_tool
 
     try:
-        return (make_handle(structured_tool(dict(options.output_schema))),)
+        return (make_handle(structured_tool(dict(options.output_schema), supplied.check_output)),)
     except UsageError as error:
         raise options.error("output_schema", f" is not valid: {error}") from None
 
@@ -298,7 +299,7 @@ def read_system_prompt_options(options: SessionOptions) -> tuple[str, ...]:
     own = options.system_prompt
     if options.system_prompt_file is not None:
         own = read_prompt_file(options, options.system_prompt_file)
-    instead = "" if own is None else own.strip() or IDENTITY
+    instead = "" if own is None else own.strip() or ("" if options.bare else IDENTITY)
     return instead, options.append_system_prompt or ""
 
 

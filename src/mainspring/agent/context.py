@@ -72,13 +72,14 @@ def read_context_sources(
     found = ContextSources(
         ContextSourceOptions(
             where,
-            notes=get_notes_folder(home, place.root),
+            notes="" if options.bare else get_notes_folder(home, place.root),
             environ=config.environment,
             read=lambda: place.read,
             children=children,
             tell=options.tell,
             nonce=place.nonce,
             told_cwd=place.root if tells_place else "",
+            bare=options.bare,
         )
     )
     for problem in found.problems:

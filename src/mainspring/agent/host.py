@@ -28,6 +28,7 @@ class ApprovalRequest(Bundle):
     input: JsonObject
     tool_use_id: str
     facts: JsonObject  # everything known about it: reason, suggestions, the subagent that asks
+    deps: Any = None  # the program's own object, in the library
 
 
 class QuestionSet(Bundle):

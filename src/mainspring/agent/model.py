@@ -185,10 +185,11 @@ def new_config(options: SessionOptions, settings: Settings) -> Config:
         siblings=Siblings(settings.features.siblings),
         early_safe=settings.features.streaming_tools,
         max_tokens=settings.limits.max_tokens,
-        max_output=settings.limits.max_output_tokens,
+        max_output=least_limit(options.max_output, settings.limits.max_output_tokens),
         task_budget=options.task_budget,
         **retry_limits(options, settings),
         effort=Effort(effort) if effort else None,
+        sampling=options.sampling,
         thinking=is_thinking_on(options, settings),
         structured_output=options.output_schema is not None,
     )

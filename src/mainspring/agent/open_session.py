@@ -100,12 +100,14 @@ def open_session(  # noqa: PLR0913  # keywords, nearly all of them
     deltas: bool = True,
     mirror: Callable[[str, bytes], None] | None = None,
     released: Callable[[], object] = lambda: None,
+    ledger: Ledger | None = None,
 ) -> AgentSession:
     """Opens the session's file, and builds the session. Raises `StartError`.
 
     `host`: None if no host can be asked. `opened`: the file, if the caller has already opened it. `deltas`: whether
     updates include deltas of replies. `mirror` receives each line of the session's file; `released` is called when a
-    conversation has ended and its memory can be freed."""
+    conversation has ended and its memory can be freed. `ledger`: a child of that of another session, which pays for
+    this one."""
     return AgentSession(
         config,
         opened or open_journal(config, mirror),
@@ -114,6 +116,7 @@ def open_session(  # noqa: PLR0913  # keywords, nearly all of them
         deltas=deltas,
         mirror=mirror,
         released=released,
+        ledger=ledger,
     )
 
 
@@ -129,7 +132,8 @@ def build_session_parts(
     policy = restore_policy(config, loaded)
     tools = build_tools(config, opened, links, lambda: world)
     surroundings, servers = tools.surroundings, tools.servers
-    style = find_output_style(config.settings.output_style, config.system, surroundings)
+    wanted_style = None if config.options.bare else config.settings.output_style
+    style = find_output_style(wanted_style, config.system, surroundings)
     system = make_system_prompt(config, tools, style)
     takes_notes = wants_notes(config, opened, tools)
     mind = new_model_context(
@@ -253,7 +257,7 @@ def new_workspace(config: ResolvedConfig, journal: FileJournal | None, rewinding
 
 def new_context_sources(config: ResolvedConfig, place: Workspace, children: Callable[[], Children]) -> ContextSources:
     options = config.options
-    tells_place = options.exclude_dynamic_sections and not config.system[0]  # only our own prompt contains it
+    tells_place = options.exclude_dynamic_sections and not config.system[0] and not options.bare
     return read_context_sources(config, place, children, tells_place=tells_place)
 
 
@@ -451,6 +455,8 @@ def make_system_prompt(
     config: ResolvedConfig, tools: SessionTools, style: PromptStyle | None
 ) -> Callable[[], tuple[str, ...]]:
     """Returns a function that builds the system prompt for a request: MCP servers that connect add instructions."""
+    if config.options.bare:
+        return make_bare_prompt(config, tools)
     attended, nonce = tools.answer is not None, tools.surroundings.nonce
     blocks = build_system_text(config.system, tools.surroundings, tools.hands.offers, attended=attended, style=style)
     alone = insert_nonce(blocks, nonce)
@@ -458,6 +464,21 @@ def make_system_prompt(
     def system() -> tuple[str, ...]:
         words = tools.servers.instructions
         return insert_nonce((*blocks, words), nonce) if words else alone
+
+    return system
+
+
+def make_bare_prompt(config: ResolvedConfig, tools: SessionTools) -> Callable[[], tuple[str, ...]]:
+    """The program's text alone. Reminders are explained only where there can be any: of built-in tools, of memory and
+    skills, of tools that arrive later."""
+    own, options, servers = config.system, config.options, tools.servers
+    blocks = tuple([text for text in own if text])
+    reminds = bool(config.tools or options.setting_sources or config.servers)
+    nonce = tools.surroundings.nonce if reminds else ""
+
+    def system() -> tuple[str, ...]:
+        words = servers.instructions
+        return insert_nonce((*blocks, words) if words else blocks, nonce)
 
     return system
 

@@ -5,8 +5,9 @@ Each front end spells the option as its user wrote it. Loaded only when there is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mainspring.agent.options import CHOICES, IDS, LEAST, OTHER_MODES, OptionError, by_name, is_uuid
 from mainspring.text import did_you_mean
@@ -14,7 +15,7 @@ from mainspring.text import did_you_mean
 if TYPE_CHECKING:
     from mainspring.agent.options import Spell
 
-MONEY = "max_budget_usd"
+BUDGET = "max_budget_usd"
 MOST_DOLLARS = 1e9
 EXAMPLE = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
 
@@ -26,7 +27,7 @@ def check_option(option: str, value: Any, spell: Spell = by_name, *, least: int 
             check_choice(option, value, CHOICES[option], spell)
     elif option in LEAST:
         check_number(option, value, LEAST[option] if least is None else least, spell)
-    elif option == MONEY:
+    elif option == BUDGET:
         if not is_money(value):
             raise money_error(value, spell)
     elif option in IDS and not is_uuid(value):
@@ -53,4 +54,61 @@ def is_money(amount: float) -> bool:
 
 
 def money_error(value: object, spell: Spell = by_name) -> OptionError:
-    return OptionError(MONEY, f" must be an amount in dollars such as 0.50, not '{value}'", spell=spell)
+    return OptionError(BUDGET, f" must be an amount in dollars such as 0.50, not '{value}'", spell=spell)
+
+
+# --- types of values, for front ends whose options are Python objects ---
+
+
+Holds = Callable[[object], bool]
+
+
+class OptionCheck(NamedTuple):
+    words: str
+    holds: Holds
+
+
+def instance_of(*kinds: type) -> Holds:
+    return lambda value: isinstance(value, kinds)
+
+
+def number_of(*kinds: type) -> Holds:
+    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def able_to(method: str) -> Holds:
+    return lambda value: callable(getattr(value, method, None))
+
+
+def is_list_of(*kinds: type) -> Holds:
+    def holds(value: object) -> bool:
+        return isinstance(value, list | tuple) and all(isinstance(one, kinds) for one in cast("list[object]", value))
+
+    return holds
+
+
+def is_table_of(*kinds: type) -> Holds:
+    def holds(value: object) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        given = cast("Mapping[object, object]", value)
+        return all(isinstance(name, str) and isinstance(one, kinds) for name, one in given.items())
+
+    return holds
+
+
+TEXT = OptionCheck("a string", instance_of(str))
+PATH = OptionCheck("a path", instance_of(str, os.PathLike))
+FLAG = OptionCheck("True or False", instance_of(bool))
+NUMBER = OptionCheck("a whole number", number_of(int))
+MONEY = OptionCheck("a number", number_of(int, float))
+NAMES = OptionCheck("a list of strings", is_list_of(str))
+PATHS = OptionCheck("a list of paths", is_list_of(str, os.PathLike))
+TEXTS = OptionCheck("a dict of strings", is_table_of(str))
+TABLE = OptionCheck("a dict", instance_of(Mapping))
+FUNCTION = OptionCheck("a function", callable)
+
+
+def shorten_repr(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= 80 else f"{said[:80]}..."

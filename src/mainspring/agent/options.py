@@ -14,6 +14,7 @@ from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.agent.host import HostHook
+    from mainspring.core.config import Sampling
 
 
 MODES = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto")
@@ -106,8 +107,11 @@ class SessionOptions(Fields):
     system_prompt: str | None = None
     system_prompt_file: str | None = None
     append_system_prompt: str | None = None
+    bare: bool = False  # the model sees nothing of ours: no default prompt, date, repository or notes
     exclude_dynamic_sections: bool = False  # makes the system prompt the same in all directories
     output_schema: Mapping[str, Any] | None = None  # JSON Schema of the answer
+    sampling: Sampling | None = None
+    max_output: int | None = None  # tokens of a reply; None: the settings' value, else the model's
 
     # --- limits ---
     max_turns: int | None = None
@@ -133,6 +137,7 @@ class SessionOptions(Fields):
     fork_session: bool = False
     resume_session_at: str | None = None
     resume_drops_turn: str | None = None
+    persist: bool = True  # False: nothing is stored, and nothing can be resumed
     require_journal: bool = False
     session_mirror: bool = False
 

@@ -71,6 +71,8 @@ def open_session_file(options: SessionOptions, place: SessionLocation, new_id: s
     """`new_id`: the id of a new session, unless the options name one."""
     check_session_options(options)
     session_id = options.session_id or new_id
+    if not options.persist:
+        return open_private_session(options, session_id)
     if place.home is None:
         return open_unstored_session(options, session_id)
     settings = journal_options(options, place)
@@ -125,6 +127,14 @@ def check_session_options(options: SessionOptions) -> None:
     if options.session_id and goes_on and not options.fork_session:
         either, fork = f"'{spell('resume')}' or '{spell('continue_conversation')}'", spell("fork_session")
         raise options.error("session_id", f" sets the id of a new session: with {either}, add '{fork}'")
+
+
+def open_private_session(options: SessionOptions, session_id: str) -> OpenedSession:
+    """A session that keeps nothing on disk."""
+    for name in ("resume", "continue_conversation", "fork_session", "require_journal"):
+        if getattr(options, name):
+            raise options.error(name, f" needs a stored session, and '{options.spell('persist', 'False')}' stores none")
+    return OpenedSession(session_id, None)
 
 
 def open_unstored_session(options: SessionOptions, session_id: str) -> OpenedSession:

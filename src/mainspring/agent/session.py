@@ -69,6 +69,7 @@ class AgentSession:
         deltas: bool,
         mirror: Callable[[str, bytes], None] | None,
         released: Callable[[], object],
+        ledger: Ledger | None = None,
     ) -> None:
         """Called by `open_session`, which describes the arguments. `build` builds the parts of each conversation."""
         self.config, self.host = config, host
@@ -80,7 +81,7 @@ class AgentSession:
         self._may_bypass = config.mode == "bypassPermissions"
         self._questions: HostQuestions | None = None
         self._permissions: PermissionUpdates | None = None
-        self._take(config, opened, "startup")
+        self._take(config, opened, "startup", ledger)
 
     # --- start and close ---
 

@@ -58,6 +58,7 @@ class ContextSourceOptions(Bundle):
     tell: Callable[[str], object] | None = None  # called with each problem, once
     nonce: str = ""  # of the session's reminders
     told_cwd: str = ""  # the directory that the first prompt names; empty: the system prompt does
+    bare: bool = False  # neither date nor repository
 
 
 class ContextSources:
@@ -179,7 +180,8 @@ class ContextSources:
     def _standing(self, now: int) -> Iterable[Attachment]:
         """What applies all the time, the most general first."""
         skills = self._listed_skills() if self._skills is not None or self.has_skills else None
-        standing = (self._place, *self.memory.attachments, self._index, skills, make_date_attachment(now), self._git)
+        date = None if self._around.bare else make_date_attachment(now)
+        standing = (self._place, *self.memory.attachments, self._index, skills, date, self._git)
         return [attachment for attachment in standing if attachment is not None]
 
     def _listed_skills(self) -> Attachment | None:
@@ -212,7 +214,7 @@ class ContextSources:
     # --- looked up while the reply streams --------------------------------------------------------
 
     async def _ask_git(self) -> None:
-        if self._git is not None or not self.memory.project.git:
+        if self._around.bare or self._git is not None or not self.memory.project.git:
             return
         children = self._around.children() if self._around.children is not None else None
         found = await context.take_git_snapshot(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
@@ -36,6 +36,7 @@ class Run:
         self._driver: Driver | None = None
         self._task: asyncio.Task[None] | None = None
         self._entered = self._left = self._reading = False
+        self.on_leave: Callable[[], Awaitable[None]] | None = None  # closes what was made for this run
 
     def interrupt(self, reason: AbortReason = AbortReason.HARD) -> None:
         """End the run soon, with a consistent history and a result that says so. Does nothing before the run began."""
@@ -128,3 +129,6 @@ class Run:
         except Exception:
             if error is None:  # the caller's own exception takes precedence
                 raise
+        finally:
+            if self.on_leave is not None:
+                await self.on_leave()

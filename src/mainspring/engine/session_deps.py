@@ -2,7 +2,7 @@
 
 `BasicDeps` has a provider, the caller's tools, and the system's clock and ids. It has no journal but the caller's, no
 context layers, no permissions and no hooks. It does not compact a long conversation: the run ends when the model's
-window is full. `open_run` makes a session of its own with it.
+window is full. `mainspring.open_run` makes a session of its own with it.
 
 `AgentDeps` adds a toolset with permissions and hooks, a `ModelContext`, and a way to ask the user. `outcome_of` turns
 the toolset's result into what the loop needs.
@@ -23,7 +23,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -35,7 +35,6 @@ from mainspring.context.attachments import (
     Summary,
     select_missing_attachments,
 )
-from mainspring.core.config import Config
 from mainspring.core.effects import Compact, Request, RunStopHooks
 from mainspring.core.errors import UsageError
 from mainspring.core.events import StopDecision
@@ -44,9 +43,7 @@ from mainspring.core.messages import Assistant, Message, Text, ToolCall, ToolRes
 from mainspring.core.state import State
 from mainspring.core.view import Edit, Fold, view
 from mainspring.engine.deps import CallQuestion, EngineCallContext, ToolOutcome
-from mainspring.engine.run import Run
-from mainspring.engine.session import EngineSession
-from mainspring.engine.shared_state import EnginePolicy, Ledger
+from mainspring.engine.shared_state import EnginePolicy
 from mainspring.engine.tasks import SideJobs
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.providers.base import Batch, Conversation, Provider, RequestCache, ToolSpec
@@ -219,29 +216,6 @@ def since_the_last_reply(state: State) -> list[Message]:
             break
         added.append(message)
     return added
-
-
-def open_run(  # noqa: PLR0913  # keywords, all of them
-    prompt: str,
-    *,
-    provider: Provider,
-    tools: Iterable[Tool] = (),
-    config: Config | None = None,
-    journal: Journal | None = None,
-    ledger: Ledger | None = None,
-    deltas: bool = True,
-    deps: object = None,
-    **settings: Any,
-) -> Run:
-    """A run in its own session: `async with open_run(...) as run: async for update in run: ...`, then `run.result`.
-
-    `deps`: your object for your tools, which they find in `ToolContext.deps`. `settings` are fields of `Config`, for
-    callers who need only one or two.
-    """
-    chosen = config or Config(**settings)
-    world = BasicDeps(provider, tools, journal=journal, injected=deps)
-    session = EngineSession(world, chosen, ledger=ledger, describe=world.describe)
-    return session.run(prompt, deltas=deltas)
 
 
 Answerer = Callable[[CallQuestion], Awaitable[str]]

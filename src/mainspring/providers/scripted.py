@@ -6,23 +6,37 @@
         says("Done."),
     ])
 
-A reply may have a pace: a delay in milliseconds before each batch of its pieces.
+A reply may have a pace: a delay in milliseconds before each batch of its pieces. `FunctionModel` asks a function for
+each reply. Both keep what the model was shown, in `conversations`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from itertools import count
 from typing import Any
 
 from mainspring.core.effects import Request
-from mainspring.core.errors import ProviderError
-from mainspring.core.messages import Block, RedactedThinking, ServerBlock, Stop, Text, Thinking, ToolCall
+from mainspring.core.errors import ProviderError, UsageError
+from mainspring.core.messages import (
+    Block,
+    Message,
+    RedactedThinking,
+    ServerBlock,
+    Stop,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
 from mainspring.core.money import Usage
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.updates import BlockKind
-from mainspring.core.value import Value, as_json
+from mainspring.core.value import Bundle, Value, as_json
+from mainspring.core.view import view
 from mainspring.providers.base import (
     Batch,
     BlockDelta,
@@ -34,6 +48,7 @@ from mainspring.providers.base import (
     Retry,
     StreamEnded,
     StreamStarted,
+    ToolSpec,
 )
 
 USAGE = Usage(input=100, output=20)
@@ -81,28 +96,51 @@ def fails(kind: Trouble, detail: str = "", *after: str | Part) -> ScriptedReply:
     return says(*after, Break(failure))
 
 
-class Scripted:
-    """Plays its replies in order and keeps the requests. If there is no reply left, the request fails with a
-    message.
-    """
+class ShownConversation(Bundle):
+    """What the model was shown with one request."""
 
-    def __init__(self, replies: Iterable[ScriptedReply]) -> None:
-        self.replies = list(replies)
-        self.requests: list[Request] = []
+    conversation: Conversation
 
     @property
-    def left_over(self) -> int:
-        return len(self.replies) - len(self.requests)
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(view(self.conversation.history, self.conversation.edits))
 
-    async def stream(
-        self,
-        request: Request,
-        conversation: Conversation,  # noqa: ARG002  # a script ignores it
-    ) -> AsyncGenerator[Batch, None]:
+    @property
+    def system(self) -> str:
+        return "\n\n".join([text for text in self.conversation.system if text])
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        return self.conversation.tools
+
+    @property
+    def prompt(self) -> str:
+        """The text of the last user message."""
+        return next((m.text for m in reversed(self.messages) if isinstance(m, User)), "")
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The results of tool calls that the model has not answered yet."""
+        found: list[ToolResult] = []
+        for message in reversed(self.messages):
+            if isinstance(message, ToolResult):
+                found.append(message)
+            elif not isinstance(message, User):
+                break
+        return tuple(reversed(found))
+
+
+class PlayedModel:
+    """The base of models for tests: it keeps the requests and what the model was shown, and streams each reply."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.conversations: list[ShownConversation] = []
+
+    async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         self.requests.append(request)
-        if self.left_over < 0:
-            raise ProviderError(Failure(Trouble.INVALID_REQUEST, "the script has no more replies"))
-        reply = self.replies[len(self.requests) - 1]
+        self.conversations.append(ShownConversation(conversation))
+        reply = await self._make_reply()
         for part in make_batches(reply, request.model):
             wait = part.milliseconds if isinstance(part, Pause) else reply.pace
             if wait:
@@ -111,6 +149,57 @@ class Scripted:
                 raise ProviderError(part.failure)
             if not isinstance(part, Pause):
                 yield part
+
+    @abstractmethod
+    async def _make_reply(self) -> ScriptedReply:
+        """The reply to the last conversation."""
+
+
+class Scripted(PlayedModel):
+    """Plays its replies in order. If there is no reply left, the request fails with a message."""
+
+    def __init__(self, replies: Iterable[ScriptedReply | str]) -> None:
+        super().__init__()
+        self.replies = [as_reply(one) for one in replies]
+
+    @property
+    def left_over(self) -> int:
+        return len(self.replies) - len(self.requests)
+
+    async def _make_reply(self) -> ScriptedReply:
+        if self.left_over < 0:
+            raise ProviderError(Failure(Trouble.INVALID_REQUEST, "the script has no more replies"))
+        return self.replies[len(self.requests) - 1]
+
+
+ReplyLike = ScriptedReply | str
+ReplyFunction = Callable[[ShownConversation], ReplyLike | Awaitable[ReplyLike]]
+
+
+class FunctionModel(PlayedModel):
+    """A model whose replies a function makes, async or not. It gets the conversation, and returns `says(...)` or text.
+
+    def answer(shown: ShownConversation) -> str:
+        return shown.prompt.upper()
+
+    agent = Agent(model=answer)
+    """
+
+    def __init__(self, function: ReplyFunction) -> None:
+        super().__init__()
+        self._function = function
+
+    async def _make_reply(self) -> ScriptedReply:
+        made = self._function(self.conversations[-1])
+        return as_reply(made if isinstance(made, ScriptedReply | str) else await made)
+
+
+def as_reply(reply: object) -> ScriptedReply:
+    if isinstance(reply, ScriptedReply):
+        return reply
+    if isinstance(reply, str):
+        return says(reply)
+    raise UsageError(f"a scripted model replies with 'says(...)' or text, not with {reply!r}")
 
 
 def make_batches(reply: ScriptedReply, model: str) -> list[Batch | Pause | Break]:

@@ -6,14 +6,33 @@ mistakes, but not in values from an environment, a form or a file, and a guard t
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from mainspring.agent.option_checks import check_choice, check_number, check_option
+from mainspring.agent.option_checks import (
+    FLAG,
+    FUNCTION,
+    MONEY,
+    NAMES,
+    NUMBER,
+    PATH,
+    PATHS,
+    TABLE,
+    TEXT,
+    TEXTS,
+    OptionCheck,
+    able_to,
+    check_choice,
+    check_number,
+    check_option,
+    instance_of,
+    is_list_of,
+    is_table_of,
+    shorten_repr,
+)
 from mainspring.agent.options import IDS, OptionError
 from mainspring.core.errors import UsageError
 from mainspring.sdk.errors import CanUseToolShadowedWarning
@@ -132,57 +151,9 @@ class Options:
 ClaudeAgentOptions = Options
 
 
-Holds = Callable[[object], bool]
-
-
-class OptionCheck(NamedTuple):
-    words: str
-    holds: Holds
-
-
-def instance_of(*kinds: type) -> Holds:
-    return lambda value: isinstance(value, kinds)
-
-
-def number_of(*kinds: type) -> Holds:
-    return lambda value: isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def able_to(method: str) -> Holds:
-    return lambda value: callable(getattr(value, method, None))
-
-
-def is_list_of(*kinds: type) -> Holds:
-    def holds(value: object) -> bool:
-        return isinstance(value, list | tuple) and all(isinstance(one, kinds) for one in cast("list[object]", value))
-
-    return holds
-
-
-def is_table_of(*kinds: type) -> Holds:
-    def holds(value: object) -> bool:
-        if not isinstance(value, Mapping):
-            return False
-        given = cast("Mapping[object, object]", value)
-        return all(isinstance(name, str) and isinstance(one, kinds) for name, one in given.items())
-
-    return holds
-
-
 def is_skills(value: object) -> bool:
     return value == "all" or is_list_of(str)(value)
 
-
-TEXT = OptionCheck("a string", instance_of(str))
-PATH = OptionCheck("a path", instance_of(str, os.PathLike))
-FLAG = OptionCheck("True or False", instance_of(bool))
-NUMBER = OptionCheck("a whole number", number_of(int))
-MONEY = OptionCheck("a number", number_of(int, float))
-NAMES = OptionCheck("a list of strings", is_list_of(str))
-PATHS = OptionCheck("a list of paths", is_list_of(str, Path))
-TEXTS = OptionCheck("a dict of strings", is_table_of(str))
-TABLE = OptionCheck("a dict", instance_of(Mapping))
-FUNCTION = OptionCheck("a function", callable)
 
 # None is allowed for each: the option is not set.
 KINDS: dict[str, OptionCheck] = {
@@ -338,8 +309,3 @@ def check_asking(given: Options) -> None:
         why = f"'can_use_tool' is not called for {', '.join(whole)}: 'allowed_tools' allows them" if whole else ""
     if why:
         warnings.warn(f"{why}. A 'PreToolUse' hook sees every call", CanUseToolShadowedWarning, stacklevel=2)
-
-
-def shorten_repr(value: object) -> str:
-    said = repr(value)
-    return said if len(said) <= 80 else f"{said[:80]}..."

@@ -4,7 +4,7 @@ Its input is the caller's JSON Schema. This module only checks a call. The core 
 name and by `Config.structured_output`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mainspring.core.errors import ToolError, UsageError
@@ -48,8 +48,15 @@ def explain_schema_failure(schema: Schema, input: dict[str, Any]) -> str:
     return f"is invalid: {'; '.join(found)}" if found else ""
 
 
-def structured_tool(schema: Mapping[str, Any]) -> Tool:
-    """Raises `UsageError` if the schema is invalid, or does not describe an object."""
+def structured_tool(schema: Mapping[str, Any], check: Callable[[dict[str, Any]], object] | None = None) -> Tool:
+    """Raises `UsageError` if the schema is invalid, or does not describe an object. `check` is called with an input
+    that fits the schema; its `ToolError` goes to the model."""
+
+    async def run(given: dict[str, Any], calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
+        if check is not None:
+            check(given)
+        return make_answer("The output was accepted.", given, Rendering("Structured output"))
+
     understood = Schema(dict(schema))
     check_top(understood.root)
     return SchemaTool(
@@ -59,7 +66,7 @@ def structured_tool(schema: Mapping[str, Any]) -> Tool:
             "it once, when the work is done. If it says that something does not fit, fix that and call it again."
         ),
         schema=understood,
-        run=run_structured_output,
+        run=run,
         read_only=True,
         summary=lambda _: "Structured output",
     )
@@ -74,7 +81,3 @@ def check_top(root: dict[str, Any]) -> None:
     for key in FOREIGN:
         if key in root:
             raise UsageError(f"the schema of structured output has '{key}' at its top: put it into a property")
-
-
-async def run_structured_output(given: dict[str, Any], calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
-    return make_answer("The output was accepted.", given, Rendering("Structured output"))
