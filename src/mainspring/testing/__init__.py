@@ -7,8 +7,19 @@ Nothing in mainspring imports this package.
 from typing import TYPE_CHECKING
 
 from mainspring.lazy import load_attribute
-from mainspring.providers.scripted import Break, Pause, Scripted, ScriptedReply, call, fails, says
+from mainspring.providers.scripted import (
+    Break,
+    FunctionModel,
+    Pause,
+    Scripted,
+    ScriptedReply,
+    ShownConversation,
+    call,
+    fails,
+    says,
+)
 from mainspring.testing.clock import Stuck, VirtualLoop, virtually
+from mainspring.testing.models import TestModel
 from mainspring.testing.world import Act, LeftOver, World
 
 if TYPE_CHECKING:
@@ -17,11 +28,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Act",
     "Break",
+    "FunctionModel",
     "LeftOver",
     "Pause",
     "Scripted",
     "ScriptedReply",
+    "ShownConversation",
     "Stuck",
+    "TestModel",
     "VirtualLoop",
     "World",
     "call",
