@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.testing.plugin import model_server
+
+__all__ = ["home", "model_server"]
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
