@@ -33,7 +33,10 @@ def test_the_readme_runs_and_prints_what_its_comments_say(tmp_path: Path) -> Non
         assert run("-c", block, cwd=tmp_path) == said
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("**/*.md")), ids=lambda path: path.name)
+PAGES = sorted({*(ROOT / "docs").glob("**/*.md")} - {ROOT / "docs/library.md"})  # that one needs a model: tests/library
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     for block in PYTHON_BLOCK.findall(page.read_text(encoding="utf-8")):
         run("-c", block, cwd=tmp_path)
