@@ -24,7 +24,7 @@ def test_an_example_of_the_page_runs(
     model_server.script("Weather in Bonn?", Say.of(call("StructuredOutput", city="Bonn", celsius=7.5)))
     model_server.script("I am Ada.", Say.of("Hello Ada!"))
     model_server.script("Who am I?", Say.of("You are Ada."))
-    model_server.script("Who is user 1?", Say.of(call("find_user", id=1)), Say.of("Ada"))
+    model_server.script("Who is user 1?", Say.of({**call("find_user"), "input": {"id": 1}}), Say.of("Ada"))
     bash = call("Bash", command="git push")
     model_server.script("Fix the failing test.", Say.of(bash), Say.of("Fixed."))
     exec(compile(block, str(PAGE), "exec"), {"__name__": "__main__"})

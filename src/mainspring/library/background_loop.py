@@ -31,6 +31,11 @@ class BackgroundLoop:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
+            if running := asyncio.all_tasks(self.loop):  # of threads that nobody waits for
+                for task in running:
+                    task.cancel()
+                self.loop.run_until_complete(asyncio.wait(running, timeout=STOPPING))
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         finally:
             self.loop.close()
 
@@ -67,7 +72,7 @@ class BackgroundLoop:
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(STOPPING)
+        self.thread.join(2 * STOPPING)
 
 
 _lock = threading.Lock()
