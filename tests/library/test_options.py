@@ -185,4 +185,4 @@ def test_the_module_lists_its_names() -> None:
     for name in mainspring.__all__:
         assert getattr(mainspring, name) is not None
     with pytest.raises(AttributeError, match="module 'mainspring' has no attribute 'agent_'"):
-        _ = mainspring.agent_  # type: ignore[attr-defined]
+        _ = mainspring.agent_

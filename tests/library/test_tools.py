@@ -98,7 +98,7 @@ def test_deps_reach_tools_and_approvals() -> None:
     assert results(agent.run_sync("go", deps={"a": 7}))[0] == "7"
     assert seen == [{"a": 7}]
     with pytest.raises(UsageError, match=r"this agent needs deps: pass 'deps=\.\.\.', a dict"):
-        agent.run_sync("go")  # type: ignore[call-overload]
+        agent.run_sync("go")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="this agent has no deps"):
         Agent(model).run_sync("go", deps=3)  # type: ignore[call-overload]
 
@@ -235,7 +235,7 @@ def test_the_test_model_calls_each_function_once_and_no_built_in_tool() -> None:
         return "seen"
 
     model = TestModel()
-    tools = [look, add, "Bash", "Write"]
+    tools: list[Any] = [look, add, "Bash", "Write"]
     agent = Agent(model, tools=tools, permission_mode="bypassPermissions", env={"IS_SANDBOX": "1"})
     assert agent.run_sync("go").text == '{"look":"seen","add":"1"}'
     assert called == [(1, None)]

@@ -1,4 +1,4 @@
-"""Temperature, top_p, stop sequences, seed and tool choice, in each protocol. The simulator's rules judge the requests."""
+"""Temperature, top_p, stop sequences, seed and tool choice, in each protocol. The simulator judges the requests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from core.play import CONFIG, Play, reply
 from mainspring.core.config import Sampling
-from mainspring.core.effects import CallModel, Request
+from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
 from mainspring.core.history import History
-from mainspring.core.messages import ToolCall, user
-from mainspring.core.models import model_named
+from mainspring.core.messages import user
 from mainspring.core.reasons import Trouble
 from mainspring.providers.anthropic.provider import Anthropic
 from mainspring.providers.base import Conversation, ToolSpec
@@ -90,33 +88,3 @@ def test_a_setting_that_the_protocol_does_not_have_is_refused(
     with pytest.raises(ProviderError, match=f"has no setting '{name}'") as refused:
         sent(provider, "gpt-4.1", sampling)
     assert refused.value.failure.kind is Trouble.INVALID_REQUEST
-
-
-def requests_of(play: Play) -> list[Request]:
-    return [effect.request for effect in play.effects if isinstance(effect, CallModel)]
-
-
-def test_a_forced_call_is_forced_in_the_first_turn_only() -> None:
-    """Else no run could end (law 1)."""
-    calls = reply("", ToolCall("1", "add", {}))
-    play = Play([calls, reply("5")], config=replace(CONFIG, sampling=Sampling(tool_choice="add", temperature=0)))
-    assert [asked.sampling for asked in requests_of(play)] == [
-        Sampling(tool_choice="add", temperature=0),
-        Sampling(temperature=0),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("sampling", "thinks"),
-    [
-        (None, True),
-        (Sampling(seed=1, stop=("x",), tool_choice="auto", temperature=1, top_p=0.95), True),
-        (Sampling(temperature=0), False),
-        (Sampling(top_p=0.9), False),
-        (Sampling(tool_choice="required"), False),
-    ],
-)
-def test_a_thinking_budget_gives_way(sampling: Sampling | None, thinks: bool) -> None:
-    """The Messages API refuses both together."""
-    config = replace(CONFIG, model=model_named("claude-haiku-4-5"), sampling=sampling)
-    assert (requests_of(Play([reply("5")], config=config))[0].thinking is not None) is thinks

@@ -31,7 +31,7 @@ class BackgroundLoop:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
-            if running := asyncio.all_tasks(self.loop):  # of threads that nobody waits for
+            if running := asyncio.all_tasks(self.loop):  # of threads that did not end before the program
                 for task in running:
                     task.cancel()
                 self.loop.run_until_complete(asyncio.wait(running, timeout=STOPPING))

@@ -49,7 +49,7 @@ SourceName = Literal["user", "project", "local"]
 
 
 class ModelSettings(TypedDict, total=False):
-    """How the model answers. What is left out is the server's default."""
+    """How the model answers; by default, as its server decides."""
 
     temperature: float
     top_p: float

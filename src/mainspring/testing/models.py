@@ -95,8 +95,9 @@ def make_value(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
 
 
 def make_plain_value(given: dict[str, Any], root: Mapping[str, Any], depth: int) -> Any:
-    kinds = given.get("type", "object" if "properties" in given else "string")
-    match kinds[0] if isinstance(kinds, list) else kinds:
+    kinds: Any = given.get("type", "object" if "properties" in given else "string")
+    first_kind: str = kinds if isinstance(kinds, str) else kinds[0]
+    match first_kind:
         case "object":
             needed, known = given.get("required", ()), given.get("properties", {})
             return {name: make_value(known.get(name, {}), root, depth + 1) for name in needed}
@@ -132,5 +133,5 @@ def make_number(given: dict[str, Any], *, whole: bool) -> float:
 def find_definition(reference: str, root: Mapping[str, Any]) -> Any:
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
-        found = found.get(part, {}) if isinstance(found, dict) else {}
+        found = cast("dict[str, Any]", found).get(part, {}) if isinstance(found, dict) else {}
     return found
