@@ -45,6 +45,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"temperature": 3}, "'temperature' must be between 0 and 2, not 3"),
     ({"top_p": -0.1}, "'top_p' must be between 0 and 1, not -0.1"),
     ({"stop_sequences": "END"}, "'stop_sequences' must be a list of strings, not 'END'"),
+    ({"tools": [add], "tool_choice": "ad"}, "'tool_choice' must be one of auto, none, required, add, not 'ad'"),
     ({"max_output": 0}, "'max_output' must be a whole number of at least 1, not 0"),
     ({"setting_sources": ["projcet"]}, "'setting_sources' has 'projcet'; use user, project, local"),
     ({"persist": "no"}, "'persist' must be True or False, not 'no'"),
@@ -56,6 +57,11 @@ def test_a_wrong_option_is_told_before_anything_starts(given: dict[str, Any], to
     with pytest.raises(UsageError) as raised:
         Agent(**given)
     assert str(raised.value).startswith(told)
+
+
+def test_a_fork_needs_a_session() -> None:
+    with pytest.raises(UsageError, match="'fork' needs 'resume'"):
+        Agent().session(fork=True)
 
 
 def test_a_wrong_option_of_ask_names_ask() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import os
+import signal
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -300,6 +302,23 @@ def test_many_threads_wait_at_once() -> None:
 def test_an_error_reaches_plain_code() -> None:
     with pytest.raises(UsageError, match="no API key found"):
         Agent("haiku").run_sync("go")
+
+
+def test_an_interrupt_of_the_user_ends_the_run_first() -> None:
+    ended: list[str] = []
+
+    async def stop_the_program() -> str:
+        """Stop."""
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("tool")
+        return ""
+
+    with pytest.raises(KeyboardInterrupt):
+        Agent(Scripted([says(call("stop_the_program"))]), tools=[stop_the_program]).run_sync("go")
+    assert ended == ["tool"]
 
 
 def test_waiting_in_the_loop_itself_is_refused() -> None:

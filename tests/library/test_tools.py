@@ -157,6 +157,20 @@ def test_a_called_agent_has_its_own_limits() -> None:
     assert answer.text == "sorry"
 
 
+def test_a_called_agent_asks_its_caller_and_is_stored_like_it(home: Path) -> None:
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequest) -> bool:
+        asked.append(request.tool_name)
+        return False
+
+    inner = Agent(Scripted([TOUCH, says("no")]), name="inner", tools=["Bash"])
+    model = Scripted([says(call("inner", prompt="go")), says("ok")])
+    Agent(model, tools=[inner.as_tool()], approve=approve, persist=False).run_sync("go")
+    assert asked == ["Bash"]
+    assert not home.exists() or not list(home.rglob("*.jsonl"))
+
+
 def test_agents_that_call_each_other_come_to_an_end() -> None:
     def reply(shown: ShownConversation) -> str | ScriptedReply:
         return "deepest: " + shown.results[0].text if shown.results else says(call("self", prompt="again"))
@@ -186,11 +200,13 @@ def test_a_tool_needs_a_name() -> None:
 
 def test_another_model_for_a_while() -> None:
     agent = Agent("haiku", tools=[add])
-    with agent.override(model=Scripted(["4"])):
+    with agent.override(model=Scripted(["4", "4"])):
         assert agent.run_sync("2 + 2?").text == "4"
         with agent.override(model=lambda shown: shown.prompt):
             assert agent.run_sync("hm").text == "hm"
         assert Agent(Scripted(["5"])).run_sync("another agent").text == "5"
+        with agent.override(tools=[]):
+            assert agent.run_sync("still the outer model").text == "4"
     with pytest.raises(UsageError, match="no API key"):
         agent.run_sync("2 + 2?")
 

@@ -28,6 +28,7 @@ from mainspring.library.options import (
     ToolLike,
     check_agent_options,
     check_model,
+    check_tool_choice,
     is_function,
     make_session_options,
     make_tools,
@@ -105,6 +106,7 @@ class Agent(Generic[DepsT, OutputT]):
         self._model, self._deps_type, self._options = model, deps, options
         self._tools = make_tools(options.get("tools", ()))
         self._output = make_output(output, options)
+        check_tool_choice(options.get("tool_choice"), self._tools, typed=self._output is not None)
         self.name = options.get("name", "")
 
     def __repr__(self) -> str:
@@ -198,8 +200,14 @@ class Agent(Generic[DepsT, OutputT]):
             assert agent.run_sync("2 + 2?").text == "4"
         """
         check_model(model)
-        made = Overrides(model, deps, make_tools(tools) if tools is not None else None)
-        token = _overrides.set({**(_overrides.get() or {}), id(self): made})
+        every = _overrides.get() or {}
+        before, found = every.get(id(self), Overrides()), None if tools is None else make_tools(tools)
+        made = Overrides(
+            before.model if model is None else model,
+            before.deps if deps is None else deps,
+            before.tools if found is None else found,
+        )
+        token = _overrides.set({**every, id(self): made})
         try:
             yield
         finally:
@@ -213,10 +221,14 @@ class Agent(Generic[DepsT, OutputT]):
         deltas: bool = True,
         resume: str | None = None,
         fork: bool = False,
+        caller: AgentChat[Any] | None = None,
         ledger: Ledger | None = None,
-        depth: int = 0,
     ) -> SessionPlan:
-        """What a session of this agent is opened with; for the parts of this package."""
+        """What a session of this agent is opened with; for the parts of this package. `caller`: the session that calls
+        this agent as a tool, and that `ledger` belongs to. Its approvals apply if this agent has none, and nothing is
+        stored if nothing of the caller is."""
+        if fork and resume is None:
+            raise UsageError("'fork' needs 'resume', the id of the session to continue as a new one")
         given, changed = self._options, (_overrides.get() or {}).get(id(self)) or Overrides()
         deps = self._check_deps(deps if changed.deps is None else changed.deps)
         builtin, own = self._tools if changed.tools is None else changed.tools
@@ -225,18 +237,24 @@ class Agent(Generic[DepsT, OutputT]):
             provider = given.get("provider")
         schema = self._output.schema if self._output is not None else None
         options = make_session_options(given, name, builtin, tuple([tool.name for tool in own]), schema, deps)
+        approve = given.get("approve") or (caller.plan.approve if caller is not None else None)
         return SessionPlan(
-            options.replace(resume=resume, fork_session=fork),
-            make_environment(given),
-            lambda chat: bind_tools(own, chat),
-            provider,
-            self._output,
-            given.get("approve"),
-            given.get("expand_prompts", False),
-            deltas,
-            once,
-            ledger,
-            depth,
+            options=options.replace(
+                resume=resume,
+                fork_session=fork,
+                persist=options.persist and (caller is None or caller.plan.options.persist),
+                permission_prompt_tool_name="stdio" if approve is not None else None,
+            ),
+            environment=make_environment(given),
+            bind=lambda chat: bind_tools(own, chat),
+            provider=provider,
+            output=self._output,
+            approve=approve,
+            expand=given.get("expand_prompts", False),
+            deltas=deltas,
+            once=once,
+            ledger=ledger,
+            depth=caller.plan.depth + 1 if caller is not None else 0,
         )
 
     @property

@@ -82,15 +82,15 @@ class CalledAgent:
         self._agent, self._name, self._calling = agent, name, calling
         self._shared = parent.opened.world.session.shared if parent is not None else None
         self._journal = parent.opened.world.session.deps if parent is not None else None
-        self._depth = parent.depth + 1 if parent is not None else 1
+        self._parent = parent
         self._ledger = self._shared.ledger.child() if self._shared is not None else None
         self._id = new_agent_id()
 
     async def run(self, prompt: str) -> ToolAnswer:
-        if self._depth > DEEPEST:
+        if self._parent is not None and self._parent.plan.depth >= DEEPEST:
             raise ToolError(f"'{self._name}' was not called: {DEEPEST} agents already call each other.")
         deps = self._calling.deps if self._agent.takes_deps else None
-        plan = self._agent.plan(deps, once=True, deltas=False, ledger=self._ledger, depth=self._depth)
+        plan = self._agent.plan(deps, once=True, deltas=False, caller=self._parent, ledger=self._ledger)
         asked = User((Text(prompt),), id=new_id())
         self._calling.show(AgentStarted(self._calling.id, self._id, self._name, prompt[:80], asked))
         found: list[Answer[Any]] = []

@@ -29,7 +29,7 @@ from mainspring.agent.option_checks import (
     shorten_repr,
 )
 from mainspring.agent.options import OptionError, SessionOptions
-from mainspring.core.config import Sampling
+from mainspring.core.config import FORCED, FREE, Sampling
 from mainspring.core.errors import UsageError
 from mainspring.text import did_you_mean
 from mainspring.tools.base import Approval, Tool
@@ -197,6 +197,15 @@ def make_tools(given: Sequence[ToolLike]) -> tuple[tuple[str, ...], tuple[Tool, 
     return tuple(names), tuple(own)
 
 
+def check_tool_choice(choice: str | None, tools: tuple[tuple[str, ...], tuple[Tool, ...]], *, typed: bool) -> None:
+    names = [*tools[0], *[tool.name for tool in tools[1]], *(["StructuredOutput"] if typed else [])]
+    if choice is None or choice in (*FREE, FORCED, *names) or choice.startswith("mcp__"):
+        return
+    known = [*FREE, FORCED, *names]
+    near = did_you_mean(choice, known)
+    raise UsageError(f"'tool_choice' must be one of {', '.join(known)}, not '{choice}'{near}")
+
+
 def make_sampling(given: Mapping[str, Any]) -> Sampling | None:
     made = Sampling(
         given.get("temperature"),
@@ -238,7 +247,6 @@ def make_session_options(  # noqa: PLR0913, PLR0917  # what an agent is made of
         allowed_tools=(*given.get("allowed_tools", ()), *own),
         disallowed_tools=tuple(given.get("disallowed_tools", ())),
         permission_mode=given.get("permission_mode"),
-        permission_prompt_tool_name="stdio" if "approve" in given else None,
         add_dirs=tuple([os.fspath(folder) for folder in given.get("add_dirs", ())]),
         deps=deps,
         persist=given.get("persist", True),

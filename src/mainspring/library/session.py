@@ -70,7 +70,7 @@ class AgentChat(Generic[OutputT]):
 
     def __init__(self, plan: SessionPlan) -> None:
         """`Agent.session` makes it."""
-        self._plan = plan
+        self.plan = plan
         self._session: AgentSession | None = None
         self._closed = self._running = False
         self._output: Any = None  # the `OutputCheck`, if there is an output type
@@ -80,7 +80,7 @@ class AgentChat(Generic[OutputT]):
     async def __aenter__(self) -> AgentChat[OutputT]:
         if self._session is not None or self._closed:
             raise UsageError("a session is entered once: make another one with 'agent.session()'")
-        plan = self._plan
+        plan = self.plan
         try:
             self._session = session = self._open(plan)
         except StartError as error:
@@ -121,10 +121,6 @@ class AgentChat(Generic[OutputT]):
         if self._session is None or self._closed:
             raise UsageError("the session is not open: use it inside 'async with agent.session() as chat'")
         return self._session
-
-    @property
-    def depth(self) -> int:
-        return self._plan.depth
 
     # --- what is known of it ---
 
@@ -176,7 +172,7 @@ class AgentChat(Generic[OutputT]):
         results: list[Result] = []
         self._running = True
         over = False
-        session.enqueue(Prompt(content, literal=not self._plan.expand))
+        session.enqueue(Prompt(content, literal=not self.plan.expand))
         try:
             async for update in session.updates():
                 if not isinstance(update, SessionUpdate):
@@ -200,7 +196,7 @@ class AgentChat(Generic[OutputT]):
 
     async def _leave(self, session: AgentSession) -> None:
         """End the run that its reader has left."""
-        if self._plan.once:
+        if self.plan.once:
             session.abandon()  # `close` follows
             return
         session.interrupt()
