@@ -15,6 +15,7 @@ from cli.terminal import CTRL_D, SitAt, sit_at
 from tui.person import sit_at as sit_at_terminal
 
 from agent.stage import ScriptedHost, Stage, play, read_until_idle
+from mainspring import Agent
 from mainspring.agent.host import Reach
 from mainspring.agent.updates import Idle, PromptAnswered, PromptExpanded, RunBroken, RunStarted
 from mainspring.core.errors import UsageError
@@ -25,7 +26,7 @@ from mainspring.simulator.replies import Say
 
 __all__ = ["sit_at", "sit_at_terminal"]  # fixtures
 
-FRONT_ENDS = ("print", "plain", "terminal", "pipe", "sdk")
+FRONT_ENDS = ("print", "plain", "terminal", "pipe", "sdk", "library")
 STREAM = ("-p", "--output-format=stream-json", "--verbose")
 
 
@@ -49,6 +50,17 @@ def through_sdk(stage: Command, *prompts: str) -> list[Any]:
         return told
 
     return asyncio.run(main())
+
+
+def through_library(stage: Command, *prompts: str) -> None:
+    async def main() -> None:
+        env = {"ANTHROPIC_BASE_URL": stage.server.url, "MAINSPRING_HOME": str(stage.home), "IS_SANDBOX": "1"}
+        agent = Agent(cwd=stage.folder, env=env, setting_sources=["user"], expand_prompts=True)
+        async with agent.session() as chat:
+            for prompt in prompts:
+                await chat.run(prompt)
+
+    asyncio.run(main())
 
 
 @pytest.fixture
@@ -79,8 +91,10 @@ def say(sit_at: SitAt, sit_at_terminal: Any) -> Callable[..., None]:
             case "pipe":
                 done = stage.run(*STREAM, "--input-format=stream-json", input=lines_in(*prompts))
                 assert done.returncode == 0, done.stderr
-            case _:
+            case "sdk":
                 through_sdk(stage, *prompts)
+            case _:
+                through_library(stage, *prompts)
 
     return through
 
@@ -125,7 +139,7 @@ def test_a_resumed_session_says_so_to_hooks(serve: Serve, sit_at: SitAt) -> None
     assert told(heard) == ["SessionStart startup", *ends]
 
 
-@pytest.mark.parametrize("front_end", ["print", "pipe", "sdk"])
+@pytest.mark.parametrize("front_end", ["print", "pipe", "sdk", "library"])
 def test_context_is_answered_without_a_request(serve: Serve, say: Callable[..., None], front_end: str) -> None:
     stage = serve()
     hooked(stage)
