@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mainspring.library.session import AgentChat, AgentStream
     from mainspring.sdk.client import Client, query
     from mainspring.sdk.options import Options
-    from mainspring.tools.base import Approval, Tool, ToolContext
+    from mainspring.tools.base import Approval, Tool, ToolAnswer, ToolContext
     from mainspring.tools.custom import tool
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "OutputError",
     "Text",
     "Tool",
+    "ToolAnswer",
     "ToolCall",
     "ToolContext",
     "ToolError",
@@ -102,6 +103,7 @@ _PLACES = {
     "OutputError": "library.errors",
     "Text": "core.messages",
     "Tool": "tools.base",
+    "ToolAnswer": "tools.base",
     "ToolCall": "core.messages",
     "ToolContext": "tools.base",
     "ToolError": "core.errors",

@@ -85,6 +85,15 @@ def test_a_model_that_cannot_be_reached(model: str, told: str) -> None:
         Agent(model).run_sync("go")
 
 
+def test_a_misspelt_model_or_rule_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A server may have models of any name."""
+    model = Scripted(["hi"])
+    Agent("claude-sonet-5", provider=model, tools=["Bash"], allowed_tools=["Bsah(git *)"]).run_sync("go")
+    assert model.requests[0].model == "claude-sonet-5"
+    assert "'model': unknown model 'claude-sonet-5'. Did you mean 'claude-sonnet-5'?" in caplog.text
+    assert "'allowed_tools=Bsah(git *)': there is no tool 'Bsah'. Did you mean 'Bash'?" in caplog.text
+
+
 def test_a_server_that_is_down() -> None:
     env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
     with pytest.raises(ModelError, match=r"127\.0\.0\.1:1.*Is a server running there\?.*ANTHROPIC_BASE_URL"):
