@@ -26,7 +26,7 @@ from mainspring import (
 )
 from mainspring.core.messages import Text
 from mainspring.core.reasons import Cause, Terminal, Trouble
-from mainspring.testing import Scripted, call, fails, says
+from mainspring.testing import FunctionModel, Scripted, ScriptedReply, ShownConversation, call, fails, says
 
 
 def add(a: int, b: int) -> int:
@@ -179,3 +179,30 @@ def test_the_answer_of_a_tool_that_fails_goes_to_the_model() -> None:
 
     answer = ask_now("go", model=Scripted([says(call("broken")), says("sorry")]), tools=[broken])
     assert [m.is_error for m in answer.messages if isinstance(m, ToolResult)] == [True]
+
+
+def test_a_hook_blocks_the_prompt() -> None:
+    hook = {"type": "command", "command": "echo not today >&2; exit 2"}
+    model = Scripted([says("hi")])
+    with pytest.raises(AgentError, match="a hook blocked the prompt: not today") as raised:
+        ask_now("hello", model=model, settings={"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}})
+    assert (raised.value.cause, model.requests) == (Cause.HOOK, [])
+
+
+def test_an_answer_waits_for_agents_in_the_background() -> None:
+    """The report of one starts another run; the answer has the text of the last run and the cost of all."""
+    started = call("Agent", description="Count", prompt="count them", run_in_background=True)
+
+    def reply(shown: ShownConversation) -> str | ScriptedReply:
+        text = "".join([message.text for message in shown.messages])
+        if shown.messages[0].text == "count them":
+            return "There are 7."
+        if "There are 7." in text:
+            return "It says seven."
+        return "It is on its way." if shown.results else says(started)
+
+    model = FunctionModel(reply)
+    answer = ask_now("go", model=model, tools=["Agent"], allowed_tools=["Agent"])
+    assert answer.text == "It says seven."
+    assert answer.cost_usd == pytest.approx(len(model.requests) * 0.0004)
+    assert "There are 7." in "".join([message.text for message in answer.messages])

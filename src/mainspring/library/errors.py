@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 class AgentError(MainspringError):
-    """A run ended without an answer."""
+    """A run ended without an answer.
+
+    try:
+        answer = await agent.run("...")
+    except AgentError as error:
+        print(error, error.cause, error.answer.text if error.answer else "")
+    """
 
     def __init__(
         self,
