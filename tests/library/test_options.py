@@ -25,6 +25,10 @@ def read(path: str) -> str:
     return path
 
 
+async def greet(given: dict[str, Any]) -> dict[str, Any]:
+    return given
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"max_turn": 3}, "'Agent' has no option 'max_turn'. Did you mean 'max_turns'?"),
     ({"xyzzy": 3}, "'Agent' has no option 'xyzzy'"),
@@ -35,6 +39,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"tools": ["Raed"]}, "'tools' has 'Raed', which is no built-in tool. Did you mean 'Read'?"),
     ({"tools": ["Xyzzyx"]}, "'tools' has 'Xyzzyx', which is no built-in tool. Built-in tools: Bash, "),
     ({"tools": [add, add]}, "'tools' has 'add' twice"),
+    (
+        {"tools": [mainspring.tool("greet", "Greets.", {"name": str})(greet)]},
+        "'tools' has 'greet', a tool for an MCP server of 'mainspring.sdk': put '@tool' on a function",
+    ),
     ({"tools": [5]}, "'tools' has 5: use functions, tools, and names of built-in tools"),
     ({"tools": [mainspring.tool(name="Bash")(read)]}, "'tools' has a function named 'Bash', but that name is taken"),
     ({"model": 5}, "'model' must be a name such as 'haiku', a provider or a function, not 5"),

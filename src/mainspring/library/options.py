@@ -187,7 +187,7 @@ def make_tools(given: Sequence[ToolLike]) -> tuple[tuple[str, ...], tuple[Tool, 
         elif is_function(one):
             own.append(tool(one))
         else:
-            raise UsageError(f"'tools' has {shorten_repr(one)}: use functions, tools, and names of built-in tools")
+            raise UsageError(explain_tool(one))
     for found in own:
         if found.name in SPECS or found.name in RESERVED or found.name.startswith("mcp__"):
             raise UsageError(f"'tools' has a function named '{found.name}', but that name is taken: rename it")
@@ -195,6 +195,15 @@ def make_tools(given: Sequence[ToolLike]) -> tuple[tuple[str, ...], tuple[Tool, 
     if twice := [name for name in every if every.count(name) > 1]:
         raise UsageError(f"'tools' has '{twice[0]}' twice")
     return tuple(names), tuple(own)
+
+
+def explain_tool(one: object) -> str:
+    """Why an entry of `tools` is wrong."""
+    from mainspring.tools.sdk_mcp_tool import SdkMcpTool
+
+    if isinstance(one, SdkMcpTool):
+        return f"'tools' has '{one.name}', a tool for an MCP server of 'mainspring.sdk': put '@tool' on a function"
+    return f"'tools' has {shorten_repr(one)}: use functions, tools, and names of built-in tools"
 
 
 def check_tool_choice(choice: str | None, tools: tuple[tuple[str, ...], tuple[Tool, ...]], *, typed: bool) -> None:
