@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from mainspring import Agent
 from mainspring.agent.host import Reach
 from mainspring.agent.updates import Idle, PromptAnswered, PromptExpanded, RunBroken, RunStarted
 from mainspring.core.errors import UsageError
+from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.updates import Delta, Result
 from mainspring.sdk import Client, Options
 from mainspring.sessions.listing import list_sessions_in
-from mainspring.simulator.replies import Say
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 
 __all__ = ["sit_at", "sit_at_terminal"]  # fixtures
 
@@ -331,3 +333,41 @@ def test_mentions_are_told_once_for_every_front_end(tmp_path: Path) -> None:
         await session.close()
 
     play(main, tmp_path, Say.of("Hi."))
+
+
+def user_texts(file: Path) -> list[str]:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return [str(line["message"]["content"]) for line in lines if line["type"] == "user" and not line.get("isMeta")]
+
+
+@pytest.mark.covers("L-01")
+@pytest.mark.parametrize("front_end", FRONT_ENDS)
+def test_the_prompt_is_in_the_session_file_before_the_request(
+    serve: Serve, say: Callable[..., None], front_end: str
+) -> None:
+    """The server reads the file when a request comes, before it answers."""
+    stored: list[list[str]] = []
+
+    def choose(_: ReceivedRequest) -> Reply:
+        stored.append([text for file in stage.sessions() for text in user_texts(file)])
+        return Say.of("Hi.")
+
+    stage = serve(choose=choose)
+    hooked(stage)
+    say(front_end, stage, "first prompt", "second prompt")
+    assert [sorted(texts) for texts in stored] == [["first prompt"], ["first prompt", "second prompt"]]
+
+
+@pytest.mark.covers("G-21")
+@pytest.mark.parametrize("front_end", ["terminal", "pipe", "sdk"])
+def test_the_third_overload_in_a_row_is_the_last(serve: Serve, say: Callable[..., None], front_end: str) -> None:
+    """Z-10: then the fallback model answers."""
+    stage = serve(*[Refuse(529, "overloaded_error", "Overloaded")] * 3, Say.of("Hi."))
+    stage.home.mkdir(parents=True)
+    settings = {"fallbackModel": "haiku", "autoMemoryEnabled": False, "sandbox": {"enabled": False}}
+    (stage.home / "settings.json").write_text(json.dumps(settings))
+    say(front_end, stage, "hello")
+    assert [one.body["model"] for one in stage.requests] == [*[DEFAULT_MODEL.name] * 3, "claude-haiku-5-5"]
+    waits = [later.at - earlier.at for earlier, later in pairwise(stage.requests)]
+    assert waits[0] >= 500  # milliseconds, and doubled
+    assert waits[1] >= 1_000

@@ -17,7 +17,8 @@ from claude_agent_sdk import (
     get_session_messages,
 )
 
-from mainspring.simulator.replies import Refuse, Say
+from mainspring.core.money import Usage
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
 from pipe.raw import prompt
 from pipe.stage import Serve, bash, call, words
 
@@ -172,6 +173,54 @@ def test_pieces_come_at_once(serve: Serve) -> None:
         assert stage.server.open_connections == 1
         assert "assistant" not in pipe.kinds
         assert pipe.result()["result"].startswith("One two")
+
+
+ONLY_SUMMARIES = {"features": dict.fromkeys(("snip", "microcompact", "collapse"), False)}
+
+
+@pytest.mark.covers("D-35", "D-25")
+@pytest.mark.of_the_pipe  # by a flag that our library does not take
+@pytest.mark.parametrize("counts", [True, False], ids=["real counts", "the same count always"])
+def test_a_boundary_for_each_summary_with_the_sizes_that_the_server_counts(serve: Serve, counts: bool) -> None:
+    """Reads under a small window. Each summary is one boundary between two requests, for the client and on disk."""
+
+    def choose(received: ReceivedRequest) -> Reply:
+        usage = Usage(input=count_tokens(received), output=20) if counts else None
+        if is_summary(received):
+            return Say.of("## Task\nread all", usage=usage)
+        seen = max([int(block["id"].split("_")[-1]) for block in received.talk.blocks("tool_use")], default=0)
+        if seen == 20:
+            return Say.of("All read.", usage=usage)
+        return Say.of(call("Read", f"read_{seen + 1}", file_path=f"{seen + 1}.txt"), usage=usage)
+
+    def count_tokens(received: ReceivedRequest) -> int:
+        return len(received.raw) // 4
+
+    def is_summary(received: ReceivedRequest) -> bool:
+        return "has become too long and will be cut here" in received.talk.prompt
+
+    stage = serve(choose=choose)
+    for n in range(1, 21):
+        (stage.folder / f"{n}.txt").write_text(f"file {n}\n" + "words and words\n" * 500)
+    flags = {"context-window": "40000", "settings": json.dumps(ONLY_SUMMARIES)}
+    told = stage.ask("read all", extra_args=flags)
+    assert (told.error, told.result.result) == (None, "All read.")
+    places = [number for number, request in enumerate(stage.requests) if is_summary(request)]
+    sizes = [boundary["compact_metadata"] for boundary in told.system("compact_boundary")]
+    assert len(sizes) == len(places) >= 1
+    for place, size in zip(places, sizes, strict=True):
+        before, after = count_tokens(stage.requests[place - 1]), count_tokens(stage.requests[place + 1])
+        assert size["trigger"] == "auto"
+        assert size["pre_tokens"] - size["post_tokens"] == size["freed"] > 0
+        assert size["post_tokens"] > after * (0.8 if counts else 0.2)
+        if counts:  # the last result is in none of these requests, and estimates err high
+            assert before < size["pre_tokens"] < before * 1.3
+            assert size["post_tokens"] < after * 1.5
+    kinds = [message.subtype for message in told.of(SystemMessage)]
+    at = kinds.index("compact_boundary")
+    assert (kinds[at - 1], kinds[at + 1]) == ("status", "status")
+    written = [line["compactMetadata"] for line in stage.lines() if line.get("subtype") == "compact_boundary"]
+    assert [line["preTokens"] for line in written] == [size["pre_tokens"] for size in sizes]
 
 
 @pytest.mark.covers("D-35", "M-03")

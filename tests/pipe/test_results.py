@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from claude_agent_sdk import ResultError, ResultMessage
 
 from mainspring.core.money import Usage
 from mainspring.simulator.replies import Say
-from pipe.stage import Serve, Told, bash, exchange
+from pipe.stage import Serve, Told, bash, call, exchange
 
 RICH = Usage(input=1_000_000, output=20)  # dear enough to pass any budget of these tests
 SCHEMA = {
@@ -52,6 +53,30 @@ def test_done(serve: Serve) -> None:
     assert (result.permission_denials, result.structured_output, result.uuid is not None) == ([], None, True)
     assert result.duration_ms >= 0
     assert result.duration_api_ms >= 0
+
+
+@pytest.mark.covers("M-06", "P-01", "P-07")
+@pytest.mark.parametrize("turns", [1, 2, 15, 40])
+def test_turns_do_not_return_control_to_the_caller(serve: Serve, turns: int) -> None:
+    """A turn is one request and the results of its calls. The caller submits once and gets one result, at the end; how
+    many turns there are, the model decides alone: the loop adds none and drops none."""
+    asked: list[str] = []
+
+    async def prompts() -> AsyncIterator[dict[str, Any]]:
+        asked.append("go")
+        yield {"type": "user", "message": {"role": "user", "content": "go"}}
+
+    looks = [Say.of(f"Look {n}.", call("Glob", f"look_{n}", pattern=f"*{n}")) for n in range(1, turns)]
+    stage = serve(*looks, Say.of("Done."))
+    told = stage.ask(prompts(), allowed_tools=["Glob"])
+    assert (asked, len(told.results), told.messages[-1]) == (["go"], 1, told.result)
+    assert (told.result.result, told.result.num_turns) == ("Done.", turns)
+    assert len(stage.requests) == turns
+    assert [block.tool_use_id for block in told.outcomes] == [f"toolu_look_{n}" for n in range(1, turns)]
+    for number, request in enumerate(stage.requests):
+        assert len(request.talk.results()) == request.talk.turns() == number
+        assert [message["role"] for message in request.talk.messages][1::2] == ["assistant"] * number
+    assert told.texts == [*[f"Look {n}." for n in range(1, turns)], "Done."]
 
 
 @pytest.mark.covers("H-14")

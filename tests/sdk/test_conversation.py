@@ -49,7 +49,7 @@ async def response(client: Client) -> list[Message]:
     return [message async for message in client.receive_response()]
 
 
-@pytest.mark.covers("L-07", "M-15", "M-06")
+@pytest.mark.covers("L-07", "M-15")
 def test_many_turns_in_one_session(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         async with Client(stage.options()) as client:

@@ -198,7 +198,7 @@ async def until(holds: Callable[[], bool]) -> None:
 # --- a slow reader ----------------------------------------------------------------------------------
 
 
-@pytest.mark.covers("A-03", "M-06")
+@pytest.mark.covers("A-03")
 def test_who_does_not_read_stops_the_loop_and_may_still_ask(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         async with Client(stage.options(allowed_tools=["Bash"])) as client:

@@ -253,7 +253,8 @@ class Compactor:
         asked: bool = False,
     ) -> Summary:
         scale, before = self._scale(model), self._meter.count(model.name)
-        after = max(0, before - scale.low(removed) + scale.high(added))
+        least = self._meter.least(model.name, self._meter.size - removed + added)
+        after = max(least, before - scale.low(removed) + scale.high(added))
         answer = answer or SideCallReply("")
         if added >= removed and not asked:
             failed = f"the summary would replace {removed:,} bytes by {added:,}: no room is made"

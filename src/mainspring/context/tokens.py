@@ -186,8 +186,11 @@ class TokenMeter:
             return whole
         counted = self._reported + scale.high(self._added) - scale.low(self._removed)
         # A report that we only read may be older than the last summary. Then both figures are rather too high.
-        least = scale.low(self.size) // 2 if self._floor else 0
-        return max(least, counted if self._sure else min(counted, whole))
+        return max(self.least(model, self.size), counted if self._sure else min(counted, whole))
+
+    def least(self, model: str, size: int) -> int:
+        """The lowest credible count for so many bytes: some servers report far less, or always the same."""
+        return self.scale(model).low(size) // 2 if self._floor else 0
 
 
 class SideCall(Bundle):
