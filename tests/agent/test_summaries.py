@@ -136,6 +136,7 @@ def test_the_small_model_does_not_see_results(tmp_path: Path) -> None:
     play(main, tmp_path, choose=choose)
 
 
+@pytest.mark.covers("B-08")
 @pytest.mark.parametrize(
     ("small", "why"),
     [
@@ -159,6 +160,7 @@ def test_a_failure_is_in_the_journal_alone(tmp_path: Path, small: Reply, why: st
     play(main, tmp_path, choose=answering(small))
 
 
+@pytest.mark.covers("B-08")
 def test_the_run_does_not_wait_for_a_summary_and_ends_it(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         session = stage.open(**FREE, tool_use_summaries=True)

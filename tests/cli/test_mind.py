@@ -190,25 +190,72 @@ def test_a_compaction_of_nothing_says_so(serve: Serve) -> None:
     assert b"not compacted: it is empty" in done.stderr
 
 
-def after_a_long_read(serve: Serve, **features: bool) -> Stage:
-    reads = [Say.of(f"Look {n}.", tool_use("Read", f"toolu_{n}", file_path=f"{n}.txt")) for n in range(12)]
-    stage = serve(*reads, Say.of("All read."))
-    for n in range(12):
+FILES = 14
+TOO_LONG = Refuse(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum")
+
+
+def is_summary(received: ReceivedRequest) -> bool:
+    return "has become too long and will be cut here" in received.talk.prompt
+
+
+def read_all(received: ReceivedRequest) -> Reply:
+    """The model: it reads one file after the other, and sums up when it is asked to."""
+    if is_summary(received) or "haiku" in str(received.body["model"]):
+        return Say.of("## Task\nread all")
+    done = max([int(block["id"].split("_")[-1]) for block in received.talk.blocks("tool_use")], default=0)
+    if done == FILES:
+        return Say.of("All read.")
+    return Say.of(f"Look {done + 1}.", tool_use("Read", f"toolu_{done + 1}", file_path=f"{done + 1}.txt"))
+
+
+def read_with_features(stage: Stage, *more: str, **features: bool) -> set[str]:
+    """The layers that act while the model reads all files."""
+    for n in range(1, FILES + 1):
         (stage.folder / f"{n}.txt").write_text(f"file {n}\n" + "words and words\n" * 500)
     settings = f"--settings={json.dumps({'features': features})}"
-    stage.run("-p", "read all", "--context-window=60000", settings)
-    return stage
+    done = stage.run("-p", "read all", "--output-format=stream-json", "--verbose", settings, *more)
+    shown = frames(done.stdout)
+    assert (shown[-1]["result"], done.stderr) == ("All read.", b"")
+    acted = [frame for frame in shown if frame.get("subtype") in ("compact_boundary", "mainspring_context_edit")]
+    return {frame.get("layer", "summary") for frame in acted}
 
 
 @pytest.mark.covers("O-10")
-def test_layers_can_be_switched_off(serve: Serve) -> None:
-    assert "[Old tool result cleared" in str(after_a_long_read(serve).requests[-1].body)
+@pytest.mark.parametrize(
+    ("off", "acting"),
+    [
+        ((), {"microcompact"}),
+        (("microcompact", "collapse"), {"snip"}),
+        (("microcompact", "snip", "collapse"), {"summary"}),
+    ],
+)
+def test_each_layer_can_be_switched_off(serve: Serve, off: tuple[str, ...], acting: set[str]) -> None:
+    """The next one acts instead."""
+    stage = serve(choose=read_all)
+    assert read_with_features(stage, "--context-window=30000", **dict.fromkeys(off, False)) == acting
 
 
 @pytest.mark.covers("O-10")
-def test_without_the_layer_nothing_is_cleared(serve: Serve) -> None:
-    off = after_a_long_read(serve, microcompact=False, collapse=False, snip=False)
-    assert "[Old tool result cleared" not in str(off.requests[-1].body)
+@pytest.mark.parametrize("on", [True, False])
+def test_collapse_can_be_switched_off(serve: Serve, on: bool) -> None:
+    """The small model writes collapses while tools run: without them it is not asked."""
+    stage = serve(choose=read_all)
+    read_with_features(stage, "--context-window=30000", microcompact=False, snip=False, collapse=on)
+    assert any("haiku" in str(request.body["model"]) for request in stage.requests) is on
+
+
+@pytest.mark.covers("O-10")
+@pytest.mark.parametrize(("on", "layer"), [(True, "summary"), (False, "trim")])
+def test_reactive_compaction_can_be_switched_off(serve: Serve, on: bool, layer: str) -> None:
+    """The server says that the prompt is too long. With it, the model writes a summary; without, old turns go."""
+
+    def choose(received: ReceivedRequest) -> Reply:
+        is_too_long = len(received.talk.results()) == 10 and not is_summary(received)
+        return TOO_LONG if is_too_long else read_all(received)
+
+    stage = serve(choose=choose)
+    assert read_with_features(stage, reactiveCompact=on) == {layer}
+    assert any(is_summary(request) for request in stage.requests) is on
 
 
 @pytest.mark.covers("I-11")

@@ -13,8 +13,16 @@ import pytest
 from claude_agent_sdk import ClaudeSDKClient
 
 from mainspring.core.money import NANOS_PER_USD
-from mainspring.simulator.replies import ReceivedRequest, Reply, Say
-from pipe.raw import Frame
+from mainspring.simulator.replies import (
+    RawStream,
+    ReceivedRequest,
+    Reply,
+    ReplyStamp,
+    Say,
+    frame_event,
+    stream_events,
+)
+from pipe.raw import Frame, prompt
 from pipe.stage import Serve, Told, bash, exchange
 
 FREE: dict[str, Any] = {"permission_mode": "bypassPermissions"}
@@ -34,6 +42,48 @@ def golden(frame: Frame) -> str:
     return json.dumps(frame | {"session_id": "SESSION", "uuid": "UUID"}, separators=(",", ":"))
 
 
+def begin_reply(received: ReceivedRequest) -> RawStream:
+    """The first words of a reply that does not end until the client leaves."""
+    events = list(stream_events(Say.of("Done."), ReplyStamp(received.talk.model, "msg_begun", str)))
+    first = [event["type"] for event in events].index("content_block_delta")
+    return RawStream(tuple([frame_event(event) for event in events[: first + 1]]), end="hang")
+
+
+@pytest.mark.covers("B-31", "B-08")
+def test_a_summary_comes_while_the_next_reply_streams_or_not_at_all(serve: Serve) -> None:
+    """Two batches of calls. The summary of the first is empty, and no frame says so. The reply to the second does not
+    end, and the summary of that batch comes all the same."""
+
+    def choose(received: ReceivedRequest) -> Reply:
+        if is_small(received):
+            return Say.of(" " if "echo 1" in received.talk.prompt else "Printed a number")
+        done = len(received.talk.results())
+        return Say.of(bash(f"echo {done + 1}", str(done + 1))) if done < 2 else begin_reply(received)
+
+    def is_small(received: ReceivedRequest) -> bool:
+        return "haiku" in str(received.body["model"])
+
+    stage = serve(choose=choose)
+    with stage.pipe("--tool-use-summaries", "--include-partial-messages", *BYPASS) as pipe:
+        pipe.initialize()
+        pipe.send(prompt("go"))
+        awaited = {"tool_use_summary", "text_delta"}
+        while awaited:
+            frame = pipe.until(lambda frame: frame["type"] in ("tool_use_summary", "stream_event"))
+            awaited -= {frame["type"], frame.get("event", {}).get("delta", {}).get("type")}
+        assert "result" not in [frame["type"] for frame in pipe.frames]
+        pipe.control("interrupt")
+        assert pipe.result()["terminal_reason"] == "aborted_streaming"
+        summaries = [frame for frame in pipe.frames if frame["type"] == "tool_use_summary"]
+    assert [(frame["summary"], frame["preceding_tool_use_ids"]) for frame in summaries] == [
+        ("Printed a number", ["toolu_2"])
+    ]
+    asked = [request for request in stage.requests if is_small(request)]
+    assert sorted([request.talk.prompt.split()[-1] for request in asked]) == ["1", "2"]
+    assert "Printed a number" not in str([request.body for request in stage.requests]), "the model does not see it"
+
+
+@pytest.mark.covers("B-31")
 def test_the_lines_and_their_places(serve: Serve) -> None:
     stage = serve(choose=choose)
     with stage.pipe("--tool-use-summaries", *BYPASS) as pipe:

@@ -9,16 +9,19 @@ play(main, tmp_path, Say.of("Hi."))
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mainspring.sdk import AssistantMessage, Message, Options, TextBlock, ToolResultBlock, UserMessage, query
 from mainspring.simulator.replies import Reply
 from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
+from mainspring.testing.clock import VirtualLoop, virtually
 
 PATIENCE = 40  # seconds; only what hangs takes so long
+T = TypeVar("T")
 
 
 class Stage:
@@ -42,6 +45,30 @@ def play(main: Callable[[Stage], Awaitable[None]], folder: Path, *replies: Reply
             await main(Stage(server, folder))
 
     asyncio.run(bounded())
+
+
+class InlineExecutor(ThreadPoolExecutor):
+    """Work for a thread is done at once: a virtual clock does not wait for threads."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  # the caller gets it, as from a thread
+            done.set_exception(error)
+        return done
+
+
+def play_virtually(main: Callable[[Stage], Coroutine[Any, Any, T]], folder: Path, *, choose: Choose) -> T:
+    """On a virtual clock, which is the server's, too. The session must start no process."""
+    loop = VirtualLoop()
+    loop.set_default_executor(InlineExecutor())
+
+    async def served() -> T:
+        async with ModelServer(choose=choose, clock=loop.milliseconds) as server:
+            return await main(Stage(server, folder))
+
+    return virtually(served(), loop)
 
 
 def texts(told: list[Message]) -> list[str]:

@@ -35,12 +35,13 @@ from mainspring.sdk import (
     ToolAnnotations,
     ToolPermissionContext,
     ToolProgressMessage,
+    UserMessage,
     create_sdk_mcp_server,
     query,
 )
 from mainspring.sdk import tool as sdk_tool
 from mainspring.sdk.options import KINDS
-from mainspring.simulator.replies import Refuse, Say
+from mainspring.simulator.replies import RawStream, Refuse, ReplyStamp, Say, frame_event, stream_events
 from mainspring.tools.custom import tool
 from sdk.stage import Stage, call, outcomes, play, texts
 
@@ -746,3 +747,51 @@ def test_the_type_of_every_option_is_checked() -> None:
     """The others do nothing within one process, have a check of their own (plugins), or may be anything (deps)."""
     unchecked = {"plugins", "cli_path", "max_buffer_size", "debug_stderr", "user", "client_app", "deps"}
     assert {option.name for option in fields(Options)} == KINDS.keys() | unchecked
+
+
+# --- calls while a reply streams ----------------------------------------------------------------------------------
+
+CALL_FIRST = Say.of(call("mcp__s__look"), "And so on. " * 50, pace_ms=10)
+
+
+@sdk_tool("look", "Looks.", {}, annotations=ToolAnnotations(readOnlyHint=True))
+async def look(_: dict[str, Any]) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": "seen"}]}
+
+
+def with_look() -> dict[str, Any]:
+    return {"mcp_servers": {"s": create_sdk_mcp_server("s", tools=[look])}, "allowed_tools": ["mcp__s"]}
+
+
+@pytest.mark.covers("O-10", "F-01")
+def test_a_safe_call_starts_while_the_reply_streams(tmp_path: Path) -> None:
+    """This reply does not end, and the result of its call comes all the same."""
+    events = list(stream_events(CALL_FIRST, ReplyStamp("claude-sonnet-5-5", "msg_1", str)))
+    calls = [event["type"] for event in events].index("content_block_stop") + 1
+    endless = RawStream(tuple([frame_event(event) for event in events[:calls]]), end="hang")
+
+    async def main(stage: Stage) -> None:
+        async with Client(stage.options(**with_look())) as client:
+            await client.query("go")
+            told: list[Message] = []
+            async for message in client.receive_response():
+                told.append(message)
+                if isinstance(message, UserMessage):
+                    await client.interrupt()
+        [outcome] = outcomes(told)
+        assert (outcome.content, outcome.is_error) == ("seen", False)
+        assert isinstance(told[-1], ResultMessage)
+        assert told[-1].terminal_reason == "aborted_streaming"
+
+    play(main, tmp_path, endless)
+
+
+@pytest.mark.covers("O-10", "F-02")
+def test_calls_wait_for_the_end_of_the_reply_if_streaming_tools_are_off(tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        settings = '{"features": {"streamingTools": false}}'
+        told = await stage.ask(include_partial_messages=True, settings=settings, **with_look())
+        kinds = [message.event["type"] if isinstance(message, StreamEvent) else type(message) for message in told]
+        assert kinds.index("message_stop") < kinds.index(UserMessage)
+
+    play(main, tmp_path, CALL_FIRST, Say.of("Done."))

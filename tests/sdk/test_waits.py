@@ -1,11 +1,9 @@
-"""Unattended runs of a program, on a virtual clock: the real session, its files and its sockets, and hours that pass at
-once."""
+"""When requests of a program are sent, on a virtual clock: the real session, its files and its sockets, and hours that
+pass at once."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -13,45 +11,28 @@ from typing import Any
 
 import pytest
 
-from mainspring.sdk import Message, ResultError, ResultMessage, SystemMessage, query
-from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, Say
+from mainspring.sdk import Message, ResultError, ResultMessage, SystemMessage, create_sdk_mcp_server, query
+from mainspring.sdk import tool as sdk_tool
+from mainspring.simulator.replies import ReceivedRequest, Refuse, Reply, ReplyStamp, Say, stream_events
 from mainspring.simulator.scripts import Choose
-from mainspring.simulator.server import ModelServer
-from mainspring.testing.clock import VirtualLoop, virtually
-from sdk.stage import Stage, texts
+from sdk.stage import Stage, call, outcomes, play_virtually, texts
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 MOST_JITTER = 1.25  # a random share of each wait is added
 BUSY = Refuse(529, "overloaded_error", "Overloaded")
 
 
-class InlineExecutor(ThreadPoolExecutor):
-    """Work for a thread is done at once: a virtual clock does not wait for threads."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001  # the caller gets it, as from a thread
-            done.set_exception(error)
-        return done
-
-
 def ask(folder: Path, choose: Choose, **chosen: Any) -> tuple[list[Message], list[int]]:
     """The messages of one prompt, and when requests came, in milliseconds."""
-    loop = VirtualLoop()
-    loop.set_default_executor(InlineExecutor())
     told: list[Message] = []
 
-    async def main() -> list[int]:
-        async with ModelServer(choose=choose, clock=loop.milliseconds) as server:
-            stage = Stage(server, folder)
-            with suppress(ResultError):
-                async for message in query(prompt="go", options=stage.options(setting_sources=[], **chosen)):
-                    told.append(message)
-            return [request.at for request in server.requests]
+    async def main(stage: Stage) -> list[int]:
+        with suppress(ResultError):
+            async for message in query(prompt="go", options=stage.options(setting_sources=[], **chosen)):
+                told.append(message)
+        return [request.at for request in stage.server.requests]
 
-    return told, virtually(main(), loop)
+    return told, play_virtually(main, folder, choose=choose)
 
 
 def attempts_in(told: list[Message], *subtypes: str) -> list[int]:
@@ -101,3 +82,29 @@ def test_a_program_that_does_not_ask_for_it_waits_for_minutes(tmp_path: Path) ->
     assert result_of(told).is_error
     assert len(times) == 10
     assert MINUTE < times[-1] < 3 * MINUTE
+
+
+# --- between turns ------------------------------------------------------------------------------------------------
+
+
+@sdk_tool("look", "Looks.", {"part": int})
+async def look(given: dict[str, Any]) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": f"Part {given['part']} is fine."}]}
+
+
+@pytest.mark.covers("P-02")
+@pytest.mark.parametrize("seconds", [2, 30])
+def test_an_iteration_takes_as_long_as_the_model(tmp_path: Path, seconds: int) -> None:
+    """The next request is sent at the moment when a reply ends: nothing polls, and nothing waits."""
+
+    def choose(received: ReceivedRequest) -> Reply:
+        done = received.talk.turns()
+        say = Say.of("Done.") if done == 15 else Say.of(call("mcp__s__look", str(done), part=done))
+        events = len(list(stream_events(say, ReplyStamp("", "", str))))
+        return Say(say.blocks, pace_ms=seconds * SECOND // events)
+
+    server = create_sdk_mcp_server("s", tools=[look])
+    told, times = ask(tmp_path, choose, mcp_servers={"s": server}, allowed_tools=["mcp__s"])
+    assert (texts(told), result_of(told).num_turns) == (["Done."], 16)
+    assert len(outcomes(told)) == 15
+    assert times == [number * seconds * SECOND for number in range(16)]
