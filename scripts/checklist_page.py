@@ -84,7 +84,7 @@ page from `scripts/requirements.tsv` and from the `covers` marks of the tests; a
 - {later} are owned by later work. Some of these are cited by tests already, which show the part that exists.
 - {missing} belong to work that is done ({done}) and have no test yet.
 
-P-01, P-02, P-05 and P-07 are figures of a real model at work, and no test can reach one. Their tests show what the
+P-01, P-02, P-05 and P-07 are figures of a real model at work, and no test here can reach one. Their tests show what the
 loop adds to these figures: no turn, no wait, and little processor time and memory.
 """
 

@@ -371,7 +371,7 @@ def test_how_a_call_gets_on_and_why_it_waits(tmp_path: Path) -> None:
     play(main, tmp_path, wait, Say.of(slow), Say.of("Done."))
 
 
-@pytest.mark.covers("M-03", "M-05", "D-40")
+@pytest.mark.covers("M-03", "M-05")
 def test_a_summary_is_told_and_words_for_ourselves_are_answered(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         async with Client(stage.options()) as client:
