@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mainspring.library.session import AgentChat, AgentStream
     from mainspring.sdk.client import Client, query
     from mainspring.sdk.options import Options
+    from mainspring.telemetry import instrument
     from mainspring.tools.base import Approval, Tool, ToolAnswer, ToolContext
     from mainspring.tools.custom import tool
 
@@ -73,6 +74,7 @@ __all__ = [
     "User",
     "__version__",
     "ask",
+    "instrument",
     "open_run",
     "query",
     "tool",
@@ -112,6 +114,7 @@ _PLACES = {
     "UsageError": "core.errors",
     "User": "core.messages",
     "ask": "library.agent",
+    "instrument": "telemetry",
     "open_run": "library.low_level",
     "query": "sdk.client",
     "tool": "tools.custom",

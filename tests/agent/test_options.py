@@ -231,6 +231,7 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "forward_subagent_text": (True, {"forward_subagent_text": True}),
     "tool_use_summaries": (True, {"tool_use_summaries": True}),
     "prompt_suggestions": (True, {"prompt_suggestions": True}),
+    "tracing": (True, {"tracing": True}),
     "extra_args": ({"require-journal": None}, {"require_journal": True}),
     "deps": (MAPPED_DEPS, {"deps": MAPPED_DEPS}),
 }  # fmt: skip

@@ -40,6 +40,7 @@ OURS = {
     "mainspring.secrets": "held sources",
     "mainspring.sessions": "encoder journal line_format paths records",
     "mainspring.settings": "load values",
+    "mainspring.telemetry": "",
     "mainspring.tools": "base builtin catalog toolset",
 }
 

@@ -36,6 +36,7 @@ from mainspring.settings.values import (
     SettingsProblem,
     WrongOptionError,
 )
+from mainspring.telemetry import has_opentelemetry
 from mainspring.tools.base import Tool, ToolHandle, make_handle
 from mainspring.tools.catalog import SPECS
 
@@ -150,6 +151,8 @@ def _resolve(
     options: SessionOptions, environment: Environment, supplied: HostSupplied, holder: SecretScope
 ) -> ResolvedConfig:
     given, cwd = environment, find_working_directory(options)
+    if options.tracing and not has_opentelemetry():
+        raise options.error("tracing", " needs OpenTelemetry. Run: pip install 'mainspring[otel]'")
     settings = settings_of(options, cwd, environment)
     if settings.no_sideloading:
         permissions.refuse_sideloading(options)

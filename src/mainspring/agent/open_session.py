@@ -66,6 +66,7 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import used_by
 from mainspring.sessions.paths import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
+from mainspring.telemetry import SessionTelemetry
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools, ToolLinks
 from mainspring.tools.toolset import Toolset
@@ -154,7 +155,8 @@ def build_session_parts(
         mind=mind,
         before_turn=servers.settle,
     )
-    session = new_session(config, deps, side_model.ledger, loaded, policy)
+    telemetry = SessionTelemetry(opened.session_id, config.options.tracing)
+    session = new_session(config, deps, side_model.ledger, loaded, policy, telemetry)
     session.shared.agent_spent(before.by_agents)  # the first event includes it
     attach = make_mention_attacher(surroundings, config.gate, session, config.cwd, servers)
     world = SessionParts(
@@ -581,13 +583,24 @@ def new_session_info(  # noqa: PLR0913, PLR0917  # its inputs
     )
 
 
-def new_session(
-    config: ResolvedConfig, deps: AgentDeps, ledger: Ledger, loaded: LoadedSession | None, policy: EnginePolicy
+def new_session(  # noqa: PLR0913, PLR0917  # its inputs
+    config: ResolvedConfig,
+    deps: AgentDeps,
+    ledger: Ledger,
+    loaded: LoadedSession | None,
+    policy: EnginePolicy,
+    telemetry: SessionTelemetry,
 ) -> EngineSession:
     hands = deps.hands
     if loaded is None:
         return EngineSession(
-            deps, config.loop, ledger=ledger, policy=config.policy, side_jobs=deps.side_jobs, describe=hands.line
+            deps,
+            config.loop,
+            ledger=ledger,
+            policy=config.policy,
+            side_jobs=deps.side_jobs,
+            describe=hands.line,
+            telemetry=telemetry,
         )
     session = EngineSession.resumed(
         deps,
@@ -599,6 +612,7 @@ def new_session(
         repeatable=hands.is_repeatable,
         side_jobs=deps.side_jobs,
         describe=hands.line,
+        telemetry=telemetry,
     )
     warn_about_other_model(session, config.loop, config.options)
     hands.remember((*view(session.state.history, session.state.edits), *loaded.salvaged))

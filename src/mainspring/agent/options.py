@@ -161,6 +161,7 @@ class SessionOptions(Fields):
     ignored: tuple[str, ...] = ()  # given options that have no effect yet, as they were spelled
 
     # --- the front end itself ---
+    tracing: bool | None = None  # spans and metrics of OpenTelemetry; None: if `mainspring.instrument` was called
     notice: Callable[[str], object] = staticmethod(log_warning)  # receives warnings for the user
     remark: Callable[[str], object] = staticmethod(log_warning)  # receives messages of hooks for the user
     spell: Spell = staticmethod(by_name)

@@ -125,6 +125,7 @@ class RunLoop:
         self.release()
         queued = QueuedPrompt(prompt.id or self._world.session.deps.new_id(), prompt)
         self._queue.append(queued)
+        self._world.session.shared.telemetry.remember_parent(queued.id)
         self._news.set()
         return queued
 

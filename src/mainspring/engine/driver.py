@@ -82,6 +82,7 @@ from mainspring.sessions.records import (
 if TYPE_CHECKING:
     from mainspring.engine.executor import Describe
     from mainspring.engine.tasks import SummarizeTools
+    from mainspring.telemetry.run_observer import RunObserver
 
 CHECKPOINT_TURNS = 50  # settled 6
 
@@ -100,8 +101,11 @@ class Driver:
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
         deltas: bool = True,
+        observer: RunObserver | None = None,
     ) -> None:
+        """`observer`: sees what is decided and shown; None: nothing listens."""
         self.state = state
+        self.observer = observer
         self.result: Result | None = None  # once it was shown
         self.salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())  # what a crash left unreported
         self.commands: list[InboxPrompt] = []  # the queued prompts that this run took,
@@ -110,12 +114,11 @@ class Driver:
         self._deps = deps
         self._shared = shared
         self._channel = channel
+        self._push = push = channel.push if observer is None else observer.watch(channel.push)
         self._side_jobs = side_jobs
         self._background = BackgroundJobs()
-        self._executor = Executor(deps, config, shared, channel.push, self._crashed, channel.room, describe)
-        self._sampler = Sampler(
-            deps, shared, self._executor, channel.push, deltas=deltas, expect_tool=side_jobs.expect_tool
-        )
+        self._executor = Executor(deps, config, shared, push, self._crashed, channel.room, describe)
+        self._sampler = Sampler(deps, shared, self._executor, push, deltas=deltas, expect_tool=side_jobs.expect_tool)
         self._memory: asyncio.Task[tuple[User, ...]] | None = None
         self._unsummarized: tuple[tuple[ToolCall, ...], tuple[ToolResult, ...]] | None = None  # the last batch
         self._taken: tuple[InboxPrompt, ...] = ()  # prompts taken into the context that is being prepared
@@ -128,7 +131,7 @@ class Driver:
         self._lost_summary = (Usage(), 0)  # usage and nano-dollars of a summary that was interrupted
 
     async def run(self, submitted: Submitted) -> None:
-        self._shared.follow(self._channel.push)
+        self._shared.follow(self._push)
         try:
             effect = await self._decide(submitted)
             while not isinstance(effect, Finish):
@@ -181,10 +184,12 @@ class Driver:
             await self._deps.journal.append(ConfigRecord(self._config))
         await self._deps.journal.append(EventRecord(event))
         turn, self.state, self._undecided = self.state.turn, state, None
+        if self.observer is not None:
+            self.observer.decide(event, effect, state)
         if isinstance(event, ContextReady):
             await self._show_injected(event)
         if isinstance(event, Replied):
-            self._channel.push(ReplyDone(event.reply.id, event.reply.stop, event.reply.usage))
+            self._push(ReplyDone(event.reply.id, event.reply.stop, event.reply.usage))
         if self.state.turn != turn and self.state.turn % CHECKPOINT_TURNS == 0:
             await self._checkpoint()
         for update in updates:
@@ -206,7 +211,7 @@ class Driver:
         self.commands.extend(taken)
         for message in ready.injected:
             await self._deps.journal.append(SaidRecord(message))
-            self._channel.push(Injected(message))
+            self._push(Injected(message))
         await self._note_commands(taken, CommandState.STARTED)
 
     async def _note_commands(self, commands: Iterable[InboxPrompt], state: CommandState) -> None:
@@ -228,7 +233,7 @@ class Driver:
             await self._checkpoint()
             await self._deps.journal.sync()  # L-03: nothing is outstanding when the caller sees the result
             self.result = update
-        self._channel.push(update)
+        self._push(update)
 
     # --- performing and interrupting ---
 
@@ -374,7 +379,7 @@ class Driver:
         if text:
             ids = tuple([call.id for call in calls])
             await self._deps.journal.append(ToolSummaryRecord(text, ids, self._deps.now()))
-            self._channel.push(ToolSummary(text, ids))
+            self._push(ToolSummary(text, ids))
 
 
 def find_unsaid(event: Event | None) -> tuple[Assistant | None, tuple[ToolResult, ...]]:

@@ -95,7 +95,12 @@ class Run:
 
     def _begin(self) -> None:
         self._driver, submitted = self._start(self._channel)
-        self._task = asyncio.get_running_loop().create_task(self._driver.run(submitted))
+        observer, loop = self._driver.observer, asyncio.get_running_loop()
+        if observer is None:
+            self._task = loop.create_task(self._driver.run(submitted))
+        else:
+            self._task = loop.create_task(self._driver.run(submitted), context=observer.context)
+            self._task.add_done_callback(observer.end)
 
     async def finish(self) -> None:
         """Wait for the end of the run, when its result is known; raises a crash of the engine, once."""

@@ -26,6 +26,7 @@ from mainspring.engine.run import Run
 from mainspring.engine.shared_state import EnginePolicy, InboxPrompt, Ledger, SessionPolicy, SharedState
 from mainspring.engine.tasks import NO_SIDE_JOBS, Channel, SideJobs
 from mainspring.sessions.records import CommandState, PolicyRecord
+from mainspring.telemetry import SessionTelemetry, observe_run
 
 if TYPE_CHECKING:
     from mainspring.engine.executor import Describe
@@ -44,14 +45,16 @@ class EngineSession:
         policy: SessionPolicy | None = None,
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
+        telemetry: SessionTelemetry | None = None,
     ) -> None:
         """`above`: the shared state of the parent session, for a subagent. `policy` may also be changed from outside.
-        `describe`: returns one line about a call, for `CallStarted`; without it the line is the tool's name."""
+        `describe`: returns one line about a call, for `CallStarted`; without it the line is the tool's name.
+        `telemetry`: for log records and spans; a subagent has its parent's."""
         self.deps = deps
         self.config = config
         self._side_jobs, self._describe = side_jobs, describe
         self.state = state or State(History())
-        self.shared = SharedState(self.state.history, ledger, above, policy)
+        self.shared = SharedState(self.state.history, ledger, above, policy, telemetry)
         self.completed_commands: list[InboxPrompt] = []
         self._under_way: Driver | None = None
         self._salvaged: tuple[Assistant | None, tuple[ToolResult, ...]] = (None, ())
@@ -69,11 +72,19 @@ class EngineSession:
         repeatable: Callable[[ToolCall], bool] = lambda _: False,
         side_jobs: SideJobs = NO_SIDE_JOBS,
         describe: Describe | None = None,
+        telemetry: SessionTelemetry | None = None,
     ) -> EngineSession:
         """Resume a session. The model is notified of every call whose outcome is unknown (security P4). `restored`: the
         policy from now on; None: the stored one."""
         session = cls(
-            deps, config, state=loaded.state, ledger=ledger, policy=policy, side_jobs=side_jobs, describe=describe
+            deps,
+            config,
+            state=loaded.state,
+            ledger=ledger,
+            policy=policy,
+            side_jobs=side_jobs,
+            describe=describe,
+            telemetry=telemetry,
         )
         session._salvaged = (loaded.partial, loaded.answers(deps.new_id, deps.now(), repeatable))
         for waiting in loaded.commands:
@@ -107,6 +118,7 @@ class EngineSession:
                 side_jobs=self._side_jobs,
                 describe=self._describe,
                 deltas=deltas,
+                observer=observe_run(self.shared.telemetry, chosen, messages, self.deps.now),
             )
             return self._under_way, submitted
 

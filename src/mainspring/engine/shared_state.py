@@ -30,6 +30,7 @@ from mainspring.core.updates import AgentDone, PrefixBroken, Update
 from mainspring.core.value import Value
 from mainspring.providers.base import PrefixBreak
 from mainspring.sessions.records import CommandRecord, CommandState
+from mainspring.telemetry import SessionTelemetry
 
 
 class Ledger:
@@ -268,12 +269,15 @@ class SharedState:
         ledger: Ledger | None = None,
         above: SharedState | None = None,
         policy: SessionPolicy | None = None,
+        telemetry: SessionTelemetry | None = None,
     ) -> None:
         """`above`: the shared state of the parent session, for a subagent. The subagent always has the parent's
         permissions; model and tools are its own."""
         self.ledger = ledger or Ledger()
         self._policy = policy or SessionPolicy()
         self._above = above
+        inherited = above.telemetry if above is not None else None
+        self.telemetry: SessionTelemetry = telemetry or inherited or SessionTelemetry()
         self.inbox = Inbox()
         self.prefix = PrefixMeter()
         self.cleared = 0  # tokens that the service removed from the prompt of the last reply (D-14)

@@ -81,6 +81,7 @@ def session_options(
         forward_subagent_text=given.forward_subagent_text,
         tool_use_summaries=given.tool_use_summaries,
         prompt_suggestions=given.prompt_suggestions,
+        tracing=given.tracing,
         notice=tell,
         remark=tell,
         spell=spell_sdk_option,

@@ -131,6 +131,7 @@ class Options:
     forward_subagent_text: bool = False
     tool_use_summaries: bool | None = None  # a line about each batch of tool calls; None: as the settings say
     prompt_suggestions: bool = False  # a suggestion for the next prompt after each result
+    tracing: bool | None = None  # spans and metrics of OpenTelemetry; None: if `mainspring.instrument()` was called
     verbatim_prompts: bool = False  # prompts are plain text: no slash commands, no mentions
     stderr: Callable[[str], None] | None = None  # receives what a command would print on standard error
 
@@ -200,6 +201,7 @@ KINDS: dict[str, OptionCheck] = {
     "forward_subagent_text": FLAG,
     "tool_use_summaries": FLAG,
     "prompt_suggestions": FLAG,
+    "tracing": FLAG,
     "verbatim_prompts": FLAG,
     "stderr": FUNCTION,
     "extra_args": TABLE,
