@@ -6,6 +6,7 @@ import json
 import sys
 from asyncio.subprocess import PIPE, create_subprocess_exec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from mainspring.engine.session import EngineSession
 from mainspring.providers.scripted import call, says
 from mainspring.simulator.replies import Say
 from mainspring.testing import World, virtually
+from telemetry.recording import recorded
 
 TRACED = """
 import sys
@@ -79,6 +81,38 @@ def test_without_a_listener_the_driver_has_no_observer(monkeypatch: pytest.Monke
     [driver] = made
     assert driver.observer is None
     assert driver._push == driver._channel.push
+
+
+def count_telemetry_calls(turns: int) -> int:
+    """How often a run of so many turns calls a function of the package."""
+    world = World([*[says("A longer text with a few deltas.", call("Read")) for _ in range(turns)], says("Done.")])
+
+    async def main() -> None:
+        async with EngineSession(world, CONFIG).run("go") as run:
+            async for _ in run:
+                pass
+
+    counted: list[str] = []
+
+    def profile(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call" and "/mainspring/telemetry/" in frame.f_code.co_filename:
+            counted.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        virtually(main())
+    finally:
+        sys.setprofile(before)
+    return len(counted)
+
+
+def test_without_a_listener_a_turn_calls_nothing() -> None:
+    few, many = count_telemetry_calls(1), count_telemetry_calls(9)
+    assert few == many
+    assert few < 10  # when the run starts: whether anything listens
+    with recorded():
+        assert count_telemetry_calls(9) > 100  # so the count can tell
 
 
 SDK_WITHOUT_TRACING = """
