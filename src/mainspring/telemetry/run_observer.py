@@ -46,7 +46,8 @@ class Operation:
     """One operation. `fields` grow until its end; `content` is filled only if content is switched on."""
 
     def __init__(self, kind: OperationKind, name: str, began: int, parent: Operation | None, **fields: Any) -> None:
-        self.kind, self.name, self.parent = kind, name, parent
+        self.kind: OperationKind = kind
+        self.name, self.parent = name, parent
         self.began, self.ended = began, began  # milliseconds
         self.fields: dict[str, Any] = fields
         self.content: dict[str, Any] = {}
