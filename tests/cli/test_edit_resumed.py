@@ -90,11 +90,14 @@ def test_a_file_that_was_written_anew_with_the_same_content_is_the_same(serve: S
     assert file.read_text() == "one\n2\n", result(stage)
 
 
-def test_a_file_that_was_never_read_is_refused(serve: Serve) -> None:
+def test_a_file_that_was_never_read_is_read_first(serve: Serve) -> None:
     stage, session = begun(serve, Say.of(edit("b.txt", "x", "y")), Say.of("Done."))
     (stage.folder / "b.txt").write_text("x\n")
     stage.run("-p", "edit it", "--resume", session, ALLOWED)
-    assert "was not read yet" in result(stage)
+    assert (stage.folder / "b.txt").read_text() == "y\n", result(stage)
+    [file] = stage.sessions()
+    assert "b.txt" in Path(read_log_of(file)).read_text()
+    assert "is read first" in file.read_text()
 
 
 @pytest.mark.parametrize("change", [False, True])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mainspring.permissions.explain import LONGEST_LINE, explain_decision, explain_lines, main, parse_explain_input
 from mainspring.permissions.policy import PermissionRequest
-from mainspring.permissions.suggest import suggest_rules, suggested_mode
+from mainspring.permissions.suggest import suggest_rules, suggest_wider_rules, suggested_mode
 from mainspring.processes.paths import resolve_path
 from permissions.deciding import CWD, HOME, bash, call, policy, verdict
 
@@ -69,6 +69,59 @@ def test_s10_the_rules_that_are_offered(command: str, rules: list[str]) -> None:
     assert for_command(command) == rules
 
 
+@pytest.mark.parametrize(
+    ("tool", "input", "offered"),
+    [
+        ("Bash", {"command": "git add -A"}, {"Bash(git add:*)": "commands that start with `git add`"}),
+        (
+            "Bash",
+            {"command": "git commit -m 'a b' && npm run build -- --fast"},
+            {
+                "Bash(git commit:*)": "commands that start with `git commit`",
+                "Bash(npm run build:*)": "commands that start with `npm run build`",
+            },
+        ),
+        (
+            "Bash",
+            {"command": "pytest -q && rm x"},
+            {"Bash(pytest:*)": "commands that start with `pytest`", "Bash(rm x)": "`rm x`"},
+        ),
+        ("Bash", {"command": "rm -rf build"}, {}),
+        ("Bash", {"command": "git push --force"}, {}),
+        ("Bash", {"command": "git -c a=b add ."}, {}),
+        ("Bash", {"command": "python x.py"}, {}),
+        ("Bash", {"command": "sudo git add x"}, {}),
+        ("Edit", {"file_path": "src/a.py"}, {f"Edit(/{CWD}/src/**)": "edits in 'src/'"}),
+        ("Edit", {"file_path": "a.py"}, {f"Edit(/{CWD}/**)": "edits in this folder"}),
+        ("Read", {"file_path": "/opt/d/x"}, {"Read(//opt/d/**)": "reading files in '/opt/d/'"}),
+        ("Read", {"file_path": "/etc/x"}, {}),
+        ("Read", {"file_path": f"{HOME}/x"}, {}),
+        ("Read", {"file_path": "/nowhere/x"}, {}),
+        ("mcp__a__b", {}, {"mcp__a": "all tools of the MCP server 'a'"}),
+        ("WebFetch", {"url": "https://a.org/x"}, {}),
+    ],
+)
+def test_wider_rules_say_what_they_cover(tool: str, input: dict[str, Any], offered: dict[str, str]) -> None:
+    found = suggest_wider_rules(PermissionRequest(tool, input, CWD), policy(), PATHS)
+    assert {one.rule: one.covers for one in found} == offered
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("git fetch:*", "git fetch --upload-pack=x o"),
+        ("git pull:*", "git pull --upload-pack x"),
+        ("go test:*", "go test -exec x ./..."),
+        ("cargo test:*", "cargo test --config x=1"),
+        ("touch:*", "touch .git/hooks/x"),
+        ("git add:*", "git add x; curl y"),
+        ("git add:*", "git add $(curl y)"),
+    ],
+)
+def test_a_wider_rule_does_not_cover_what_runs_something_else(rule: str, command: str) -> None:
+    assert bash(command, allow=[f"Bash({rule})"]) == "ask"
+
+
 def test_no_rule_is_offered_for_what_only_a_rule_asks_about() -> None:
     assert offered("Task", {"subagent_type": "Explore"}, ask=["Agent"]) == []
 
@@ -116,10 +169,9 @@ def test_files_hosts_and_other_tools(tmp_path: Path) -> None:
     assert offered("Skill", {"skill": "x)y"}) == ["Skill(x)y)"]
     assert offered("Skill", {"skill": "a\x1fb"}) == []
     folder = suggest_rules(PermissionRequest("Grep", {"path": str(root / "folder")}, CWD), policy(), PATHS)
-    assert folder[0].covers == f"reading everything in the folder '{root}/folder'"
+    assert folder[0].covers == f"reading files in '{root}/folder/'"
     assert (
-        suggest_rules(PermissionRequest("Edit", {"file_path": "x"}, CWD), policy(), PATHS)[0].covers
-        == f"changing the file '{CWD}/x'"
+        suggest_rules(PermissionRequest("Edit", {"file_path": "x"}, CWD), policy(), PATHS)[0].covers == "edits to 'x'"
     )
 
 
@@ -155,7 +207,7 @@ def test_explain_says_what_decided_and_why() -> None:
     text = explain_decision("Bash", {"command": "npm x"}, policy(allow=["Bash(npm:*)"]), cwd=CWD, paths=PATHS)
     assert text.splitlines()[-1] == "rule: Bash(npm:*) (source: flag)"
     text = explain_decision("Bash", {"command": "npm x"}, policy(), cwd=CWD, paths=PATHS)
-    assert text.splitlines()[-1] == "suggested rule: Bash(npm x): exactly this command: npm x"
+    assert text.splitlines()[-1] == "suggested rule: Bash(npm x): `npm x`"
 
 
 def test_input_may_be_json_or_the_one_field_that_matters() -> None:

@@ -917,3 +917,74 @@ def test_what_it_does_not_allow_is_asked_with_its_reason(tmp_path: Path) -> None
     assert scene.names == ["ask", "classifier", "ask", "asked", "allow"]
     assert scene.about[0]["decision_reason"].endswith("the classifier does not allow it: so it says")
     assert (tmp_path / "a.txt").read_text() == "new"
+
+
+# --- changes of files, before they are asked about ------------------------------------------------------------------
+
+
+def test_an_edit_that_cannot_succeed_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    scene = Scene(tmp_path, answers=("allow",))
+    done = scene.now("Edit", file_path="f", old_string="b", new_string="c")
+    assert "'old_string' was not found" in done.answer.text
+    assert "asked" not in scene.names
+    assert not done.denied
+
+
+def test_a_file_that_changed_since_is_not_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    scene = Scene(tmp_path, answers=("allow",))
+
+    async def main() -> InvocationResult:
+        await scene.call("Read", file_path="f")
+        (tmp_path / "f").write_text("a b\n")
+        return await scene.call("Edit", file_path="f", old_string="a", new_string="c")
+
+    assert "changed since it was read" in scene.play(main).answer.text
+    assert "asked" not in scene.names
+
+
+def test_an_unread_file_that_may_be_read_is_read_first_and_that_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\ntwo\n")
+    scene = Scene(tmp_path, answers=("allow",))
+    done = scene.now("Edit", file_path="f", old_string="two", new_string="2")
+    assert not done.answer.is_error, done.answer.text
+    assert (tmp_path / "f").read_text() == "one\n2\n"
+    assert ("allow", f"'{tmp_path}/f' is read first: it only reads, where reading is free") in scene.log
+    assert scene.about[0]["preview"].splitlines()[2:] == ["@@ -1,2 +1,2 @@", " one", "-two", "+2"]
+
+
+def test_an_edit_that_needs_no_question_reads_first_too(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("one\n")
+    scene = Scene(tmp_path, mode="acceptEdits")
+    assert not scene.now("Edit", file_path="f", old_string="one", new_string="1").answer.is_error
+    assert (tmp_path / "f").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("rules", [("ask Read(f)",), ()])
+def test_where_reading_is_not_free_it_is_asked_first_and_a_refusal_reveals_nothing(
+    tmp_path: Path, rules: tuple[str, ...]
+) -> None:
+    """The answers are the same, whatever is in the file, and whether it exists."""
+    answers: set[str] = set()
+    for content in ("a\n", "b\n", None):
+        file = tmp_path / "f"
+        file.unlink(missing_ok=True)
+        if content is not None:
+            file.write_text(content)
+        scene = Scene(tmp_path, *rules, answers=("deny",))
+        if not rules:
+            scene.hook(HookPoint.PRE_TOOL_USE, matcher="Read")
+        done = scene.now("Edit", file_path="f", old_string="a", new_string="c")
+        assert "asked" in scene.names
+        assert done.denied
+        assert "preview" not in scene.about[0]
+        answers.add(done.answer.text)
+    assert len(answers) == 1
+
+
+def test_a_failed_edit_does_not_make_the_file_count_as_read(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    scene = Scene(tmp_path, answers=("allow",))
+    scene.now("Edit", file_path="f", old_string="b", new_string="c")
+    assert scene.kit.place.read.newest() == []

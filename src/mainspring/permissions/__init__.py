@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mainspring.permissions.shell.analyze import analyze_command as analyze_command
     from mainspring.permissions.shell.reads_git import git_reads as git_reads
     from mainspring.permissions.suggest import suggest_rules as suggest_rules
+    from mainspring.permissions.suggest import suggest_wider_rules as suggest_wider_rules
     from mainspring.permissions.suggest import suggested_mode as suggested_mode
 
 # Loaded on first use, so that a start pays only for what it needs.
@@ -63,6 +64,7 @@ MODULES = {
     "proxy_gate": "hosts",
     "sort_rules": "rules",
     "suggest_rules": "suggest",
+    "suggest_wider_rules": "suggest",
 }
 
 if not TYPE_CHECKING:

@@ -174,6 +174,15 @@ class PermissionChecker:
         )
         return offered if all(self._counts(session_rule(f"allow {one.rule}")) for one in offered) else ()
 
+    def wider_suggestions(
+        self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None
+    ) -> tuple[Suggestion, ...]:
+        """Rules that cover similar calls, too; empty if there are none."""
+        offered = permissions.suggest_wider_rules(
+            asked, self._beside_sandbox(asked, self.policy(standing)), paths or self._paths
+        )
+        return offered if all(self._counts(session_rule(f"allow {one.rule}")) for one in offered) else ()
+
     def suggested_mode(self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None) -> Mode | None:
         return permissions.suggested_mode(asked, self.policy(standing), paths or self._paths)
 

@@ -42,6 +42,7 @@ FREE_TOOLS = names(
     """TodoWrite TaskCreate TaskUpdate TaskList TaskGet EnterPlanMode ExitPlanMode AskUserQuestion StructuredOutput
     ToolSearch ListMcpResourcesTool BashOutput TaskOutput KillShell Sleep Recall Agent"""
 )
+NO_RULE = "no rule covers"  # the beginning of the reasons that are the default
 _WILD = re.compile(r"[*?\[{]")
 _LISTED = re.compile(r"[{,]")
 NAMED_BY = {
@@ -125,7 +126,8 @@ def _by_allow(tool: str, mode: Mode, found: Findings) -> PermissionDecision:
         return PermissionDecision(
             "allow", "it only reads, where reading is free" if found.reads else "it needs no permission"
         )
-    verdict = PermissionDecision("ask", found.why or "no rule covers it", open=mode is Mode.AUTO)
+    why = found.why or f"{NO_RULE} it"
+    verdict = PermissionDecision("ask", why, open=mode is Mode.AUTO, is_default=why.startswith(NO_RULE))
     return keep_from_classifier(verdict, _find_uncontained(tool, found)) if mode is Mode.AUTO else verdict
 
 
@@ -133,7 +135,9 @@ def keep_from_classifier(verdict: PermissionDecision, why: str) -> PermissionDec
     """In mode auto, leaves a call to the user if nothing contains what it does. `why`: empty if something does."""
     if not why:
         return verdict
-    return replace(verdict, reason=f"{verdict.reason}; the classifier is not asked: {why}", open=False)
+    return replace(
+        verdict, reason=f"{verdict.reason}; the classifier is not asked: {why}", open=False, is_default=False
+    )
 
 
 def _find_uncontained(tool: str, found: Findings) -> str:

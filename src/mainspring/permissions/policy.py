@@ -58,6 +58,7 @@ class PermissionDecision(Value):
     source: str = ""
     shown: str = ""  # for the person: all of it, with invisible characters made visible
     open: bool = False  # in mode auto, asked only because no rule covers it, and contained: a classifier may answer
+    is_default: bool = False  # asked for no other reason than that no rule covers it
     person: bool = False  # only a person may approve: a removal of everything, a protected path
 
 

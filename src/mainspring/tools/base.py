@@ -268,6 +268,7 @@ class ToolContext(Protocol[DepsT_co]):
 
 
 Run = Callable[[Any, ToolContext], Awaitable[ToolAnswer]]
+Preview = Callable[[Any, ToolContext], Awaitable[str]]
 Trait = bool | Callable[[Any], bool]  # a constant of the tool, or a function of a call's input
 
 
@@ -284,6 +285,9 @@ class Tool(Bundle, kw_only=True):
     most_shown: int = MOST_SHOWN  # characters of a result; a longer one is stored, and its ends are shown
     paths: tuple[str, ...] = ()  # fields that hold a path: made absolute before hooks and rules see them
     summary: Callable[[Any], str] | None = None  # one line about a call
+    # For a tool that changes a file: the change as a unified diff, or `ToolError` if the call cannot succeed. It runs
+    # before the user is asked, and only if the file may be read without asking. Empty: there is nothing to compare.
+    preview: Preview | None = None
     wording: Callable[[Any], str] | None = None  # text of `data` that a hook replaced; empty: the shape is unknown
     deferred: bool = False  # the model sees only its name until it asks for more (ToolSearch)
     timeout: float | None = None  # seconds; None: it may take as long as it likes

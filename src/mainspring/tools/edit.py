@@ -21,6 +21,7 @@ from mainspring.tools import patch
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 from mainspring.tools.files import (
     WHOLE,
+    FileEncoding,
     decode_text,
     describe_missing_file,
     encode_text,
@@ -267,6 +268,7 @@ def _alike(lines: list[str], part: str) -> tuple[int, int] | None:
 
 MOST_ORIGINAL = 100_000  # characters of a file that programs get whole
 MOST_DIFF = 400  # lines of a diff on a screen
+MOST_PREVIEW = 20_000  # lines of a diff that is approved: all that a person scrolls through
 MOST_PLACES = 100_000  # replacements in one edit
 MOST_HUNKS = 1_000  # hunks that programs get
 
@@ -279,20 +281,54 @@ class EditInput(Input, frozen=True):
 
 
 async def run_edit(given: EditInput, calling: ToolContext) -> ToolAnswer:
-    refuse_half_characters(old_string=given.old_string, new_string=given.new_string)
-    if given.old_string == given.new_string:
-        raise ToolError("'old_string' and 'new_string' are the same. Nothing was done.")
+    _refuse_invalid(given)
     path = calling.resolve(given.file_path)
     return await run_in_thread_to_end(lambda: _edit(given, path, calling))  # it waits for the disk
 
 
-def _edit(given: EditInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
-    if path.kind == "missing" and given.old_string:
-        raise ToolError(describe_missing_file(path, calling))
+async def preview_edit(given: EditInput, calling: ToolContext) -> str:
+    """The edit as a diff. A file that was not read yet is read here, and counts as read if the edit fits it."""
+    _refuse_invalid(given)
+    path = calling.resolve(given.file_path)
+    return await run_in_thread_to_end(lambda: _preview(given, path, calling))
+
+
+def _refuse_invalid(given: EditInput) -> None:
+    refuse_half_characters(old_string=given.old_string, new_string=given.new_string)
+    if given.old_string == given.new_string:
+        raise ToolError("'old_string' and 'new_string' are the same. Nothing was done.")
+
+
+def _preview(given: EditInput, path: Resolved, calling: ToolContext) -> str:
     if path.kind == "missing":
+        _refuse_missing(given, path, calling)
+        return ""
+    data = read_whole_file(path, calling)
+    before = calling.place.read.of(path)
+    text, _, made = _replaced(given, path, data, before if before is not None else digest(data))
+    calling.place.read.remember(path, data)
+    hunks = _compared(text, made).hunks
+    return patch.format_patch(hunks, path.asked, MOST_PREVIEW)
+
+
+def _edit(given: EditInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
+    if path.kind == "missing":
+        _refuse_missing(given, path, calling)
         return _create(given, path, calling)
     data = read_whole_file(path, calling)
     before = get_read_digest(path, calling)
+    text, coding, made = _replaced(given, path, data, before)
+    _write(path, encode_text(made.text, coding), before, calling)
+    return _answered(given, path, text, made)
+
+
+def _refuse_missing(given: EditInput, path: Resolved, calling: ToolContext) -> None:
+    if given.old_string:
+        raise ToolError(describe_missing_file(path, calling))
+
+
+def _replaced(given: EditInput, path: Resolved, data: bytes, before: str) -> tuple[str, FileEncoding, Replacement]:
+    """The text, its encoding, and the text after the edit. `before`: the digest of the content that was read."""
     if digest(data) != before:
         raise file_changed_error(path)
     text, coding = decode_text(data, path.asked)
@@ -300,9 +336,7 @@ def _edit(given: EditInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
         raise ToolError(f"'{path.asked}' is not empty: say in 'old_string' what to replace. Nothing was done.")
     spans = _spans(given, text, path) if given.old_string else [TextSpan(0, 0)]
     _refuse_if_large(path, len(text) + len(spans) * (len(given.new_string) - len(given.old_string)))
-    made = replace_text(text, given.old_string, spans, given.new_string)
-    _write(path, encode_text(made.text, coding), before, calling)
-    return _answered(given, path, text, made)
+    return text, coding, replace_text(text, given.old_string, spans, given.new_string)
 
 
 def _create(given: EditInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
@@ -352,10 +386,7 @@ def _spans(given: EditInput, text: str, path: Resolved) -> list[TextSpan]:
 
 
 def _answered(given: EditInput, path: Resolved, text: str, made: Replacement) -> ToolAnswer:
-    before, after = mark_half_characters(normalize_newlines(text)), mark_half_characters(normalize_newlines(made.text))
-    old, new = patch.lines_of(before), patch.lines_of(after)
-    ranges = _ranges(before, after, made, old, new)
-    hunks = patch.make_hunks(old, new, ranges[:MOST_HUNKS])
+    before, new, ranges, hunks = _compared(text, made)
     facts: dict[str, Any] = {
         "filePath": path.real,
         "oldString": given.old_string,
@@ -371,6 +402,20 @@ def _answered(given: EditInput, path: Resolved, text: str, made: Replacement) ->
         f"Edited {path.asked} (+{plus} -{minus})", patch.format_patch(hunks, path.asked, MOST_DIFF), "diff"
     )
     return make_answer(words, facts, shown)
+
+
+class ComparedTexts(NamedTuple):
+    before: str  # the old text, as the model sees it
+    new: list[str]  # lines
+    ranges: list[patch.ChangedRange]
+    hunks: list[dict[str, Any]]
+
+
+def _compared(text: str, made: Replacement) -> ComparedTexts:
+    before, after = mark_half_characters(normalize_newlines(text)), mark_half_characters(normalize_newlines(made.text))
+    old, new = patch.lines_of(before), patch.lines_of(after)
+    ranges = _ranges(before, after, made, old, new)
+    return ComparedTexts(before, new, ranges, patch.make_hunks(old, new, ranges[:MOST_HUNKS]))
 
 
 def _words(path: Resolved, made: Replacement, new: list[str], ranges: list[patch.ChangedRange]) -> str:
@@ -426,4 +471,5 @@ EDIT = Tool(
     run=run_edit,
     paths=("file_path",),
     summary=_summary,
+    preview=preview_edit,
 )

@@ -42,6 +42,18 @@ class NotebookInput(Input, frozen=True):
 
 
 async def run_notebook_edit(given: NotebookInput, calling: ToolContext) -> ToolAnswer:
+    path = _resolve(given, calling)
+    return await run_in_thread_to_end(lambda: _edit(given, path, calling))  # it waits for the disk
+
+
+async def preview_notebook_edit(given: NotebookInput, calling: ToolContext) -> str:
+    """Whether the edit fits the notebook. There is no diff: the input says all."""
+    path = _resolve(given, calling)
+    await run_in_thread_to_end(lambda: _made(given, path, calling))
+    return ""
+
+
+def _resolve(given: NotebookInput, calling: ToolContext) -> Resolved:
     refuse_half_characters(new_source=given.new_source)
     if given.edit_mode == "insert" and given.cell_type is None:
         raise ToolError("To insert a cell, set 'cell_type' to 'code' or 'markdown'. Nothing was done.")
@@ -50,10 +62,23 @@ async def run_notebook_edit(given: NotebookInput, calling: ToolContext) -> ToolA
     path = calling.resolve(given.notebook_path)
     if not path.real.endswith(".ipynb"):
         raise ToolError(f"'{path.asked}' is not a notebook: it does not end in '.ipynb'. Use Edit for other files.")
-    return await run_in_thread_to_end(lambda: _edit(given, path, calling))  # it waits for the disk
+    return path
+
+
+class ChangedNotebook(NamedTuple):
+    data: bytes
+    before: str  # the digest of the content that was read
+    cell: str
 
 
 def _edit(given: NotebookInput, path: Resolved, calling: ToolContext) -> ToolAnswer:
+    made = _made(given, path, calling)
+    with translate_write_errors(path):
+        calling.place.put(path, made.data, before=made.before)
+    return _answered(given, path, made.cell)
+
+
+def _made(given: NotebookInput, path: Resolved, calling: ToolContext) -> ChangedNotebook:
     data = read_whole_file(path, calling)
     before = get_read_digest(path, calling)
     if digest(data) != before:
@@ -66,9 +91,7 @@ def _edit(given: NotebookInput, path: Resolved, calling: ToolContext) -> ToolAns
         raise ToolError(f"'{path.asked}' is nested too deeply. Nothing was done.") from None
     at = None if given.cell_id is None else notebook.find(given.cell_id)
     made, name = _changed(given, notebook, at)
-    with translate_write_errors(path):
-        calling.place.put(path, encode_text(made, coding), before=before)
-    return _answered(given, path, name)
+    return ChangedNotebook(encode_text(made, coding), before, name)
 
 
 def _changed(given: NotebookInput, notebook: Any, at: int | None) -> tuple[str, str]:
@@ -111,6 +134,7 @@ NOTEBOOK_EDIT = Tool(
     run=run_notebook_edit,
     paths=("notebook_path",),
     summary=_summary,
+    preview=preview_notebook_edit,
 )
 
 

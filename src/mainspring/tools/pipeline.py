@@ -12,6 +12,7 @@ on nesting, and none of our keys.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from functools import cached_property
 from time import perf_counter_ns
@@ -28,7 +29,7 @@ from mainspring.core.value import Value
 from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.hooks.payloads import make_subagent_start_payload, permission_wanted, to_permission_updates
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
-from mainspring.processes.paths import Resolved, look_again
+from mainspring.processes.paths import PathRefused, Resolved, look_again
 from mainspring.secrets.held import is_in
 from mainspring.tools.base import (
     CRASHED,
@@ -218,11 +219,14 @@ async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
     verdict = await hands.gate.verdict(asked, standing, passage.paths)
     await passage.asking.note_decision(verdict.decision, verdict.reason)
     if verdict.decision == "allow":
+        await read_beforehand(passage)
         return None
     if verdict.decision == "deny":
         by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: the hook's own text
         return passage.refuse(opinion.reason if by_hook else f"Not allowed: {verdict.reason}.")
+    preview = await preview_change(passage)
     offered = hands.gate.suggestions(asked, standing, passage.paths)
+    wider = hands.gate.wider_suggestions(asked, standing, passage.paths)
     mode = hands.gate.suggested_mode(asked, standing, passage.paths)
     about = {
         **({"agent_id": hands.agent[0]} if hands.agent is not None else {}),
@@ -232,10 +236,52 @@ async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
         "description": passage.tool.line(passage.given),
         "decision_reason": verdict.reason,
         "shown": verdict.shown,
+        "is_default_reason": verdict.is_default,
         "suggestions": [{"rule": one.rule, "covers": one.covers} for one in offered],
+        "wider_suggestions": [{"rule": one.rule, "covers": one.covers} for one in wider],
+        **({"preview": preview} if preview else {}),
         **({"suggested_mode": str(mode)} if mode is not None else {}),
     }
     return await ask_permission(passage, asked, verdict, about)
+
+
+# --- changes of files, before they are asked about ---
+
+
+async def preview_change(passage: ToolInvocation) -> str:
+    """The change as a diff, for the user; empty if it is not known. Raises `ToolError` if the call cannot succeed: then
+    nobody is asked. Where the file may not be read without asking, nothing is checked, so that a refusal reveals
+    nothing about it."""
+    preview = passage.tool.preview
+    if preview is None or not await may_read_without_asking(passage):
+        return ""
+    return await preview(passage.given, passage)
+
+
+async def read_beforehand(passage: ToolInvocation) -> None:
+    """A tool that was not asked about and changes a file that was not read yet: read it, if that is allowed."""
+    if passage.tool.preview is None or not passage.tool.paths:
+        return
+    with contextlib.suppress(ToolError, PathRefused):  # the tool itself reports it
+        if passage.place.read.of(passage.resolve(passage.input[passage.tool.paths[0]])) is None:
+            await preview_change(passage)
+
+
+async def may_read_without_asking(passage: ToolInvocation) -> bool:
+    """Whether the rules allow reading the file. A hook that decides about reads is not asked here, so with one the
+    answer is no. A first read is noted in the journal."""
+    hands, path = passage.hands, passage.input.get(passage.tool.paths[0]) if passage.tool.paths else None
+    if not isinstance(path, str) or hands.hooks.any_at(HookPoint.PRE_TOOL_USE, "Read"):
+        return False
+    asked = PermissionRequest("Read", {"file_path": path}, passage.cwd)
+    verdict = await hands.gate.verdict(asked, passage.asking.policy, passage.paths)
+    if verdict.decision != "allow":
+        return False
+    with contextlib.suppress(PathRefused):
+        found = passage.resolve(path)
+        if found.kind == "file" and passage.place.read.of(found) is None:
+            await passage.asking.note_decision("allow", f"'{found.asked}' is read first: {verdict.reason}")
+    return True
 
 
 def way_out(verdict: PermissionDecision, about: dict[str, Any]) -> str:

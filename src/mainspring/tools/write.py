@@ -13,7 +13,7 @@ from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import Resolved
 from mainspring.tools import patch
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
-from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL
+from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL, MOST_PREVIEW
 from mainspring.tools.files import (
     UTF_8,
     WHOLE,
@@ -49,15 +49,33 @@ def _write(given: WriteInput, path: Resolved, calling: ToolContext) -> ToolAnswe
         _put(path, given.content.encode(), None, calling)
         return _created(given, path)
     before = get_read_digest(path, calling)
-    data = read_whole_file(path, calling)
-    if digest(data) != before:
-        raise file_changed_error(path)
-    old, coding = _old(data, path)
+    old, coding = _read_old(path, before, calling)
     text = given.content
     if "\r" not in text and all_crlf(old):
         text = text.replace("\n", "\r\n")
     _put(path, encode_text(text.removeprefix("\ufeff") if coding.mark else text, coding), before, calling)
     return _updated(given, path, old)
+
+
+async def preview_write(given: WriteInput, calling: ToolContext) -> str:
+    """The new content beside the old one, as a diff."""
+    refuse_half_characters(content=given.content)
+    path = calling.resolve(given.file_path)
+    return await run_in_thread_to_end(lambda: _preview(given, path, calling))
+
+
+def _preview(given: WriteInput, path: Resolved, calling: ToolContext) -> str:
+    if path.kind != "file":
+        return ""
+    old, _ = _read_old(path, get_read_digest(path, calling), calling)
+    return patch.format_patch(_compared(given, old)[2], path.asked, MOST_PREVIEW)
+
+
+def _read_old(path: Resolved, before: str, calling: ToolContext) -> tuple[str, FileEncoding]:
+    data = read_whole_file(path, calling)
+    if digest(data) != before:
+        raise file_changed_error(path)
+    return _old(data, path)
 
 
 def _old(data: bytes, path: Resolved) -> tuple[str, FileEncoding]:
@@ -89,9 +107,8 @@ def _created(given: WriteInput, path: Resolved) -> ToolAnswer:
 
 def _updated(given: WriteInput, path: Resolved, old_text: str) -> ToolAnswer:
     before = mark_half_characters(normalize_newlines(old_text))
-    old, new = patch.lines_of(before), patch.lines_of(normalize_newlines(given.content.removeprefix("\ufeff")))
-    ranges = patch.ranges_between(old, new)
-    hunks = patch.make_hunks(old, new, ranges)
+    new, ranges, hunks = _compared(given, old_text)
+    old = patch.lines_of(before)
     words = f"'{path.asked}' was replaced: {len(old):,} lines before, {len(new):,} now."
     if ranges and new:
         words += f" The first change is here:\n{snippet_around(new, ranges[0].new, ranges[0].new_end)}"
@@ -100,6 +117,14 @@ def _updated(given: WriteInput, path: Resolved, old_text: str) -> ToolAnswer:
         f"Wrote {path.asked} (+{plus} -{minus})", patch.format_patch(hunks, path.asked, MOST_DIFF), "diff"
     )
     return make_answer(words, _facts("update", given, path, before, hunks), shown)
+
+
+def _compared(given: WriteInput, old_text: str) -> tuple[list[str], list[patch.ChangedRange], list[dict[str, Any]]]:
+    """The new lines, where they differ from the old ones, and the hunks."""
+    old = patch.lines_of(mark_half_characters(normalize_newlines(old_text)))
+    new = patch.lines_of(normalize_newlines(given.content.removeprefix("\ufeff")))
+    ranges = patch.ranges_between(old, new)
+    return new, ranges, patch.make_hunks(old, new, ranges)
 
 
 def _facts(kind: str, given: WriteInput, path: Resolved, before: str | None, hunks: list[Any]) -> dict[str, Any]:
@@ -127,4 +152,5 @@ WRITE = Tool(
     run=run_write,
     paths=("file_path",),
     summary=_summary,
+    preview=preview_write,
 )
