@@ -79,6 +79,7 @@ def test_a_whole_file(stage: Stage) -> None:
             "autoMemoryEnabled": False,
             "promptSuggestionEnabled": False,
             "preferredNotifChannel": "terminal_bell",
+            "theme": "light",
             "maxThinkingTokens": 0,
             "outputStyle": "terse",
             "availableModels": ["opus"],
@@ -123,7 +124,8 @@ def test_a_whole_file(stage: Stage) -> None:
     )
     assert settings.env == settings.own_env == {"NODE_ENV": "test", "DEBUG": "true", "JOBS": "4"}
     assert settings.fallback_models == ("sonnet",)
-    assert settings.rings
+    assert settings.notifications == "terminal_bell"
+    assert settings.theme == "light"
     assert not settings.features.suggestions
     assert settings.models == (ModelEntry("mine", 8_000, 1_000, 0.5, 1.0),)
     assert (settings.api.base_url, settings.api.key_helper) == ("http://localhost:1", "/bin/key")

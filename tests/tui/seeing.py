@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from mainspring.cli.tui.layout import Painter
 from mainspring.cli.tui.run_view import RunView
+from mainspring.cli.tui.theme import ColourDepth
 from mainspring.core.messages import Text, ToolCall, ToolResult, result
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage
@@ -36,7 +37,7 @@ class ReadPaper:
     """As a terminal would get it, without colours; the sizes of what is printed are checked."""
 
     def __init__(self, width: int = WIDTH) -> None:
-        self._painter = Painter(colour=False)
+        self._painter = Painter(depth=ColourDepth.NONE)
         self.width = width
         self.raw = ""
 

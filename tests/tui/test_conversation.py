@@ -52,7 +52,7 @@ class Place:
     def suggest(self, words: str) -> None:
         pass
 
-    def ring(self) -> None:
+    def ring(self, words: str) -> None:
         pass
 
     @asynccontextmanager

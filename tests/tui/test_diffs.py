@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mainspring.cli.tui.diff_view import MOST_PROPOSED, render_change, render_new_file, render_proposed_change
 from mainspring.cli.tui.layout import Painter
-from mainspring.cli.tui.permission_dialog import MOST_PROPOSED, render_change, render_new_file, render_proposed_change
+from mainspring.cli.tui.theme import ColourDepth
 from mainspring.tools import patch
 
 
@@ -21,9 +22,9 @@ def diff_of(old: str, new: str) -> str:
 def test_lines_have_their_numbers_and_signs() -> None:
     old = "".join([f"line {at}\n" for at in range(1, 31)])
     new = old.replace("line 2\n", "two\n").replace("line 29\n", "")
-    assert [line.plain for line in render_change(diff_of(old, new), 40, 99).rows] == [
+    assert [line.plain.rstrip() for line in render_change(diff_of(old, new), 40, 99).rows] == [
         " 1   line 1", " 2 - line 2", " 2 + two", " 3   line 3", " 4   line 4", " 5   line 5",
-        "   … ",
+        "   …",
         "26   line 26", "27   line 27", "28   line 28", "29 - line 29", "29   line 30",
     ]  # fmt: skip
 
@@ -42,14 +43,14 @@ def test_a_change_of_endless_lines_is_cut_and_says_so() -> None:
 
 
 def test_without_colours_what_comes_goes_and_stays_look_different() -> None:
-    raw = Painter(colour=False).printed(render_change(diff_of("a\nb\n", "a\nc\n"), 40).rows, 40)
-    assert [line.replace("\x1b[0m", "") for line in raw.split("\r\n")[:3]] == [
-        "\x1b[2m1 \x1b[2m  \x1b[2ma", "\x1b[2m2 - b", "\x1b[2m2 \x1b[1m+ \x1b[1mc",
+    raw = Painter(depth=ColourDepth.NONE).printed(render_change(diff_of("a\nb\n", "a\nc\n"), 40).rows, 40)
+    assert [line.replace("\x1b[0m", "").rstrip() for line in raw.split("\r\n")[:3]] == [
+        "\x1b[2m1 \x1b[2m  \x1b[2ma", "2 - b", "\x1b[1m2 \x1b[1m+ \x1b[1mc\x1b[1m",
     ]  # fmt: skip
 
 
 def test_a_file_that_is_emptied_and_one_without_a_last_newline() -> None:
-    assert [line.plain for line in render_change(diff_of("a\nb", ""), 40).rows] == [
+    assert [line.plain.rstrip() for line in render_change(diff_of("a\nb", ""), 40).rows] == [
         "1 - a",
         "2 - b",
         "    No newline at end of file",
@@ -57,8 +58,8 @@ def test_a_file_that_is_emptied_and_one_without_a_last_newline() -> None:
 
 
 def test_a_long_line_is_folded_below_itself() -> None:
-    assert [line.plain for line in render_change(diff_of("", "日本語 abc\tdef\x1b[0m\n"), 14).rows] == [
-        "1 + 日本語 ",
+    assert [line.plain.rstrip() for line in render_change(diff_of("", "日本語 abc\tdef\x1b[0m\n"), 14).rows] == [
+        "1 + 日本語",
         "    abc def[0m",
     ]
 
@@ -83,11 +84,11 @@ def test_a_diff_fits_and_holds_the_lines_of_both(old: str, new: str, width: int)
     ],
 )
 def test_what_would_change_is_proposed(tool: str, given: dict[str, Any], lines: list[str]) -> None:
-    assert [line.plain for line in render_proposed_change(tool, given)] == lines
+    assert [line.plain.rstrip() for line in render_proposed_change(tool, given, 40)] == lines
 
 
 def test_a_proposal_is_not_endless() -> None:
-    lines = render_proposed_change("Write", {"content": "x\n" * (MOST_PROPOSED + 600)})
+    lines = render_proposed_change("Write", {"content": "x\n" * (MOST_PROPOSED + 600)}, 40)
     assert len(lines) == MOST_PROPOSED + 1
     assert lines[-1].plain == "… +600 lines"
 

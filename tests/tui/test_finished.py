@@ -121,7 +121,7 @@ def test_a_call_that_ends_with_its_run_is_told() -> None:
 )
 def test_the_bullet_is_green_or_red(flags: dict[str, Any], colour: str) -> None:
     seen = Watching()
-    seen.paper._painter = Painter(colour=True)
+    seen.paper._painter = Painter()
     seen.reply().calls("Bash", "make").done("text", **flags)
     assert f"\x1b[{colour}m● \x1b" in seen.paper.raw
 

@@ -14,6 +14,7 @@ from mainspring.cli.tui.dialog import BURST, PageDialog
 from mainspring.cli.tui.permission_dialog import (
     ApprovalScope,
     PermissionChoice,
+    PermissionDialog,
     PlanAnswer,
     make_permission_dialog,
     make_plan_dialog,
@@ -21,18 +22,27 @@ from mainspring.cli.tui.permission_dialog import (
 from mainspring.cli.tui.session import make_trust_dialog
 from mainspring.permissions.policy import Mode
 from mainspring.tools.plan import format_plan_question
-from tui.hands import Clock, few, plain, press, read
+from tui.hands import Clock, Key, few, fits, heights, keys, plain, press, read, widths
 from tui.test_permission import EDIT
 
-Made = Callable[[Clock], PageDialog[Any]]
+Made = Callable[[Clock], PageDialog[Any] | PermissionDialog]
 
 
 def of_folder(clock: Clock) -> PageDialog[Any]:
     return make_trust_dialog(["hooks", "commands (/review)"], "/work", now=clock)
 
 
-def of_call(clock: Clock) -> PageDialog[Any]:
+def of_call(clock: Clock) -> PermissionDialog:
     return make_permission_dialog(EDIT, now=clock, mode=Mode.DEFAULT)
+
+
+def of_rules(clock: Clock) -> PermissionDialog:
+    """The second page, just opened."""
+    sheet = make_permission_dialog(EDIT, now=clock, mode=Mode.DEFAULT)
+    read(sheet, clock)
+    press(sheet, "4", "enter")
+    assert not sheet.over
+    return sheet
 
 
 def plan_in(mode: str) -> Made:
@@ -64,6 +74,7 @@ def grants(said: object) -> bool:
 ALL = {
     "folder": of_folder,
     "call": of_call,
+    "rules": of_rules,
     "plan": plan_in("default"),
     "plan, bypass": plan_in("bypassPermissions"),
 }
@@ -71,7 +82,7 @@ every = pytest.mark.parametrize("made", ALL.values(), ids=ALL)
 settled = pytest.mark.parametrize("made", [of_folder, plan_in("bypassPermissions")], ids=["folder", "plan, bypass"])
 
 
-def settle(sheet: PageDialog[Any], clock: Clock) -> None:
+def settle(sheet: PageDialog[Any] | PermissionDialog, clock: Clock) -> None:
     clock.now += 2 * BURST
     sheet.settle()
 
@@ -151,8 +162,9 @@ def test_an_enter_belongs_to_the_word_that_was_begun_before(made: Made, drawn: b
     settle(sheet, clock)
     assert not sheet.over
     clock.now += 2 * READ
+    before = plain(sheet.draw(80, 24))
     press(sheet, "enter")
-    assert sheet.over, "the next one is an answer"
+    assert sheet.over or plain(sheet.draw(80, 24)) != before, "the next one is an answer"
 
 
 @every
@@ -217,3 +229,36 @@ def test_whoever_types_without_looking_grants_no_more_than_a_call(
         press(sheet, "enter")
         clock.now += READ * 2 if pauses else BURST / 2
     assert not (sheet.over and wide(sheet.said))
+
+
+random_keys = st.lists(st.tuples(keys, st.sampled_from((0.0, BURST / 2, READ * 2)), widths, heights), max_size=12)
+
+
+@few
+@given(st.sampled_from(sorted(ALL)), random_keys)
+def test_random_keys_and_sizes_lose_no_text_and_grant_only_by_an_answering_key(
+    name: str, pressed: list[tuple[Key, float, int, int]]
+) -> None:
+    """A grant of more than one call needs its number, its own key, or Enter on its line; typed text is never lost."""
+    clock = Clock()
+    sheet = ALL[name](clock)
+    typed, answered = "", False
+    for (key, text), pause, width, height in pressed:
+        lines = sheet.draw(width, height)
+        fits(lines, width, height)
+        clock.now += pause
+        sheet.settle()
+        if sheet.over:
+            break
+        answered = answered or key in ("enter", "s-tab") or (key == "text" and text in tuple("123456789"))
+        typed += text if key == "text" and text.isalpha() and text.isascii() else ""
+        sheet.press(key, text)
+    clock.now += 2 * BURST
+    sheet.settle()
+    if sheet.over and wide(sheet.said):
+        assert answered
+    if not sheet.over and not any(
+        key in ("enter", "up", "down", "c-p", "c-n", "home", "end", "pageup", "pagedown") or text[:1].isdigit()
+        for (key, text), *_ in pressed
+    ):
+        assert all(letter in sheet.unheard for letter in typed)

@@ -314,11 +314,14 @@ def test_what_does_not_fit_is_told_and_scrolled() -> None:
 
 
 @few
-@given(st.integers(1, 60), st.integers(0, 100), st.integers(1, 12), st.integers(0, 9), st.integers(0, 20))
-def test_all_lines_are_given_out_where_they_are_wanted(height: int, page: int, first: int, own: int, rest: int) -> None:
+@given(st.integers(1, 60), st.integers(0, 1), st.integers(0, 100), st.tuples(st.integers(1, 12), st.integers(0, 20)))
+def test_all_lines_are_given_out_where_they_are_wanted(
+    height: int, asks: int, page: int, choices: tuple[int, int]
+) -> None:
+    (first, rest), own = choices, choices[1] // 2
     below = MenuHeights(first, first + own, first + own + rest)
-    got = share_height(height, page, below)
-    assert sum(got.values()) == min(height, 3 + page + below.whole)
+    got = share_height(height, asks, page, below)
+    assert sum(got.values()) == min(height, 3 + asks + page + below.whole)
     assert got["below"] >= max(1, min(first, height - 1))  # but for the title's line
     if got["page"]:
         assert got["below"] >= first

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mainspring.agent.permission_updates import ApprovalScopes, PermissionUpdates
 from mainspring.cli.tui.dialog import BURST
@@ -18,7 +19,6 @@ from mainspring.cli.tui.permission_dialog import (
     PermissionChoice,
     apply_permission_choice,
     make_permission_dialog,
-    render_proposed_change,
 )
 from mainspring.core.config import Config
 from mainspring.core.models import DEFAULT_MODEL
@@ -31,7 +31,8 @@ from mainspring.text import format_call_input
 from mainspring.tools.base import Approval, Workspace
 from tui.hands import Clock, Key, few, fits, harmless_keys, heights, keys, marked, press, read, widths, words
 
-RULE = {"rule": "Bash(touch a)", "covers": "exactly this command: touch a"}
+RULE = {"rule": "Bash(touch a)", "covers": "`touch a`"}
+WIDER = {"rule": "Bash(touch:*)", "covers": "commands that start with `touch`"}
 
 
 def about(tool: str = "Bash", *, suggestions: tuple[dict[str, str], ...] = (RULE,), **input: Any) -> dict[str, Any]:
@@ -43,6 +44,7 @@ def about(tool: str = "Bash", *, suggestions: tuple[dict[str, str], ...] = (RULE
         "tool_use_id": "toolu_1",
         "description": "",
         "decision_reason": "no rule covers 'touch a'",
+        "is_default_reason": True,
         "shown": format_call_input(tool, given),
         "suggestions": list(suggestions),
     }
@@ -52,17 +54,47 @@ def about(tool: str = "Bash", *, suggestions: tuple[dict[str, str], ...] = (RULE
 def test_what_it_looks_like() -> None:
     assert read(make_permission_dialog(about(), now=Clock()), Clock(), 80) == [
         "─" * 80,
-        "Bash",
-        "  touch a",
-        "  (no rule covers 'touch a')",
+        "Bash command",
+        "  ╭─────────╮",
+        "  │ touch a │",
+        "  ╰─────────╯",
         "",
+        "Run this command?",
         "❯ 1. Yes",
-        "  2. Yes, and don't ask again this session for exactly this command: touch a",
-        "  3. Yes, and don't ask again in this project for Bash(touch a)",
-        "  4. No, and tell the model what to do instead",
+        "  2. Yes, and don't ask again this session for `touch a`",
+        "  3. No, and tell the model what to do instead",
+        "  4. More choices…  rules for this session or for this project",
         "",
         "↑↓ move · enter choose · esc no · ctrl-c stop the run",
     ]
+
+
+def test_the_second_page_has_the_rules_and_going_back_is_selected() -> None:
+    clock = Clock()
+    sheet = make_permission_dialog(about() | {"wider_suggestions": [WIDER]}, now=clock)
+    read(sheet, clock)
+    press(sheet, "4")
+    clock.now += 2 * BURST
+    sheet.settle()
+    assert not sheet.over
+    assert [line for line in read(sheet, clock, 120) if line[3:5] == ". "] == [
+        "  1. Yes, and don't ask again this session for `touch a`  Bash(touch a)",
+        "  2. Yes, and don't ask again this session for commands that start with `touch`  Bash(touch:*)",
+        "  3. Yes, and don't ask again in this project for `touch a`  Bash(touch a)",
+        "  4. Yes, and don't ask again in this project for commands that start with `touch`  Bash(touch:*)",
+        "❯ 5. Back",
+    ]
+    press(sheet, "enter")
+    assert not sheet.over
+    assert "❯ 1. Yes" in read(sheet, clock)
+
+
+def test_a_command_is_covered_by_the_wider_rule_on_the_first_page() -> None:
+    clock = Clock()
+    sheet = make_permission_dialog(about() | {"wider_suggestions": [WIDER]}, now=clock)
+    assert "  2. Yes, and don't ask again this session for commands that start with `touch`" in read(sheet, clock)
+    press(sheet, "2", "enter")
+    assert sheet.said == PermissionChoice(ApprovalScope.SESSION, rules=("Bash(touch:*)",))
 
 
 @pytest.mark.parametrize(
@@ -70,16 +102,18 @@ def test_what_it_looks_like() -> None:
     [
         (("enter",), PermissionChoice(ApprovalScope.ONCE)),
         (("1",), PermissionChoice(ApprovalScope.ONCE)),
-        (("2",), PermissionChoice(ApprovalScope.SESSION)),
-        (("3",), PermissionChoice(ApprovalScope.PROJECT)),
-        (("down", "down", "enter"), PermissionChoice(ApprovalScope.PROJECT)),
-        (("4", "enter"), PermissionChoice(ApprovalScope.NEVER)),
-        (("up", "enter", "enter"), PermissionChoice(ApprovalScope.NEVER)),
-        (("up", "enter", "not yet", "enter"), PermissionChoice(ApprovalScope.NEVER, "not yet")),
-        (("4", "look at b first", "enter"), PermissionChoice(ApprovalScope.NEVER, "look at b first")),
-        (("up", "1", "enter"), PermissionChoice(ApprovalScope.NEVER, "1")),
+        (("2",), PermissionChoice(ApprovalScope.SESSION, rules=("Bash(touch a)",))),
+        (("4", "enter", "read", "2"), PermissionChoice(ApprovalScope.PROJECT, rules=("Bash(touch a)",))),
+        (("up", "enter", "read", "up", "enter"), PermissionChoice(ApprovalScope.PROJECT, rules=("Bash(touch a)",))),
+        (("4", "enter", "read", "enter", "read", "enter"), PermissionChoice(ApprovalScope.ONCE)),
+        (("4", "enter", "read", "escape"), PermissionChoice(ApprovalScope.NEVER)),
+        (("3", "enter"), PermissionChoice(ApprovalScope.NEVER)),
+        (("down", "down", "enter", "enter"), PermissionChoice(ApprovalScope.NEVER)),
+        (("down", "down", "enter", "not yet", "enter"), PermissionChoice(ApprovalScope.NEVER, "not yet")),
+        (("3", "look at b first", "enter"), PermissionChoice(ApprovalScope.NEVER, "look at b first")),
+        (("down", "down", "1", "enter"), PermissionChoice(ApprovalScope.NEVER, "1")),
         (("escape",), PermissionChoice(ApprovalScope.NEVER)),
-        (("4", "half a word", "escape"), PermissionChoice(ApprovalScope.NEVER)),
+        (("3", "half a word", "escape"), PermissionChoice(ApprovalScope.NEVER)),
         (("c-c",), PermissionChoice(ApprovalScope.NEVER)),
     ],
 )
@@ -87,7 +121,11 @@ def test_answers(pressed: tuple[str, ...], said: PermissionChoice) -> None:
     clock = Clock()
     sheet = make_permission_dialog(about(), now=clock)
     read(sheet, clock)
-    press(sheet, *pressed)
+    for key in pressed:
+        if key == "read":  # the next page
+            read(sheet, clock)
+        else:
+            press(sheet, key)
     clock.now += 2 * BURST
     sheet.settle()
     assert sheet.over
@@ -95,15 +133,17 @@ def test_answers(pressed: tuple[str, ...], said: PermissionChoice) -> None:
 
 
 EDIT_RULE = {"rule": "Edit(/a.txt)", "covers": "this file"}
-EDIT = about("Edit", suggestions=(EDIT_RULE,), file_path="a.txt", old_string="old", new_string="new")
+EDIT = about("Edit", suggestions=(EDIT_RULE,), file_path="a.txt", old_string="old", new_string="new") | {
+    "suggested_mode": "acceptEdits"
+}
 
 
 def test_an_empty_no_shows_what_can_be_said() -> None:
     clock = Clock()
     sheet = make_permission_dialog(about(), now=clock)
     read(sheet, clock)
-    press(sheet, "4")
-    assert "❯ 4. No:  tell the model what to do instead, or press Enter to deny" in read(sheet, clock)
+    press(sheet, "3")
+    assert "❯ 3. No:  tell the model what to do instead, or press Enter to deny" in read(sheet, clock)
 
 
 def test_an_edit_in_mode_default_offers_all_edits() -> None:
@@ -111,10 +151,9 @@ def test_an_edit_in_mode_default_offers_all_edits() -> None:
     lines = read(make_permission_dialog(EDIT, now=clock, mode="default"), clock, 100)
     assert [line for line in lines if line[3:5] == ". "] == [
         "❯ 1. Yes",
-        "  2. Yes, and allow all edits this session (mode acceptEdits)",
-        "  3. Yes, and don't ask again this session for this file",
-        "  4. Yes, and don't ask again in this project for Edit(/a.txt)",
-        "  5. No, and tell the model what to do instead",
+        "  2. Yes, and allow all edits this session",
+        "  3. No, and tell the model what to do instead",
+        "  4. More choices…  rules for this session or for this project",
     ]
     assert lines[-1] == "shift-tab all edits · ↑↓ move · enter choose · esc no · ctrl-c stop the run"
 
@@ -158,8 +197,8 @@ def test_in_a_small_window_all_choices_are_seen_and_the_page_says_how_many_lines
         lines = read(sheet, clock, width, height)
         numbers = [line[:4] for line in lines if line[3:4] == "."]
         assert numbers == [f"{'❯' if one == place else ' '} {one}." for one in range(1, 5)]
-        assert "Bash" in lines
-        assert "  step 0" in lines
+        assert "Bash command" in lines
+        assert any(line.startswith("  │ step 0 ") for line in lines)
         assert any(line.endswith("more lines") for line in lines)
         press(sheet, "down")
 
@@ -168,9 +207,9 @@ def test_in_a_window_of_40_columns_the_marked_choice_is_whole() -> None:
     clock = Clock()
     sheet = make_permission_dialog(LONG, now=clock)
     read(sheet, clock)
-    press(sheet, "down", "down")
+    press(sheet, "down")
     text = " ".join(" ".join(read(sheet, clock, 40, 14)).split())
-    assert "❯ 3. Yes, and don't ask again in this project for Bash(touch a)" in text
+    assert "❯ 2. Yes, and don't ask again this session for `touch a`" in text
 
 
 def test_in_the_smallest_windows_choices_come_before_the_page() -> None:
@@ -179,7 +218,7 @@ def test_in_the_smallest_windows_choices_come_before_the_page() -> None:
     read(sheet, clock)
     press(sheet, "down")
     assert [line[:4] for line in read(sheet, clock, 20, 5)] == ["Bash", "  1.", "❯ 2.", "  3.", "  4."]
-    assert [line[:5] for line in read(sheet, clock, 20, 4)] == ["Bash", "❯ 2. ", "  3. ", "  ↑ 1"]
+    assert [line[:5] for line in read(sheet, clock, 20, 4)] == ["Bash ", "❯ 2. ", "  3. ", "  ↑ 1"]
     assert [line[:4] for line in read(sheet, clock, 20, 1)] == ["❯ 2."]
 
 
@@ -204,14 +243,22 @@ def test_all_of_a_long_command_can_be_read() -> None:
     for _ in range(20):
         press(sheet, "pagedown")
         seen |= set(read(sheet, clock, 60, 16))
-    assert {f"  step {number}" for number in range(50)} <= seen
+    assert {f"step {number}" for number in range(50)} <= {line.strip(" │") for line in seen}
     press(sheet, "1", "enter")
     assert sheet.said == PermissionChoice(ApprovalScope.ONCE)
 
 
 def test_everything_in_the_input_is_told() -> None:
-    lines = read(make_permission_dialog(about(command="ls", run_in_background=True, timeout=5), now=Clock()), Clock())
-    assert lines[2:5] == ["  ls", "  run_in_background: true", "  timeout: 5"]
+    given = about(command="ls", description="List files", run_in_background=True, timeout=5_000, x=1)
+    assert read(make_permission_dialog(given, now=Clock()), Clock())[2:9] == [
+        "  List files",
+        "  ╭────╮",
+        "  │ ls │",
+        "  ╰────╯",
+        "  Runs in the background",
+        "  Time limit: 5 s",
+        "  x: 1",
+    ]
     lines = read(make_permission_dialog(about("mcp__a__b", path="p", deep={"x": [1]}), now=Clock()), Clock())
     assert lines[1:4] == ["mcp__a__b", "  path: p", '  deep: {"x":[1]}']
 
@@ -221,39 +268,62 @@ def test_what_cannot_be_seen_is_made_visible() -> None:
     assert "rm <U+202E>txt <U+001B>[2J" in text
     edit = about("Write", file_path="a", content="x\u200b\u202ey")
     assert "It contains invisible characters: <U+200B>, <U+202E>" in "\n".join(
-        read(make_permission_dialog(edit, now=Clock(), changes=render_proposed_change), Clock())
+        read(make_permission_dialog(edit, now=Clock()), Clock())
     )
 
 
-def test_an_edit_is_shown_as_a_change() -> None:
-    edit = about("Edit", file_path="a.txt", old_string="old\nsame", new_string="new\nsame", replace_all=True)
-    assert read(make_permission_dialog(edit, now=Clock()), Clock())[1:8] == [
-        "Edit",
-        "  a.txt",
-        "  - old",
-        "  - same",
-        "  + new",
-        "  + same",
-        "  replace_all: true",
+def test_a_command_cannot_end_its_frame() -> None:
+    text = "ls │\n╰────╯\nRun this harmless command?"
+    lines = read(make_permission_dialog(about(command=text), now=Clock()), Clock())
+    assert lines[3:6] == [
+        "  │ ls │                       │",
+        "  │ ╰────╯                     │",
+        "  │ Run this harmless command? │",
     ]
-    lines = read(make_permission_dialog(edit, now=Clock(), changes=render_proposed_change), Clock())
-    assert [line for line in lines if line[2:3] in ("-", "+")] == ["  - old", "  + new"]
+
+
+def test_an_edit_is_shown_as_a_change_with_a_relative_path() -> None:
+    edit = about("Edit", file_path="/work/src/a.txt", old_string="old\nsame", new_string="new\nsame", replace_all=True)
+    lines = [line.rstrip() for line in read(make_permission_dialog(edit, now=Clock(), root="/work"), Clock())]
+    assert lines[1:9] == [
+        "Edit file",
+        "  src/a.txt",
+        "  - old",
+        "  + new",
+        "    same",
+        "  replace_all: true",
+        "",
+        "Make this edit to a.txt?",
+    ]
+    elsewhere = make_permission_dialog(edit, now=Clock(), root="/work/sr")
+    assert "  /work/src/a.txt" in read(elsewhere, Clock())
+
+
+def test_a_preview_has_the_line_numbers_of_the_file() -> None:
+    edit = about("Edit", file_path="a.py", old_string="x", new_string="y")
+    asked = edit | {"preview": "--- a.py\n+++ a.py\n@@ -9,2 +9,2 @@\n import os\n-x\n+y\n"}
+    lines = [line.rstrip() for line in read(make_permission_dialog(asked, now=Clock()), Clock())]
+    assert lines[2:6] == ["  a.py", "   9   import os", "  10 - x", "  10 + y"]
+
+
+def test_the_reason_is_shown_only_if_it_is_not_the_default() -> None:
+    assert "rule" not in "".join(read(make_permission_dialog(about(), now=Clock()), Clock())[:7])
+    asked = about() | {"is_default_reason": False, "decision_reason": "an ask rule of source 'user': Bash(touch:*)"}
+    lines = read(make_permission_dialog(asked, now=Clock()), Clock())
+    assert "  Asked because an ask rule of source 'user': Bash(touch:*)" in lines
 
 
 def test_whose_call_it_is() -> None:
     asked = about() | {"agent_type": "explore", "agent_description": "Find the bug"}
-    assert "  (for the agent 'Find the bug'; no rule covers 'touch a')" in read(
-        make_permission_dialog(asked, now=Clock()), Clock()
-    )
+    assert "  For the subagent 'Find the bug'" in read(make_permission_dialog(asked, now=Clock()), Clock())
 
 
 def test_rules_too_long_for_a_choice_stand_on_the_page_whole() -> None:
-    long = {"rule": f"Bash({'x' * 300})", "covers": f"exactly this command: {'x' * 300}"}
+    long = {"rule": f"Bash({'x' * 300})", "covers": f"`{'x' * 300}`"}
     lines = read(make_permission_dialog(about(suggestions=(long,)), now=Clock()), Clock(), 80, 40)
     text = "".join(line.strip() for line in lines)
-    assert text.count("x" * 300) == 2
-    assert "2. Yes, and don't ask again this session for what is listed above" in text
-    assert "3. Yes, and don't ask again in this project for the rules above" in text
+    assert text.count("x" * 300) == 1
+    assert "2. Yes, and don't ask again this session for the rules listed above" in text
 
 
 def test_a_name_too_long_for_the_title_stands_on_the_page_whole() -> None:
@@ -330,9 +400,8 @@ class Granted:
             session, PermissionChecker(()), Workspace(str(project)), may_bypass=False, keeper=keeper
         )
         granting = ApprovalScopes(lambda: updates)
-        self.approval = asyncio.run(
-            apply_permission_choice(said, about(suggestions=rules), granting, self.told.append, self.warned.append)
-        )
+        said = said if said.scope is ApprovalScope.NEVER else replace(said, rules=tuple([one["rule"] for one in rules]))
+        self.approval = asyncio.run(apply_permission_choice(said, granting, self.told.append, self.warned.append))
         self.rules, self.mode = session.shared.policy.rules, session.shared.policy.mode
         self.kept = [file for file in folder.rglob("*") if file.is_file() and "touch a" in file.read_text()]
 

@@ -310,7 +310,8 @@ def test_a_plan_is_approved() -> None:
     mode, person = planned("1")
     assert mode == "default"
     lines = person.seen[0]
-    assert lines[1] == "Carry out this plan?"
+    assert lines[1] == "Plan"
+    assert "Carry out this plan?" in lines
     assert [line for line in lines if line[3:4] == "." and line[:2] in ("❯ ", "  ")][-3:] == [
         "❯ 1. Yes, in mode 'default'",
         "  2. Yes, and allow all edits",
@@ -450,7 +451,7 @@ def test_a_permission_is_answered_as_the_gate_reads_it() -> None:
 @pytest.mark.covers("N-12")
 def test_a_yes_to_all_edits_holds_for_the_session_and_is_offered_once() -> None:
     person = Person(["s-tab"], ["1"])
-    edit = permit("Edit", file_path="a", old_string="b", new_string="c")
+    edit = permit("Edit", file_path="a", old_string="b", new_string="c") | {"suggested_mode": "acceptEdits"}
     for _ in range(2):
         assert parse_approval(asyncio.run(person.ask("Edit: r", edit))) == Approval("allow")
         assert person.session.shared.policy.mode == "acceptEdits"
@@ -507,7 +508,7 @@ def test_permissions_that_wait_are_counted_too() -> None:
     async def main(person: Person) -> None:
         tasks = [asyncio.ensure_future(person.ask("WebFetch: r", permit("WebFetch", url=url))) for url in "abc"]
         await settled()
-        assert title(person) == "WebFetch  (2 more questions wait)"
+        assert title(person) == "Fetch a page  (2 more questions wait)"
         for task in tasks:
             task.cancel()
         await settled()

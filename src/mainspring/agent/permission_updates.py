@@ -269,15 +269,30 @@ class RuleOffer(Bundle):
 
 
 def get_rule_offer(about: dict[str, Any]) -> RuleOffer:
-    offered: list[dict[str, str]] = about["suggestions"]
-    return RuleOffer(tuple([one["rule"] for one in offered]), "; ".join([one["covers"] for one in offered]))
+    return make_rule_offer(about["suggestions"])
 
 
-def get_approval_reason(about: dict[str, Any]) -> str:
-    """Why the user is asked, and for which subagent."""
+def get_wider_rule_offer(about: dict[str, Any]) -> RuleOffer:
+    """Rules that cover similar calls, too."""
+    return make_rule_offer(about.get("wider_suggestions", []))
+
+
+def make_rule_offer(offered: list[dict[str, str]]) -> RuleOffer:
+    return RuleOffer(tuple([one["rule"] for one in offered]), join_words([one["covers"] for one in offered]))
+
+
+def join_words(words: list[str]) -> str:
+    return " and ".join([part for part in (", ".join(words[:-1]), *words[-1:]) if part])
+
+
+def get_special_reason(about: dict[str, Any]) -> list[str]:
+    """For which subagent the user is asked, and why, unless the reason is that no rule covers the call."""
     agent = about.get("agent_description") or about.get("agent_type")
-    whose = f"for the agent '{agent}'; " if agent else ""
-    return f"({whose}{about['decision_reason']})"
+    reason = "" if about.get("is_default_reason") else str(about["decision_reason"])
+    return [
+        *([f"For the subagent '{agent}'"] if agent else []),
+        *([f"Asked because {reason}"] if reason else []),
+    ]
 
 
 def deny_approval(words: str = "") -> Approval:

@@ -27,7 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.host import Answers, ApprovalRequest, NoHost, QuestionSet, Reach
-from mainspring.agent.permission_updates import READ, ApprovalScopes, deny_approval, get_approval_reason, get_rule_offer
+from mainspring.agent.permission_updates import READ, ApprovalScopes, deny_approval, get_rule_offer, get_special_reason
 from mainspring.cli.flags import show_argument
 from mainspring.cli.output import TerminalOutput, TextStyle
 from mainspring.cli.signals import PATIENCE, Signals
@@ -270,7 +270,8 @@ class PlainHost(NoHost):
         self._output.line(strip_control_characters(about["shown"]), TextStyle.BOLD)
         for line, style in list_edit_lines(about["input"]):
             self._output.line(strip_control_characters(line), style)
-        self._output.line(strip_control_characters(get_approval_reason(about)), TextStyle.DIM)
+        for words in get_special_reason(about):
+            self._output.line(strip_control_characters(words), TextStyle.DIM)
         if offered:
             self._output.line(
                 f"a: don't ask again this session for {strip_control_characters(offered.covers)}", TextStyle.DIM

@@ -75,7 +75,7 @@ permissions.deny: rules
 permissions.denyInsteadOfPrompting: calls that would need approval are denied
 permissions.disableAutoMode: permission mode auto is refused
 permissions.disableBypassPermissionsMode: permission mode bypassPermissions is refused
-preferredNotifChannel: terminal_bell and iterm2_with_bell ring
+preferredNotifChannel: bell or desktop notification when a question waits, and after a long run
 promptSuggestionEnabled: false switches suggestions off
 sandbox.allowUnsandboxedCommands: false: no command may leave the sandbox
 sandbox.autoAllowBashIfSandboxed: commands in the sandbox need no approval
@@ -91,6 +91,7 @@ sandbox.network.deniedDomains: domains that neither commands nor WebFetch can re
 skillOverrides: hide a skill from the model (user-invocable-only), from you too (off), or list only its name (name-only)
 statusLine.command: a command that prints the status line
 statusLine.type: command
+theme: colours of the terminal
 """
 
 # --- supported by nature: what they restrict does not exist here -------------------------------------
@@ -200,7 +201,7 @@ _UNSUPPORTED = {
         spinnerTipsOverride.label spinnerTipsOverride.tips spinnerTipsOverride.tipsFile spinnerVerbs.mode
         spinnerVerbs.verbs statusLine.hideVimModeIndicator statusLine.padding statusLine.refreshInterval
         subagentStatusLine.command subagentStatusLine.type syntaxHighlightingDisabled
-        terminalProgressBarEnabled terminalTitleFromRename theme timeFormat timeZone todoFeatureEnabled tui
+        terminalProgressBarEnabled terminalTitleFromRename timeFormat timeZone todoFeatureEnabled tui
         verbose viewMode vimInsertModeRemaps wheelScrollAccelerationEnabled""",
     "mainspring has its own settings for providers, keys and prices (docs/settings.md)": """
         awsAuthRefresh awsCredentialExport gatewayInternalNetworks gcpAuthRefresh modelOverrides

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from mainspring.settings.hook_entries import RawHook
     from mainspring.settings.load import SettingsRequest
 
-RINGING = ("terminal_bell", "iterm2_with_bell")  # notification channels that the terminal has itself
 WIDE_MODES = ("acceptEdits", "auto", "bypassPermissions")  # they approve calls without asking
 
 
@@ -492,7 +491,8 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[SettingsProb
         model_rules=_model_rules(held),
         output_style=held.text("outputStyle"),
         status_line=_status_line(held),
-        rings=held.text("preferredNotifChannel") in RINGING,
+        notifications=held.text("preferredNotifChannel") or "",
+        theme=held.text("theme") or "auto",
         search_command=held.text("webSearch.command"),
         effort=held.text("effortLevel"),
         max_effort=_max_effort(held),

@@ -128,6 +128,12 @@ def one_of(*words: str) -> Check:
     return check
 
 
+# How `cli/tui/theme.py` names them; the last two are names of Claude Code.
+THEMES = (
+    "auto", "dark", "light", "dark-daltonized", "light-daltonized", "ansi", "none", "dark-ansi", "light-ansi",
+)  # fmt: skip
+
+
 def check_mode(value: object) -> CheckedValue:
     return one_of(*MODES)(OTHER_MODE_NAMES.get(value, value) if isinstance(value, str) else value)
 
@@ -388,6 +394,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("autoMemoryEnabled", yes_or_no),
     SettingKey("promptSuggestionEnabled", yes_or_no),
     SettingKey("preferredNotifChannel", check_text),
+    SettingKey("theme", one_of(*THEMES)),
     SettingKey("features.reactiveCompact", yes_or_no),
     SettingKey("features.snip", yes_or_no),
     SettingKey("features.microcompact", yes_or_no),

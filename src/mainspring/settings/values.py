@@ -241,7 +241,8 @@ class Settings(Value):
     model_rules: ModelRules = ModelRules()
     output_style: str | None = None
     status_line: str | None = None  # a command
-    rings: bool = False  # ring the terminal's bell when a person is needed
+    notifications: str = ""  # the channel, as Claude Code names it; empty: by the terminal
+    theme: str = "auto"  # colours of the terminal
     search_command: str | None = None  # that searches the web
     effort: str | None = None
     max_effort: str | None = None

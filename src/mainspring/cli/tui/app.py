@@ -27,11 +27,13 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from mainspring import cli
-from mainspring.cli.output import wants_colour
+from mainspring.cli.output import is_terminal
 from mainspring.cli.signals import DOUBLE
 from mainspring.cli.tui.editor import Editor
 from mainspring.cli.tui.keys import TerminalKeyBindings, help_rows
+from mainspring.cli.tui.notification import make_notification
 from mainspring.cli.tui.screen import Screen
+from mainspring.cli.tui.theme import ColourDepth, choose_theme, find_colour_depth
 from mainspring.text import strip_control_characters
 
 if TYPE_CHECKING:
@@ -133,7 +135,8 @@ class TerminalApp:
         self._over = False  # the terminal is no longer drawn
         output = output or this_terminal()
         bindings = TerminalKeyBindings(self._editor, self).made
-        self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, colour=wants_colour())
+        depth = find_colour_depth(os.environ) if is_terminal() else ColourDepth.NONE
+        self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, depth=depth)
         self.stage.app.after_render += self._is_drawn
 
     def begin(
@@ -148,6 +151,7 @@ class TerminalApp:
         if command := talk.config.settings.status_line:
             own_status = cli.StatusCommand(talk, command, self.stage.redraw)
             own_status.ask()
+        self.stage.set_theme(choose_theme(talk.config.settings.theme, os.environ))
         self._sat = LoadedTerminal(talk, helps, conversation, shown, status, own_status)
         self._completer.inner = helps.completer
         self._history.begin(helps.history)
@@ -369,7 +373,7 @@ class TerminalApp:
         if self._sat is not None and self._sat.own_status is not None:
             self._sat.own_status.ask()
         if seconds > LONG:
-            self.ring()
+            self.ring("mainspring is done")
 
     def draft(self, text: str) -> None:
         """Insert before the text that was typed in the meantime."""
@@ -377,9 +381,10 @@ class TerminalApp:
         self._editor.put(f"{text}\n{typed}" if typed else text)
         self.stage.redraw()
 
-    def ring(self) -> None:
-        if self._sat is not None and self._sat.talk.config.settings.rings:
-            self.stage.app.output.bell()
+    def ring(self, words: str) -> None:
+        if self._sat is not None and not self._over:
+            channel = self._sat.talk.config.settings.notifications
+            self.stage.write_sequence(make_notification(words, channel, os.environ))
 
     def redraw(self) -> None:
         self.stage.redraw()

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mainspring.agent.permission_updates import DECLINED
-from mainspring.cli.tui import permission_dialog
+from mainspring.cli.tui import diff_view
 from mainspring.cli.tui.layout import (
     ClippedRows,
     clean_for_drawing,
@@ -333,10 +333,10 @@ class CallResultView:
             return first_rows(lines_in(text) or ["nothing"], "detail", width, MOST_OUTPUT)
         summary = clip_text(Text(self._summary(shown, width), "detail"), width)
         if shown.kind == "diff":
-            change = permission_dialog.render_change(shown.body, width)
+            change = diff_view.render_change(shown.body, width, path=self._path)
             return ClippedRows([summary, *change.rows], change.cut)
         if content := new_file(self._name, done.data):
-            begin = permission_dialog.render_new_file(content, width, MOST_WRITTEN)
+            begin = diff_view.render_new_file(content, width, MOST_WRITTEN, self._path)
             return ClippedRows([summary, *begin.rows], begin.cut)
         if shown.kind == "output" and not self._name.startswith("mcp__"):
             # A build reports its outcome at the end, and the user has just seen these lines.
@@ -347,6 +347,11 @@ class CallResultView:
 
     def _summary(self, shown: Rendering, width: int) -> str:
         return seen_from(self._root, self._name, clipped_line(shown.summary, max(width, LONGEST_TITLE)))
+
+    @property
+    def _path(self) -> str:
+        """The changed file; its name tells the language."""
+        return str(facts_of(self._done.data).get("filePath", ""))
 
     @property
     def _hides(self) -> bool:
@@ -403,9 +408,9 @@ class CallResultView:
     def _all(self, width: int) -> list[Text]:
         shown, content = self._done.rendering, new_file(self._name, self._done.data)
         if shown is not None and shown.kind == "diff" and not self._failed:
-            return permission_dialog.render_change(shown.body, width, MOST_UNFOLDED).rows
+            return diff_view.render_change(shown.body, width, MOST_UNFOLDED, self._path).rows
         if content and not self._failed:
-            return permission_dialog.render_new_file(content, width, MOST_UNFOLDED).rows
+            return diff_view.render_new_file(content, width, MOST_UNFOLDED, self._path).rows
         lines = lines_in(self._text)
         rows = wrap_rows(lines[:MOST_UNFOLDED], "error" if self._failed else "", width)
         if len(lines) > MOST_UNFOLDED:

@@ -95,12 +95,14 @@ class PageDialog(Dialog[T]):
         meant: Callable[[MenuSelection | None], T],
         *,
         now: Clock,
+        asks: str = "",
         ways_out: Keys = CANCEL,
         grants: bool = False,
     ) -> None:
-        """`meant` converts the selection to the result; None means Escape. `title` is one line. `ways_out` describes
-        the keys that give no answer, Escape first."""
+        """`meant` converts the selection to the result; None means Escape. `title` is one line, and so is `asks`, the
+        question above the choices. `ways_out` describes the keys that give no answer, Escape first."""
         super().__init__(meant(None))
+        self.asks = asks
         self._title, self._page, self._below, self._meant = title, page, below, meant
         self._now, self._ways_out = now, ways_out
         self._grants = grants
@@ -185,15 +187,17 @@ class PageDialog(Dialog[T]):
         if self._heeds_from == inf:
             self._heeds_from = self._now() + READ
         room = width - INDENT
-        got = share_height(height, self._page.rows(room), self._below.wants(width, height))
+        asks = [clip_text(Text(self.asks, "asks"), width)] if self.asks else []
+        got = share_height(height, len(asks), self._page.rows(room), self._below.wants(width, height))
         page = indented_all(self._page.draw(room, got["page"]))
         below = self._below.draw(width, got["below"])
         spare = height - sum(got.values())
         return [
-            *[Text("─" * width, "frame")] * got["rule"],
+            *[Text("─" * width, "rule")] * got["rule"],
             *[self._head(width)] * got["title"],
             *page,
             *[Text()] * int(spare > 0 and bool(page)),
+            *asks[: got["asks"]],
             *below,
             *[Text()] * int(spare > 1),
             *[render_key_hints(self._keys(), self._ways_out, width)] * got["keys"],
@@ -209,12 +213,13 @@ class PageDialog(Dialog[T]):
         return (*scrolls, *self._below.keys)
 
 
-def share_height(height: int, page: int, below: MenuHeights) -> dict[str, int]:
-    """Return how many lines each part gets. First every choice gets a line; then the page gets one line and the count
-    of hidden lines. Of the remaining lines, the menu gets up to half, or as many as the page does not need."""
-    wanted = {"rule": 1, "title": 1, "page": page, "below": below.whole, "keys": 1}
+def share_height(height: int, asks: int, page: int, below: MenuHeights) -> dict[str, int]:
+    """Return how many lines each part gets. First every choice gets a line, and then the question; the page gets one
+    line and the count of hidden lines. Of the remaining lines, the menu gets up to half, or as many as the page does
+    not need."""
+    wanted = {"rule": 1, "title": 1, "asks": asks, "page": page, "below": below.whole, "keys": 1}
     got = dict.fromkeys(wanted, 0)
-    first = (("below", 1), ("title", 1), ("below", below.first), ("page", 2), ("keys", 1), ("below", below.marked))
+    first = (("below", 1), ("title", 1), ("below", below.first), ("page", 2), ("asks", 1), ("keys", 1))
 
     def left() -> int:
         return height - sum(got.values())
@@ -222,7 +227,7 @@ def share_height(height: int, page: int, below: MenuHeights) -> dict[str, int]:
     def give(part: str, up_to: int) -> None:
         got[part] += max(0, min(min(wanted[part], up_to) - got[part], left()))
 
-    for part, up_to in (*first, ("rule", 1)):
+    for part, up_to in (*first, ("below", below.marked), ("rule", 1)):
         give(part, up_to)
     give("below", got["below"] + (left() + 1) // 2)
     give("page", page)

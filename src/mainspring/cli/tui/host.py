@@ -19,14 +19,11 @@ from mainspring.cli.terminal_session import LineWriter
 from mainspring.cli.tui.dialog import Dialog, make_question_form
 from mainspring.cli.tui.menu import Clock
 from mainspring.cli.tui.permission_dialog import (
-    Changes,
     PlanAnswer,
     apply_permission_choice,
     make_permission_dialog,
     make_plan_dialog,
     make_text_dialog,
-    plain_changes,
-    render_proposed_change,
 )
 from mainspring.core.errors import DeclinedError
 from mainspring.core.value import Bundle
@@ -63,7 +60,7 @@ class QuestionContext(Bundle):
     warn: Tell
     interrupt: Callable[[], object]  # Ctrl-C: interrupt the run
     now: Clock
-    changes: Changes = plain_changes
+    root: str = ""  # the folder that paths are relative to
 
 
 class QuestionQueue:
@@ -77,8 +74,8 @@ class QuestionQueue:
         outside, about = self._outside, request.facts
         async with self._turn():
             mode = outside.granting.mode
-            said = await self._put(make_permission_dialog(about, now=outside.now, changes=outside.changes, mode=mode))
-            return await apply_permission_choice(said, about, outside.granting, outside.tell, outside.warn)
+            said = await self._put(make_permission_dialog(about, now=outside.now, mode=mode, root=outside.root))
+            return await apply_permission_choice(said, outside.granting, outside.tell, outside.warn)
 
     async def ask(self, questions: QuestionSet) -> Answers:
         """Raises `DeclinedError` if the user declines."""
@@ -153,9 +150,10 @@ class TerminalHost(NoHost):
         stage: Callable[[], Screen],
         permissions: Callable[[], PermissionUpdates],
         interrupt: Callable[[], object],
+        root: str = "",
     ) -> None:
-        """`stage`: the screen for the menus. `interrupt`: interrupts the run."""
-        self._lines, self._stage, self._interrupt = lines, stage, interrupt
+        """`stage`: the screen for the menus. `interrupt`: interrupts the run. `root`: paths are relative to it."""
+        self._lines, self._stage, self._interrupt, self._root = lines, stage, interrupt, root
         self._granting = ApprovalScopes(permissions)
         self._questions: QuestionQueue | None = None
 
@@ -176,7 +174,7 @@ class TerminalHost(NoHost):
                     warn=lambda words: self._lines.line(words, TextStyle.YELLOW),
                     interrupt=self._interrupt,
                     now=stage.attended,
-                    changes=render_proposed_change,
+                    root=self._root,
                 )
             )
         return self._questions

@@ -4,18 +4,15 @@
   (`WidthAware`). A page that shows only a part says how many lines there are above and below.
 - `Painter` converts rich text: to fragments for prompt-toolkit, which draws the live region, and to bytes for the
   scrollback.
-- Styles use the sixteen colours that every terminal has, as the user's palette defines them; `NO_COLOR` leaves bold and
-  the like. Less important text is dim, not bright black: in some palettes (Solarized) that is the background. Things to
-  tell apart differ in more than their colour, since there may be no colours.
+- Styles have names; `theme.py` says how they look.
 """
 
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, split_graphemes
 from rich.color import ColorType
@@ -25,6 +22,8 @@ from rich.style import Style
 from rich.text import Text
 from rich.theme import Theme
 
+from mainspring.cli.tui import theme
+from mainspring.cli.tui.theme import ColourDepth
 from mainspring.text import plural, strip_control_characters
 
 TAB = 4  # columns: the width of a tab depends on its position
@@ -129,6 +128,19 @@ def indent_lines(lines: Sequence[Text], first: Text, columns: int) -> list[Text]
     return [Text.assemble(Text(" " * columns) if place else first, line) for place, line in enumerate(lines)]
 
 
+def frame_text(text: str, width: int) -> list[Text]:
+    """A box around text. Each row begins and ends with the frame, so text cannot end it. A long text has only the
+    sides: in a small window, each line counts."""
+    room = max(NARROWEST, width - 4)
+    rows = wrap_text(Text(text), room)
+    inside = min(room, max([row.cell_len for row in rows], default=0))
+    lines = [Text.assemble(("│ ", "frame"), row, " " * max(0, inside - row.cell_len), (" │", "frame")) for row in rows]
+    if len(rows) > MOST_FRAMED:
+        return lines
+    bar = "─" * (inside + 2)
+    return [Text(f"╭{bar}╮", "frame"), *lines, Text(f"╰{bar}╯", "frame")]
+
+
 # --- pages ----------------------------------------------------------------------------------------------------------
 
 
@@ -185,6 +197,7 @@ def make_markdown_page(text: str) -> ScrollPage:
     return ScrollPage(lines)
 
 
+MOST_FRAMED = 8  # rows with a frame above and below
 NARROWEST = 4  # columns: below this nothing is readable; a minimum keeps wrapping finite
 MOST_OF_LINE = 10_000  # characters of a line that are wrapped; the file has the rest
 MORE = "(ctrl+o)"
@@ -280,56 +293,14 @@ def strip_blank_lines(lines: list[Text], *, beginning: bool = True) -> list[Text
     return lines[full[0] if beginning else 0 : full[-1] + 1] if full else []
 
 
-STYLES = {
-    # runs
-    "prompt": "bold",  # the user's prompt
-    "call": "bold",  # the name of a tool
-    "call.done": "green",
-    "call.failed": "red",
-    "call.running": "cyan",
-    "detail": "dim",  # belongs to the line above
-    "thinking": "italic dim",
-    "note": "dim",
-    "warning": "yellow",
-    "error": "red",
-    "busy": "cyan",
-    # file changes: added lines are bold, removed lines plain, unchanged lines dim
-    "added": "bold green",
-    "removed": "red",
-    "kept": "dim",
-    "hunk": "cyan",
-    # tasks
-    "task.open": "none",
-    "task.now": "bold cyan",
-    "task.done": "dim strike",
-    # Markdown: rich gives some of these a background, which is black on every terminal
-    "markdown.code": "cyan",
-    "markdown.code_block": "none",
-    "code.plain": "bold",  # commands and code without a language: no syntax colours distinguish them from prose
-    "markdown.block_quote": "italic",
-    "markdown.item.bullet": "none",
-    "markdown.item.number": "none",
-    "markdown.h1": "bold underline",
-    "markdown.h2": "bold",
-    "markdown.h3": "bold",
-    "markdown.h4": "bold italic",
-    "markdown.h5": "italic",
-    "markdown.h6": "italic",
-    # menus
-    "title": "bold",
-    "chosen": "bold cyan",
-    "key": "bold",
-    "frame": "dim",
-    # modes
-    "mode.default": "dim",
-    "mode.acceptEdits": "magenta",
-    "mode.plan": "cyan",
-    "mode.dontAsk": "yellow",
-    "mode.auto": "yellow",
-    "mode.bypassPermissions": "bold red",
-}
-
+STYLES = theme.ANSI
 THEME = Theme(STYLES)
+SYSTEMS: dict[ColourDepth, Literal["standard", "256", "truecolor"]] = {
+    ColourDepth.NONE: "standard",
+    ColourDepth.SIXTEEN: "standard",
+    ColourDepth.MANY: "256",
+    ColourDepth.TRUE: "truecolor",
+}
 
 
 Fragments = list[tuple[str, str]]  # for prompt-toolkit: style and text
@@ -357,14 +328,15 @@ class SafeConsole(Console):
 
 
 class Painter:
-    def __init__(self, *, colour: bool | None = None) -> None:
-        colour = not os.environ.get("NO_COLOR") if colour is None else colour
+    def __init__(self, *, depth: ColourDepth = ColourDepth.SIXTEEN, name: str = "ansi") -> None:
+        """`name`: of the theme."""
+        colour = depth is not ColourDepth.NONE and name != "none"
         self._console = SafeConsole(
             file=io.StringIO(),
             force_terminal=True,
-            color_system="standard",
+            color_system=SYSTEMS[depth],
             no_color=not colour,
-            theme=THEME,
+            theme=Theme(theme.styles_of(name)),
             width=80,
             legacy_windows=False,
             highlight=False,

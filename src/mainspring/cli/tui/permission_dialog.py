@@ -1,180 +1,61 @@
-"""Permission dialogs, plan and form dialogs, and file changes as diffs.
+"""Permission dialogs, and plan and form dialogs.
 
-- A permission dialog shows the whole call, why it needs approval and for which agent, and what a rule would allow.
+- A permission dialog shows the whole call, asks one question about it, and offers three answers: yes, yes without
+  asking again, and no. Finer rules are on a second page, where the safe choice is selected (settled 36). The reason is
+  shown only if it is not the default, which is that no rule covers the call.
 - Plans, forms of MCP servers and other questions arrive as text and are answered with text. The choices come from the
   last lines, which our tool wrote; the text above them may come from a model or a server, and is only shown.
-- A diff line has a number, a sign and its text. Colours are the terminal's, without a background. It reads as a diff
-  without colours, too: added lines are bold, unchanged lines dim.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.agent.permission_updates import ApprovalScopes, Tell, deny_approval, get_approval_reason, get_rule_offer
-from mainspring.cli.tui.dialog import OF_A_RUN, OTHER, STOPS, PageDialog
-from mainspring.cli.tui.layout import (
-    MOST_OF_LINE,
-    ClippedRows,
-    ScrollPage,
-    clean_for_drawing,
-    indent_lines,
-    left_out,
-    make_markdown_page,
-    wrap_rows,
+from mainspring.agent.permission_updates import (
+    ApprovalScopes,
+    RuleOffer,
+    Tell,
+    deny_approval,
+    get_rule_offer,
+    get_special_reason,
+    get_wider_rule_offer,
 )
+from mainspring.cli.tui.dialog import OF_A_RUN, OTHER, STOPS, Dialog, PageDialog
+from mainspring.cli.tui.diff_view import render_proposed_change
+from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, frame_text, make_markdown_page, one_line
 from mainspring.cli.tui.menu import Clock, FreeTextChoice, Menu, MenuItem, MenuSelection
 from mainspring.core.value import Bundle
 from mainspring.permissions.policy import Mode
-from mainspring.permissions.rules import WRITERS
+from mainspring.permissions.rules import READERS, WRITERS
 from mainspring.text import show_invisible
-from mainspring.tools import patch
 from mainspring.tools.base import Approval
 from mainspring.tools.plan import is_approved
-
-MOST_LINES = 20  # of a change, until it is expanded
-MOST_ROWS = 3  # per line, on average
-MOST_PROPOSED = 20_000  # lines: more than a user scrolls through; the rest is counted
-
-HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-STYLES = {"+": "added", "-": "removed", " ": "kept", "…": "hunk", "\\": "detail"}
-
-
-class DiffLine(NamedTuple):
-    sign: str  # '+', '-', ' '; '…' between two hunks; '\\' a remark
-    text: str
-    number: int = 0  # 0: none
-
-
-def parse_unified_diff(diff: str) -> Iterator[DiffLine]:
-    """Parse a unified diff. Removed lines have their old number, all others the new one."""
-    old = new = 0
-    begun = False
-    for line in diff.split("\n"):
-        if found := HUNK.match(line):
-            if begun:
-                yield DiffLine("…", "")
-            old, new, begun = int(found[1]), int(found[2]), True
-        elif not begun:
-            continue  # file names: the title has them
-        elif line.startswith("-"):
-            yield DiffLine("-", line[1:], old)
-            old += 1
-        elif line.startswith(("+", " ")):
-            yield DiffLine(line[0], line[1:], new)
-            new, old = new + 1, old + (line[0] == " ")
-        elif line:
-            yield DiffLine("\\", line.removeprefix("\\ "))
-
-
-def render_change(diff: str, width: int, most: int = MOST_LINES) -> ClippedRows:
-    """A change that was made."""
-    changes = list(parse_unified_diff(diff))
-    digits = len(str(max([change.number for change in changes[:most]], default=0)))
-
-    def head(change: DiffLine) -> Text:
-        number = str(change.number) if change.number else ""
-        sign = " " if change.sign == "\\" else change.sign
-        return Text.assemble((f"{number:>{digits}} ", "detail"), (f"{sign} ", STYLES[change.sign]))
-
-    rows = (row_of(head(change), change.text, STYLES[change.sign], width) for change in changes[:most])
-    return clip_rows(rows, len(changes), most)
-
-
-def render_new_file(content: str, width: int, most: int) -> ClippedRows:
-    """The beginning of a new file."""
-    lines = split_lines(content)
-    digits = len(str(len(lines[:most])))
-    rows = (
-        row_of(Text(f"{number:>{digits}}  ", "detail"), line, "", width) for number, line in enumerate(lines[:most], 1)
-    )
-    return clip_rows(rows, len(lines), most)
-
-
-def row_of(head: Text, text: str, style: str, width: int) -> list[Text]:
-    rows = wrap_rows([clean_for_drawing(text[: MOST_OF_LINE + 1])], style, width - head.cell_len)
-    return indent_lines(rows or [Text()], head, head.cell_len)
-
-
-def clip_rows(lines: Iterable[list[Text]], there_are: int, most: int) -> ClippedRows:
-    """A line may take a few rows, but one long generated line must not fill the screen."""
-    rows: list[Text] = []
-    for at, line in enumerate(lines):
-        rows += line
-        if len(rows) > most * MOST_ROWS:
-            return ClippedRows([*rows[: most * MOST_ROWS], left_out(there_are - at)], cut=True)
-    return ClippedRows([*rows, left_out(there_are - most)], cut=True) if there_are > most else ClippedRows(rows)
-
-
-# --- proposed changes -----------------------------------------------------------------------------------------------
-
-
-def render_proposed_change(tool: str, input: dict[str, Any]) -> list[Text]:
-    """What a call would change, one `Text` per line, of any width; empty if the tool does not change files. The file is
-    not read, so edits have no line numbers."""
-    changes = diff_proposed_input(tool, input)
-    told = changes[:MOST_PROPOSED]
-    digits = len(str(max([change.number for change in told], default=0)))
-    lines = [
-        Text.assemble(
-            (f"{change.number:>{digits}} " if change.number else "", "detail"),
-            (f"{change.sign} {clean_for_drawing(change.text)}", STYLES[change.sign]),
-        )
-        for change in told
-    ]
-    return [*lines, left_out(len(changes) - MOST_PROPOSED, unfolds=False)] if len(changes) > MOST_PROPOSED else lines
-
-
-def diff_proposed_input(tool: str, input: dict[str, Any]) -> list[DiffLine]:
-    match tool:
-        case "Edit":
-            return diff_texts(get_input_text(input, "old_string"), get_input_text(input, "new_string"))
-        case "Write":
-            return [
-                DiffLine("+", line, number)
-                for number, line in enumerate(split_lines(get_input_text(input, "content")), 1)
-            ]
-        case "NotebookEdit" if get_input_text(input, "edit_mode") == "delete":
-            return [DiffLine("-", f"cell '{get_input_text(input, 'cell_id')}'")]
-        case "NotebookEdit":
-            return [DiffLine("+", line) for line in split_lines(get_input_text(input, "new_source"))]
-        case _:
-            return []
-
-
-def get_input_text(input: dict[str, Any], key: str) -> str:
-    """The model wrote the input: the value may have any type."""
-    found = input.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def split_lines(text: str) -> list[str]:
-    return [line.removesuffix("\n") for line in patch.lines_of(text)]
-
-
-def diff_texts(old: str, new: str) -> list[DiffLine]:
-    """Diff the texts of the edit, including the context lines that the model gave."""
-    before, after = patch.lines_of(old), patch.lines_of(new)
-    changes: list[DiffLine] = []
-    for hunk in patch.make_hunks(before, after, patch.ranges_between(before, after)):
-        if changes:
-            changes.append(DiffLine("…", ""))
-        changes += [DiffLine(line[:1], line[1:]) for line in hunk["lines"] if line != patch.NO_NEWLINE]
-    return changes
-
-
-Changes = Callable[[str, dict[str, Any]], Sequence[Text]]  # the change that a tool's input would make, line by line
 
 IN_A_CHOICE = 160  # characters of rules; longer ones are listed on the page, where nothing is cut
 MOST_UNSEEN = 10  # kinds of invisible characters that are listed
 CHANGED = ("old_string", "new_string", "content", "new_source")  # fields that `render_proposed_change` shows
+
+# By tool: the title and the question. '{}' is the name of the file.
+QUESTIONS = {
+    "Bash": ("Bash command", "Run this command?"),
+    "Edit": ("Edit file", "Make this edit to {}?"),
+    "Write": ("Write file", "Write {}?"),
+    "NotebookEdit": ("Edit notebook", "Make this edit to {}?"),
+    "Read": ("Read file", "Read {}?"),
+    "Grep": ("Search files", "Search here?"),
+    "Glob": ("Find files", "Search here?"),
+    "WebFetch": ("Fetch a page", "Fetch this page?"),
+    "WebSearch": ("Search the web", "Search for this?"),
+    "Skill": ("Skill", "Use this skill?"),
+}
+ANY = "Allow this call?"
 
 
 class ApprovalScope(StrEnum):
@@ -188,63 +69,135 @@ class ApprovalScope(StrEnum):
 class PermissionChoice(Bundle):
     scope: ApprovalScope
     words: str = ""  # the reason for a denial
+    rules: tuple[str, ...] = ()  # to add
 
 
-def plain_changes(tool: str, input: dict[str, Any]) -> list[Text]:  # noqa: ARG001  # the input says it all
-    """All removed and all added text, with invisible characters made visible."""
-    gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
-    lines = [Text(f"- {line}", "removed") for line in lines_of(gone)]
-    return lines + [Text(f"+ {line}", "added") for line in lines_of(new)]
+Way = tuple[MenuItem, PermissionChoice | None]  # a menu item, and what it means; None: the other page
 
-
-ALL_EDITS = MenuItem(f"Yes, and allow all edits this session (mode {Mode.ACCEPT_EDITS})", key="s-tab", does="all edits")
+DENIES = PermissionChoice(ApprovalScope.NEVER)
+ALL_EDITS = MenuItem("Yes, and allow all edits this session", key="s-tab", does="all edits")
 NO = MenuItem(
     "No, and tell the model what to do instead",
     words="No",
     hint="tell the model what to do instead, or press Enter to deny",
 )
+MORE = MenuItem("More choices…", "rules for this session or for this project")
+BACK = MenuItem("Back")
 
 
-def make_permission_dialog(
-    about: dict[str, Any], *, now: Clock, changes: Changes = plain_changes, mode: str = ""
-) -> PageDialog[PermissionChoice]:
-    """`mode`: the current permission mode."""
-    rules, tool = get_rule_offer(about), clean_for_drawing(str(about["tool_name"]))
-    covers, names = clean_for_drawing(rules.covers), clean_for_drawing(", ".join(rules.rules))
-    listed = len(covers) > IN_A_CHOICE or len(names) > IN_A_CHOICE
-    what = ("what is listed above", "the rules above") if listed else (covers, names)
-    body = [*body_of(about, changes), Text(clean_for_drawing(get_approval_reason(about)), "detail")]
-    if listed:
-        body += [Text(f"In this session: {covers}", "detail"), Text(f"Rules: {names}", "detail")]
-    offered = [(ApprovalScope.ONCE, MenuItem("Yes"))]
-    if mode == Mode.DEFAULT and about["tool_name"] in WRITERS:
-        offered.append((ApprovalScope.EDITS, ALL_EDITS))
-    if rules:
-        offered += [
-            (ApprovalScope.SESSION, MenuItem(f"Yes, and don't ask again this session for {what[0]}")),
-            (ApprovalScope.PROJECT, MenuItem(f"Yes, and don't ask again in this project for {what[1]}")),
+class PermissionDialog(Dialog[PermissionChoice]):
+    """Two pages: the question, and the rules that can be added."""
+
+    def __init__(self, about: dict[str, Any], *, now: Clock, mode: str, root: str) -> None:
+        super().__init__(DENIES)
+        self._about, self._now = about, now
+        self._exact, self._wider = get_rule_offer(about), get_wider_rule_offer(about)
+        self._offers_edits = mode == Mode.DEFAULT and bool(about.get("suggested_mode"))
+        self._call = CallPage(about, root, [one for one in (self._exact, self._wider) if is_long(one)])
+        self._page = ScrollPage(self._call.draw)
+        self._sheet = self._first()
+
+    # --- the two pages ---
+
+    def _first(self) -> PageDialog[PermissionChoice | None]:
+        ways: list[Way] = [(MenuItem("Yes"), PermissionChoice(ApprovalScope.ONCE))]
+        common = self._wider if self._about["tool_name"] == "Bash" and self._wider else self._exact
+        if self._offers_edits:
+            ways.append((ALL_EDITS, PermissionChoice(ApprovalScope.EDITS)))
+        elif common:
+            label = f"Yes, and don't ask again this session for {describe_offer(common)}"
+            ways.append((MenuItem(label), PermissionChoice(ApprovalScope.SESSION, rules=common.rules)))
+        ways.append((NO, DENIES))
+        if self._exact:
+            ways.append((MORE, None))
+        return self._make(self._call.title, self._call.question, ways, at=0)
+
+    def _rules(self) -> PageDialog[PermissionChoice | None]:
+        """Back is selected: Enter alone adds no rule."""
+        offers = [offer for offer in (self._exact, self._wider) if offer]
+        scopes = ((ApprovalScope.SESSION, "this session"), (ApprovalScope.PROJECT, "in this project"))
+        ways: list[Way] = [
+            (
+                MenuItem(f"Yes, and don't ask again {where} for {describe_offer(offer)}", describe_rules(offer)),
+                PermissionChoice(scope, rules=offer.rules),
+            )
+            for scope, where in scopes
+            for offer in offers
         ]
-    offered.append((ApprovalScope.NEVER, NO))
-
-    def meant(picked: MenuSelection | None) -> PermissionChoice:
-        return (
-            PermissionChoice(ApprovalScope.NEVER)
-            if picked is None
-            else PermissionChoice(offered[picked.places[0]][0], picked.words)
+        return self._make(
+            self._call.title, "Which calls should not need approval?", [*ways, (BACK, None)], at=len(ways)
         )
 
-    def page(width: int) -> list[Text]:
-        return [*([Text(tool, "title")] if cell_len(tool) > width else []), *body]  # else the title shows it
+    def _make(self, title: str, question: str, ways: Sequence[Way], *, at: int) -> PageDialog[PermissionChoice | None]:
+        def meant(picked: MenuSelection | None) -> PermissionChoice | None:
+            if picked is None:
+                return DENIES
+            choice = ways[picked.places[0]][1]
+            return choice and PermissionChoice(choice.scope, picked.words, choice.rules)
 
-    choices, out = Menu([one for _, one in offered]), (("esc", "no"), STOPS)
-    return PageDialog(tool, ScrollPage(page), choices, meant, now=now, ways_out=out, grants=True)
+        return PageDialog(
+            title,
+            self._page,
+            Menu([item for item, _ in ways], at=at),
+            meant,
+            now=self._now,
+            asks=question,
+            ways_out=(("esc", "no"), STOPS),
+            grants=True,
+        )
+
+    # --- keys ---
+
+    def press(self, key: str, text: str = "") -> None:
+        if self.over:
+            self.miss(key, text)
+            return
+        self._sheet.press(key, text)
+        self._hear()
+
+    def settle(self) -> None:
+        self._sheet.settle()
+        self._hear()
+
+    def expect_rest_of_word(self) -> None:
+        self._sheet.expect_rest_of_word()
+
+    def _hear(self) -> None:
+        sheet = self._sheet
+        self.unheard += sheet.unheard
+        sheet.unheard = ""
+        if not sheet.over or self.over:
+            return
+        self.broken_off = sheet.broken_off
+        if sheet.said is not None:
+            self.say(sheet.said)
+        else:
+            self._sheet = self._rules() if sheet.asks == self._call.question else self._first()
+
+    def draw(self, width: int, height: int) -> Sequence[Text]:
+        self._sheet.note = self.note
+        return self._sheet.draw(width, height)
 
 
-async def apply_permission_choice(
-    said: PermissionChoice, about: dict[str, Any], granting: ApprovalScopes, tell: Tell, warn: Tell
-) -> Approval:
+def make_permission_dialog(about: dict[str, Any], *, now: Clock, mode: str = "", root: str = "") -> PermissionDialog:
+    """`mode`: the current permission mode. `root`: the folder that paths are relative to."""
+    return PermissionDialog(about, now=now, mode=mode, root=root)
+
+
+def is_long(offer: RuleOffer) -> bool:
+    return len(offer.covers) > IN_A_CHOICE or len(", ".join(offer.rules)) > IN_A_CHOICE
+
+
+def describe_offer(offer: RuleOffer) -> str:
+    return "the rules listed above" if is_long(offer) else clean_for_drawing(offer.covers)
+
+
+def describe_rules(offer: RuleOffer) -> str:
+    return "" if is_long(offer) else clean_for_drawing(", ".join(offer.rules))
+
+
+async def apply_permission_choice(said: PermissionChoice, granting: ApprovalScopes, tell: Tell, warn: Tell) -> Approval:
     """Apply the user's choice: new rules and the new mode take effect before the call runs."""
-    rules = get_rule_offer(about).rules
     match said.scope:
         case ApprovalScope.NEVER:
             return deny_approval(said.words)
@@ -253,10 +206,10 @@ async def apply_permission_choice(
         case ApprovalScope.EDITS:
             await granting.set_mode(Mode.ACCEPT_EDITS)
         case ApprovalScope.SESSION:
-            await granting.add(rules)
+            await granting.add(said.rules)
         case ApprovalScope.PROJECT:
-            await granting.add(rules)
-            await granting.keep(rules, tell, warn)
+            await granting.add(said.rules)
+            await granting.keep(said.rules, tell, warn)
         case _:
             assert_never(said.scope)
     return Approval("allow")
@@ -265,18 +218,76 @@ async def apply_permission_choice(
 # --- the call -------------------------------------------------------------------------------------------------------
 
 
-def body_of(about: dict[str, Any], changes: Changes) -> list[Text]:
-    """The text that the rules checked, then the change, then the other fields of the input."""
-    tool, given, shown = str(about["tool_name"]), dict[str, Any](about["input"]), str(about["shown"])
-    told = {
-        name for name, value in given.items() if isinstance(value, str) and shown == f"{tool}: {show_invisible(value)}"
-    }
-    main = [Text(clean_for_drawing(shown.removeprefix(f"{tool}: ")))] if told or not given else []
-    changed = [make_drawable(line) for line in changes(tool, given)]
-    unseen = unseen_in("".join([str(given.get(name, "")) for name in CHANGED])) if changed else []
-    told |= set(CHANGED) if changed else set()
-    rest = [render_field(name, value) for name, value in given.items() if name not in told]
-    return [*main, *changed, *unseen, *rest]
+class CallPage:
+    """Everything in the input of a call: nothing is left out, and invisible characters are made visible."""
+
+    def __init__(self, about: dict[str, Any], root: str, listed: Sequence[RuleOffer]) -> None:
+        self._tool, self._input = str(about["tool_name"]), dict[str, Any](about["input"])
+        self._about, self._root, self._listed = about, root, listed
+        self._path = self._find_path()
+        title, question = QUESTIONS.get(self._tool, (clean_for_drawing(self._tool), ANY))
+        name = one_line(show_invisible(self._path.rstrip("/").rpartition("/")[2])) or "this file"
+        self.title, self.question = title, question.format(name)
+
+    def _find_path(self) -> str:
+        field = WRITERS.get(self._tool) or READERS.get(self._tool)
+        path = self._input.get(field) if field else None
+        return path if isinstance(path, str) else ""
+
+    def draw(self, width: int) -> list[Text]:
+        long_title = [Text(self.title, "title")] if cell_len(self.title) > width else []  # else it is in the title
+        return [*long_title, *self._draw_call(width), *self._draw_reasons()]
+
+    def _draw_call(self, width: int) -> list[Text]:
+        if self._tool == "Bash" and isinstance(self._input.get("command"), str):
+            return self._draw_command(width)
+        given, shown = self._input, str(self._about["shown"])
+        told = {
+            name
+            for name, value in given.items()
+            if isinstance(value, str) and shown == f"{self._tool}: {show_invisible(value)}"
+        }
+        main = [Text(clean_for_drawing(shown.removeprefix(f"{self._tool}: ")))] if told or not given else []
+        if self._path:
+            main = [Text(clean_for_drawing(show_invisible(make_relative(self._path, self._root))))]
+            told.add(str(WRITERS.get(self._tool) or READERS.get(self._tool)))
+        changed = render_proposed_change(self._tool, given, width, preview=str(self._about.get("preview", "")))
+        unseen = unseen_in("".join([str(given.get(name, "")) for name in CHANGED])) if changed else []
+        told |= set(CHANGED) if changed else set()
+        rest = [render_field(name, value) for name, value in given.items() if name not in told]
+        return [*main, *changed, *unseen, *rest]
+
+    def _draw_command(self, width: int) -> list[Text]:
+        """The description above the command is the model's own text."""
+        about = self._input.get("description")
+        above = [Text(one_line(show_invisible(about)))] if isinstance(about, str) and about.strip() else []
+        framed = frame_text(clean_for_drawing(show_invisible(str(self._input["command"]))), width)
+        told = ("command", *(["description"] if above else []))
+        rest = [describe_field(name, value) for name, value in self._input.items() if name not in told]
+        return [*above, *framed, *rest]
+
+    def _draw_reasons(self) -> list[Text]:
+        lines = [Text(clean_for_drawing(words), "detail") for words in get_special_reason(self._about)]
+        rules = [clean_for_drawing(", ".join(offer.rules)) for offer in self._listed]
+        return [*lines, *[Text(f"Rules: {words}", "detail") for words in rules]]
+
+
+def make_relative(path: str, root: str) -> str:
+    start = f"{root.rstrip('/')}/"
+    return path.removeprefix(start) if root and path != start else path
+
+
+def describe_field(name: str, value: object) -> Text:
+    """Other fields of a command, in words where there are some."""
+    match name, value:
+        case "run_in_background", True:
+            return Text("Runs in the background", "detail")
+        case "timeout", int() if not isinstance(value, bool):
+            return Text(f"Time limit: {value / 1_000:g} s", "detail")
+        case "dangerouslyDisableSandbox", True:
+            return Text("Runs outside the sandbox", "warning")
+        case _:
+            return render_field(name, value)
 
 
 def unseen_in(text: str) -> list[Text]:
@@ -292,16 +303,6 @@ def render_field(name: str, value: object) -> Text:
     return Text.assemble((f"{clean_for_drawing(show_invisible(name))}:", "detail"), between, text)
 
 
-def make_drawable(line: Text) -> Text:
-    """Return the line unchanged if it can be drawn safely."""
-    safe = clean_for_drawing(line.plain)
-    return line if safe == line.plain else Text(safe, line.style)
-
-
-def lines_of(text: object) -> list[str]:
-    return clean_for_drawing(show_invisible(str(text))).split("\n") if text else []
-
-
 TITLE = "Question"
 PLAN = re.compile(r"(?P<plan>.*)\n\nCarry out this plan, in mode '(?P<mode>[^'\n]*)'\? [^\n]*\Z", re.DOTALL)
 DECLINES = " y, or n to decline."
@@ -314,7 +315,7 @@ EMPTY = re.compile(r"; empty (?:to leave it out|for (?P<default>.*))\.\Z")
 SHORT = 9  # items; a longer list gets a filter
 
 Ask = PageDialog[str | None]
-Way = tuple[MenuItem, str]  # a menu item, and the text it sends
+AnswerWay = tuple[MenuItem, str]  # a menu item, and the text it sends
 
 
 class PlanAnswer(Bundle):
@@ -341,9 +342,9 @@ def make_plan_dialog(text: str, now: Clock) -> PageDialog[PlanAnswer] | None:
         return PlanAnswer(f"no: {words}" if is_approved(words) else words or "no")  # 'ok' as a reason for a denial
 
     choices, out = Menu([*[choice for choice, _ in ways], no]), (("esc", "no"), STOPS)
-    return PageDialog(
-        "Carry out this plan?", make_markdown_page(found["plan"]), choices, meant, now=now, ways_out=out, grants=True
-    )
+    page = make_markdown_page(found["plan"])
+    asks = "Carry out this plan?"
+    return PageDialog("Plan", page, choices, meant, now=now, asks=asks, ways_out=out, grants=True)
 
 
 def make_text_dialog(text: str, now: Clock) -> Ask:
@@ -388,7 +389,7 @@ def choice_answer(options: Sequence[str], place: int) -> str:
     return options[place] if number in [name.casefold() for name in options[:place]] else number
 
 
-def make_choice_dialog(text: str, ways: Sequence[Way], now: Clock, *, many: bool = False) -> Ask:
+def make_choice_dialog(text: str, ways: Sequence[AnswerWay], now: Clock, *, many: bool = False) -> Ask:
     def meant(picked: MenuSelection | None) -> str | None:
         if picked is None:
             return None

@@ -37,6 +37,7 @@ from prompt_toolkit.styles import Style
 from mainspring import cli
 from mainspring.cli.tui.dialog import Dialog
 from mainspring.cli.tui.editor import Editor
+from mainspring.cli.tui.theme import ColourDepth
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -133,6 +134,13 @@ LEAST = 3  # lines for the live region, however long the input is
 STYLES = {"footer": "dim", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the input and the status line
 BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # supporting terminals show what is between in one update
 
+DEPTHS = {
+    ColourDepth.NONE: ColorDepth.DEPTH_1_BIT,
+    ColourDepth.SIXTEEN: ColorDepth.DEPTH_4_BIT,
+    ColourDepth.MANY: ColorDepth.DEPTH_8_BIT,
+    ColourDepth.TRUE: ColorDepth.DEPTH_24_BIT,
+}
+
 Fragments = Callable[[], StyleAndTextTuples]
 
 
@@ -147,7 +155,7 @@ class Screen:
         *,
         input: Input | None = None,
         output: Output | None = None,
-        colour: bool = True,
+        depth: ColourDepth = ColourDepth.SIXTEEN,
     ) -> None:
         self.above: Sequence[Drawable] = ()
         self._editor = editor
@@ -183,7 +191,7 @@ class Screen:
             include_default_pygments_style=False,
             key_bindings=bindings,
             erase_when_done=True,
-            color_depth=ColorDepth.DEPTH_4_BIT if colour else ColorDepth.DEPTH_1_BIT,
+            color_depth=DEPTHS[depth],
             input=input,
             output=output,
             before_render=lambda _: self._write(),
@@ -191,7 +199,7 @@ class Screen:
         )
         self.app.ttimeoutlen = ESCAPE
         self.app.timeoutlen = ESCAPE
-        self._colour = colour
+        self._depth, self._theme = depth, "ansi"
 
     # --- scrollback -------------------------------------------------------------------------------------------------
 
@@ -214,6 +222,12 @@ class Screen:
     def _redraw_now(self) -> None:
         self._due = None
         self.app.invalidate()
+
+    def write_sequence(self, sequence: str) -> None:
+        """Write an escape sequence that moves no cursor and draws nothing."""
+        if sequence and self.app.is_running:
+            self.app.output.write_raw(sequence)
+            self.app.output.flush()
 
     async def settled(self) -> None:
         """Wait until everything is printed."""
@@ -242,8 +256,12 @@ class Screen:
     @property
     def _painter(self) -> cli.Painter:
         if self._paint is None:
-            self._paint = cli.Painter(colour=self._colour)
+            self._paint = cli.Painter(depth=self._depth, name=self._theme)
         return self._paint
+
+    def set_theme(self, name: str) -> None:
+        self._theme, self._paint = name, None
+        self.redraw()
 
     # --- live region ------------------------------------------------------------------------------------------------
 

@@ -127,8 +127,8 @@ class TerminalView(Protocol):
         """Suggest the next prompt."""
         ...
 
-    def ring(self) -> None:
-        """Alert the user: a question is waiting."""
+    def ring(self, words: str) -> None:
+        """Alert the user, for example because a question is waiting."""
         ...
 
     def given_away(self) -> AbstractAsyncContextManager[None]:
@@ -371,7 +371,7 @@ class SessionController:
         self._shown.see(update)
         self._status.see(update)
         if isinstance(update, QuestionAsked):
-            self._place.ring()
+            self._place.ring("mainspring needs your answer")
         if isinstance(update, Result):
             self._ends()
 

@@ -126,7 +126,9 @@ class TerminalStart:
 
         await asyncio.sleep(BREATH)
         config = agent.resolve_config(self._options, dict(os.environ))
-        asker = cli.TerminalHost(self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt)
+        asker = cli.TerminalHost(
+            self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt, config.cwd
+        )
         talk = cli.TerminalSession(open_session(config, asker), self._lines)
         self._kill_also(talk.session.kill)
         await asyncio.sleep(BREATH)
