@@ -57,7 +57,7 @@ class Way(NamedTuple):
 
 
 WAYS = (
-    Way("ours", (COMMAND, "--model", MODEL), "❯".encode(), b"? for keys"),
+    Way("ours", (COMMAND, "--model", MODEL), "❯".encode(), b"? for shortcuts"),
     *(
         [Way("Claude Code", (str(BUNDLED), "--model", MODEL), "❯\xa0".encode(), "❯\xa0".encode())]
         if BUNDLED.exists()

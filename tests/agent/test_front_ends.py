@@ -84,7 +84,7 @@ def say(sit_at: SitAt, sit_at_terminal: Any) -> Callable[..., None]:
             case "terminal":
                 person = sit_at_terminal(stage)
                 for number, prompt in enumerate(prompts):
-                    person.see("? for keys")
+                    person.see("? for shortcuts")
                     person.type(f"{prompt}\r")
                     wait_for_requests(stage, sum(one[0] != "/" for one in prompts[: number + 1]))
                     person.see("Hi." if prompt[0] != "/" else "Started a new conversation.")

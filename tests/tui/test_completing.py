@@ -68,6 +68,14 @@ def test_a_slash_alone_offers_all_words_in_their_order() -> None:
     ]
 
 
+def test_every_word_is_offered_however_many_there_are() -> None:
+    many = [SlashEntry(f"own-{number:03}", "") for number in range(200)]
+    known = replace(known_of(), words=lambda: [*WORDS, *many])
+    assert texts("/", known)[-1] == "/own-199"
+    assert len(texts("/", known)) == 207
+    assert texts("/o199", known) == ["/own-199"]
+
+
 def test_what_begins_with_it_comes_before_what_only_has_its_letters() -> None:
     assert texts("/com") == ["/compact ", "/commit-all", "/mcp__files__comb"]
     assert texts("/cx") == ["/context"]

@@ -43,7 +43,7 @@ def test_a_no_to_a_call_of_an_agent(serve: Serve, sit_at: SitAt) -> None:
     person.say("go")
     person.see("outside.txt", "1. Yes")
     person.answer(ESCAPE, "1. Yes")
-    person.see("The agent did not finish", "The agent was stopped.", "[2 turns")
+    person.see("The agent did not finish", "The agent was stopped.", "2 turns")
     asked = [request for request in stage.requests if "look below" not in json.dumps(request.body["messages"][0])]
     assert (len(asked), len(stage.requests)) == (2, 3)
     assert "The user declined this call" in results(asked[-1])["toolu_4"]

@@ -67,11 +67,11 @@ def test_a_session_full_of_them(serve: Serve, sit_at: SitAt) -> None:
     person.say("begin with it")
     person.see("Edit(plain.txt)", "1. Yes")
     person.type(ESCAPE)
-    person.see("[2 turns")
+    person.see("2 turns")
     person.say("go on")
     person.see("touch 'x", "1. Yes")
     person.type(ESCAPE)
-    person.see("[1 turn")
+    person.see("1 turn")
     person.say("and now")
     person.see("Done")
     check(person, "tools")
@@ -102,7 +102,7 @@ def test_titles_of_sessions(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(*[Say.of("Fine.")] * 9)
     hostile_sessions(stage)
     person = sit_at(stage, rows=40, columns=160)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.type("/resume ")
     person.see("prompted", "custom-title")
     check(person, "completion of /resume")
@@ -129,7 +129,7 @@ def test_names_of_files_that_are_completed(serve: Serve, sit_at: SitAt) -> None:
         (place / name_of("hostile")).write_text("x")
         (place / "hostess.txt").write_text("x")
     person = sit_at(stage, rows=40, columns=160)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     for typed, seen in {
         "@host": "hostess.txt",
         "@./host": "hostess.txt",
@@ -163,7 +163,7 @@ def test_names_of_skills_and_commands_that_are_completed(serve: Serve, sit_at: S
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"---\nname: {name}\ndescription: {about}\n---\nDo {EVIL}.\n")
     person = sit_at(stage, rows=40, columns=160)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     for typed, seen in {"/word": "wordy", "/skill": "skillful"}.items():
         person.type(typed)
         person.see(seen, "about")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -49,7 +50,7 @@ ENDED = Result(
     cost=12_300_000,
     duration=3_100,
 )
-FIGURES = "[2 turns, 3.1 s, 1,234 + 56 tokens, $0.0123]"
+FIGURES = "2 turns · 3.1 s · 1,234 tokens in, 56 out · $0.0123"
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def test_what_a_call_says_while_it_runs_is_drawn_below_it() -> None:
     seen = (
         Watching().reply().calls("Bash", "make").see(CallProgress("c", "".join([f"{at}\x1b[2J\n" for at in range(9)])))
     )
-    assert seen.drawn()[:-1] == ["● Bash(make)", "  ⎿  4[2J", *[f"     {at}[2J" for at in range(5, 9)]]
+    assert seen.drawn()[:-1] == ["● Bash(make)", "  ⎿  4", *[f"     {at}" for at in range(5, 9)]]
 
 
 def test_an_agent_shows_what_it_calls_and_then_what_it_reports() -> None:
@@ -174,10 +175,39 @@ def test_tasks_stand_below_what_is_done_and_can_be_hidden() -> None:
         .done("ok", Rendering("Tasks: 2"), data={"tasks": tasks})
     )
     assert seen.drawn()[1:] == ["  ☒ Mend", "  ❯ Test"]
-    assert seen.paper.said == ["● TaskUpdate(Task 1: completed)"]
+    assert seen.paper.said == [], "the list shows it"
     seen.shown.tasks_shown = False
     assert len(seen.drawn()) == 1
     assert not seen.shown.unfold()  # there is nothing more to it
+
+
+def test_tasks_leave_one_line_per_turn_and_the_list_at_the_end() -> None:
+    def tasks(first: str, second: str) -> dict[str, Any]:
+        return {
+            "tasks": [
+                {"id": "1", "subject": "Mend", "status": first},
+                {"id": "2", "subject": "Test", "status": second},
+            ]
+        }
+
+    seen = Watching().reply()
+    for at in range(3):
+        seen.calls("TaskCreate", id=f"c{at}").done("ok", id=f"c{at}", data=tasks("pending", "pending"))
+    seen.reply()
+    assert seen.paper.said == ["● Tasks · 0 of 2 done"]
+    seen.calls("TaskUpdate").done("ok", data=tasks("completed", "in_progress")).reply()
+    assert seen.paper.said == ["● Tasks · 0 of 2 done", "● Tasks · 1 of 2 done · Test"]
+    seen.reply().see(ENDED)
+    assert seen.paper.said[2:] == ["● Tasks · 1 of 2 done", "  ⎿  ☒ Mend", "     ❯ Test", FIGURES]
+
+
+def test_words_for_the_model_are_not_shown() -> None:
+    told = "'/home/me/work/a.py' was not read yet. Nothing was done: use Read on it first."
+    seen = Watching().reply().calls("Edit", "Edit a.py").done(told, wrong=True)
+    assert seen.paper.said == ["● Edit(a.py)", "  ⎿  Failed: 'a.py' was not read yet."]
+    assert seen.shown.unfold(), "all of it can be seen"
+    seen = Watching().reply().calls("X").done("There is no tool 'X'. Available: Bash, Read.", wrong=True)
+    assert seen.paper.said == ["● X", "  ⎿  Failed: There is no tool 'X'."]
 
 
 # --- the run --------------------------------------------------------------------------------------------------------

@@ -49,13 +49,20 @@ def test_a_turn_with_a_question_a_change_and_a_thought(serve: Serve, sit_at: Sit
     (stage.folder / "a.py").write_text("print('hello')\n")
     person = sit_at(stage)
     person.say("say bye")
-    person.see("● Let me change it.", "● Read(a.py) · 1 line", "- hello", "+ bye", "❯ 1. Yes")
+    person.see(
+        "● Let me change it.",
+        "● Read(a.py) · 1 line",
+        "1 - print('hello')",
+        "1 + print('bye')",
+        "Make this edit to a.py?",
+        "❯ 1. Yes",
+    )
     assert (stage.folder / "a.py").read_text() == "print('hello')\n", "nobody has said yes"
     person.type(DOWN)
     person.until(lambda: any(line.startswith("❯ 2.") for line in person.screen))
     person.type(UP)
     person.answer(ENTER, "❯ 1. Yes")
-    text = person.see("It says bye now.", "[2 turns,")
+    text = person.see("It says bye now.", "2 turns ·")
     assert (stage.folder / "a.py").read_text() == "print('bye')\n"
     order = ("❯ say bye", "✻ Thought for", "● Let me change it.", "● Read(a.py)", "● Edit(a.py)", "1 - print('hello')")
     places = [text.index(words) for words in order]
@@ -72,11 +79,11 @@ def test_no_and_what_to_do_instead(serve: Serve, sit_at: SitAt) -> None:
     without_notes(stage)
     person = sit_at(stage)
     person.say("clean up")
-    person.see("rm -r build", "4. No, and tell the model what to do instead")
-    person.type(UP)
-    person.until(lambda: any(line.startswith("❯ 4.") for line in person.screen))
+    person.see("rm -r build", "3. No, and tell the model what to do instead")
+    person.type(DOWN + DOWN)
+    person.until(lambda: any(line.startswith("❯ 3.") for line in person.screen))
     person.enter_words("move it away")
-    person.answer(ENTER, "(no rule covers")
+    person.answer(ENTER, "Run this command?")
     person.see("I see.")
     assert "The user said no: move it away" in str(stage.requests[1].body["messages"])
 
@@ -92,7 +99,7 @@ def test_what_is_said_meanwhile_goes_out_with_the_next_request(serve: Serve, sit
     person.see("Running Bash")
     person.say("use tabs")
     person.say("/cost")
-    person.until(lambda: person.screen[-1:] != [""] or any("❯ /cost" in line for line in person.screen))
+    person.until(lambda: person.screen[-1:] != [""] or any("↳ /cost" in line for line in person.screen))
     (stage.folder / fifo).write_text("done\n")
     text = person.see("With tabs, then.", "API time")
     assert texts(stage, 1)[-1] == "use tabs"
@@ -107,7 +114,7 @@ def test_escape_interrupts_and_what_waits_is_said_next(serve: Serve, sit_at: Sit
     person.say("hello")
     person.see("A reply")
     person.say("no, this")
-    person.see("❯ no, this")
+    person.see("↳ no, this")
     person.type(ESCAPE)
     person.see("(interrupted)", "Then this.")
     assert texts(stage, 1)[-1] == "no, this"
@@ -122,7 +129,7 @@ def test_what_waits_can_be_taken_back(serve: Serve, sit_at: SitAt) -> None:
     person.see("A reply")
     person.say("first")
     person.say("second")
-    person.until(lambda: {"❯ first", "❯ second", "❯"} <= {*person.screen})
+    person.until(lambda: {"↳ first", "↳ second (up to edit)", "❯"} <= {*person.screen})
     person.type(UP)
     person.until(lambda: "❯" not in person.screen, "the last one stands in the input")
     person.type(CTRL_C)  # the run
@@ -136,7 +143,7 @@ def test_what_waits_can_be_taken_back(serve: Serve, sit_at: SitAt) -> None:
 def test_ctrl_c_at_rest_leaves_the_second_time(serve: Serve, sit_at: SitAt) -> None:
     stage = serve()
     person = sit_at(stage)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.type("half a word")
     person.see("half a word")
     person.type(CTRL_C)
@@ -155,9 +162,9 @@ def test_a_mode_is_chosen_by_shift_tab_and_holds(serve: Serve, sit_at: SitAt) ->
     )
     without_notes(stage)
     person = sit_at(stage)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.type(SHIFT_TAB * 4)
-    person.see("edits allowed without asking")
+    person.see("accepting edits")
     person.say("write it")
     person.see("Written.")
     assert (stage.folder / "b.txt").read_text() == "one\n"
@@ -169,7 +176,7 @@ def test_words_with_a_slash_and_files_are_completed(serve: Serve, sit_at: SitAt)
     without_notes(stage)
     (stage.folder / "notes.md").write_text("The magic word is xyzzy.\n")
     person = sit_at(stage)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.type("/perm")
     person.see("Show the permission mode and rules")
     person.type(TAB + ENTER)
@@ -188,7 +195,7 @@ def test_a_long_paste_is_one_word_in_the_input_and_whole_for_the_model(serve: Se
     without_notes(stage)
     pasted = "\n".join(f"line {number}" for number in range(40))
     person = sit_at(stage)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.type(f"look: {PASTE}{pasted}{PASTED}")
     person.until(lambda: "text #1, 40 lines]" in person.text)
     person.type(ENTER)
@@ -221,11 +228,11 @@ def test_a_session_goes_on_where_a_kill_left_it(serve: Serve, sit_at: SitAt) -> 
     person.say("more")
     person.see("A reply")
     person.say("and this")
-    person.until(lambda: {"❯ and this", "❯"} <= {*person.screen})
+    person.until(lambda: {"↳ and this (up to edit)", "❯"} <= {*person.screen})
     person.process.kill()
     person.end()
     person = sit_at(stage, "--continue")
-    person.see("Resumed session", "❯ and this")
+    person.see("Resumed session", "↳ and this")
     person.say("well?")
     person.see("Both of them.")
     assert texts(stage, 2)[-2:] == ["and this", "well?"]
@@ -268,11 +275,11 @@ def test_another_size_is_drawn_anew(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of("word " * 60))
     without_notes(stage)
     person = sit_at(stage)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.resize(30, 40)
     person.send(signal.SIGWINCH)
     person.say("go on")
-    person.see("[1 turn,")
+    person.see("1 turn ·")
     assert max(len(line) for line in person.screen) <= 40
     said_and_input = "what was said, and the input"
     person.until(lambda: sum(line.startswith("❯") for line in person.screen) == 2, said_and_input)
@@ -295,7 +302,7 @@ def test_stopped_and_taken_up_again(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of("Here."))
     without_notes(stage)
     person: Person = sit_at(stage)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.send(signal.SIGSTOP)
     os.waitpid(person.process.pid, os.WUNTRACED)
     person.as_before()  # as a shell does
@@ -396,7 +403,7 @@ def test_ctrl_c_at_one_of_several_questions_stops_the_run(serve: Serve, sit_at: 
 def test_enter_takes_the_word_that_is_meant(serve: Serve, sit_at: SitAt) -> None:
     stage = serve()
     person = sit_at(stage)
-    person.see("? for keys")
+    person.see("? for shortcuts")
     person.type("/perm")
     person.see("Show the permission mode and rules")
     person.type(ENTER)
@@ -413,7 +420,7 @@ def test_what_was_typed_before_a_crash_is_sent_by_enter(serve: Serve, sit_at: Si
     person.say("more")
     person.see("A reply")
     person.say("and this")
-    person.until(lambda: {"❯ and this", "❯"} <= {*person.screen})
+    person.until(lambda: {"↳ and this (up to edit)", "❯"} <= {*person.screen})
     person.process.kill()
     person.end()
     person = sit_at(stage, "--continue")
@@ -443,5 +450,5 @@ def test_a_folder_that_brings_commands_is_trusted_by_choice(serve: Serve, sit_at
     person.type(CTRL_D)
     assert person.end() == 0
     person = sit_at(stage, "--continue")
-    person.see("● Reviewed.", "? for keys")
+    person.see("● Reviewed.", "? for shortcuts")
     assert "Do you trust" not in person.text

@@ -116,7 +116,7 @@ def test_the_enter_for_the_first_question_does_not_answer_the_second(serve: Serv
     assert not (stage.folder / "made1").exists()
 
 
-@pytest.mark.parametrize("keys", [ESCAPE, "4" + ENTER])
+@pytest.mark.parametrize("keys", [ESCAPE, "3" + ENTER])
 def test_no_ends_the_run_and_denies_what_waits(serve: Serve, sit_at: SitAt, keys: str) -> None:
     calls = [tool_use("Bash", f"toolu_{number}", command=f"touch made{number}") for number in range(3)]
     stage = serve(Say.of(*calls), Say.of("Here."))
@@ -126,7 +126,7 @@ def test_no_ends_the_run_and_denies_what_waits(serve: Serve, sit_at: SitAt, keys
     person.see("touch made0", "❯ 1. Yes")
     time.sleep(0.6)  # the guard
     person.type(keys)
-    person.see("you said no", "[1 turn")
+    person.see("you said no", "1 turn ·")
     assert len(stage.requests) == 1
     person.say("and now?")
     person.see("Here.")

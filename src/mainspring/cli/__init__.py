@@ -28,14 +28,19 @@ if TYPE_CHECKING:
     from mainspring.cli.tui.host import TerminalHost as TerminalHost
     from mainspring.cli.tui.input_help import helps_for as helps_for
     from mainspring.cli.tui.layout import Painter as Painter
+    from mainspring.cli.tui.notification import make_notification as make_notification
+    from mainspring.cli.tui.notification import make_title as make_title
     from mainspring.cli.tui.run_view import RunView as RunView
-    from mainspring.cli.tui.run_view import render_markdown as render_markdown
+    from mainspring.cli.tui.run_view import render_prompt as render_prompt
     from mainspring.cli.tui.session import CHOICES as CHOICES
     from mainspring.cli.tui.session import SessionController as SessionController
     from mainspring.cli.tui.session import ask_for_trust as ask_for_trust
+    from mainspring.cli.tui.status import SessionFacts as SessionFacts
     from mainspring.cli.tui.status import StatusCommand as StatusCommand
     from mainspring.cli.tui.status import StatusLine as StatusLine
+    from mainspring.cli.tui.status import find_branch as find_branch
     from mainspring.cli.tui.status import next_mode as next_mode
+    from mainspring.cli.tui.status import shorten_folder as shorten_folder
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
@@ -45,6 +50,7 @@ MODULES = {
     "Painter": "tui.layout",
     "RunView": "tui.run_view",
     "SessionController": "tui.session",
+    "SessionFacts": "tui.status",
     "StatusCommand": "tui.status",
     "StatusLine": "tui.status",
     "TerminalHost": "tui.host",
@@ -52,6 +58,7 @@ MODULES = {
     "ask_for_trust": "tui.session",
     "ask_model_servers": "commands.models",
     "defer_signals": "signals",
+    "find_branch": "tui.status",
     "format_doctor_summary": "commands.doctor",
     "format_finding": "commands.doctor",
     "format_server_state": "commands.config",
@@ -62,13 +69,16 @@ MODULES = {
     "lines_of": "commands.sessions",
     "list_user_prompts": "slash.session",
     "make_json_output": "stream_json",
+    "make_notification": "tui.notification",
+    "make_title": "tui.notification",
     "next_mode": "tui.status",
     "print_greeting": "plain",
     "put_past": "tui.history_view",
-    "render_markdown": "tui.run_view",
+    "render_prompt": "tui.run_view",
     "run_checks": "commands.doctor",
     "run_own": "slash.table",
     "server_at": "commands.models",
+    "shorten_folder": "tui.status",
     "tell_of_last": "plain",
 }
 

@@ -70,6 +70,7 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.text import describe_wait, plural, strip_control_characters, truncate
+from mainspring.version import __version__
 
 WIDTH = 78  # columns of a line about a call
 PATIENCE = 2.0  # seconds until a running call prints progress, and between two such lines
@@ -311,9 +312,12 @@ def tell_of_mentions(update: PromptExpanded, output: LineWriter) -> None:
 
 def print_greeting(output: LineWriter, world: SessionParts) -> None:
     about = world.about
-    output.line(f"mainspring, {about.model.name}. Type /help for help, Ctrl-D to exit.", TextStyle.BOLD)
+    output.line(
+        f"mainspring {__version__} · {about.model.name} · {strip_control_characters(about.cwd)}", TextStyle.BOLD
+    )
     tools = plural(len(about.tools), "tool")
-    output.line(f"{tools}. Mode: {about.mode}. {about.sandbox().capitalize()}.", TextStyle.DIM)
+    facts = f"{tools} · mode {about.mode} · {about.sandbox()} · /help for commands"
+    output.line(facts, TextStyle.DIM)
     tell_of_last(output, world)
 
 

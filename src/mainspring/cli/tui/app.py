@@ -31,7 +31,6 @@ from mainspring.cli.output import is_terminal
 from mainspring.cli.signals import DOUBLE
 from mainspring.cli.tui.editor import Editor
 from mainspring.cli.tui.keys import TerminalKeyBindings, help_rows
-from mainspring.cli.tui.notification import make_notification
 from mainspring.cli.tui.screen import Screen
 from mainspring.cli.tui.theme import ColourDepth, choose_theme, find_colour_depth
 from mainspring.text import strip_control_characters
@@ -133,11 +132,14 @@ class TerminalApp:
         self.is_away = False  # a program of the user has the terminal
         self._suspended = False  # by Ctrl-Z
         self._over = False  # the terminal is no longer drawn
+        self._folder = self._branch = ""
+        self._beat: asyncio.TimerHandle | None = None  # the next drawing during a run
         output = output or this_terminal()
         bindings = TerminalKeyBindings(self._editor, self).made
         depth = find_colour_depth(os.environ) if is_terminal() else ColourDepth.NONE
         self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, depth=depth)
         self.stage.app.after_render += self._is_drawn
+        self.stage.app.after_render += self._keep_drawing
 
     def begin(
         self,
@@ -151,6 +153,8 @@ class TerminalApp:
         if command := talk.config.settings.status_line:
             own_status = cli.StatusCommand(talk, command, self.stage.redraw)
             own_status.ask()
+        self._folder = cli.shorten_folder(talk.config.cwd, talk.world.kit.place.home)
+        self._branch = cli.find_branch(talk.config.cwd)
         self.stage.set_theme(choose_theme(talk.config.settings.theme, os.environ))
         self._sat = LoadedTerminal(talk, helps, conversation, shown, status, own_status)
         self._completer.inner = helps.completer
@@ -179,13 +183,13 @@ class TerminalApp:
 
     async def run(self) -> None:
         """Run until `end`, or until the terminal is gone."""
-        beat = asyncio.ensure_future(self._beat())
         try:
             with suppress(EOFError):
                 await self.stage.app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             self._over = True
-            beat.cancel()
+            if self._beat is not None:
+                self._beat.cancel()
             if self._sat is not None and self._sat.own_status is not None:
                 self._sat.own_status.close()
 
@@ -199,11 +203,15 @@ class TerminalApp:
         if self.stage.app.is_running and not self.stage.app.is_done:
             self.stage.app.exit()
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT)
-            if self._sat is not None and self._sat.conversation.is_busy:
-                self.stage.redraw()
+    def _keep_drawing(self, _: object) -> None:
+        """Something that is running changes with time: after each drawing, draw again. An idle terminal sets no timer,
+        so that it does not wake up."""
+        if self._sat is not None and self._sat.shown.is_live and self._beat is None and not self._over:
+            self._beat = asyncio.get_running_loop().call_later(BEAT, self._draw_again)
+
+    def _draw_again(self) -> None:
+        self._beat = None
+        self.stage.redraw()
 
     def take_terminal_again(self) -> None:
         """Restore the terminal modes after another process changed them, such as the shell while we were stopped. Do
@@ -226,10 +234,12 @@ class TerminalApp:
         waits = f"{away} in the background" if away else ""
         if self._sat.conversation.waits_for_a_word:
             waits = "Enter sends queued prompts, Up edits one"
+        facts = cli.SessionFacts(
+            talk.model, self._folder, self._branch, talk.world.session.shared.ledger.account.spent, waits
+        )
         own = own_status.text if own_status is not None else ""
         mode = talk.world.session.shared.policy.mode
-        width = self.stage.size.columns
-        return self._sat.status.line(width, mode, talk.model, waits, remark=self._remarked, own=own)
+        return self._sat.status.line(self.stage.size.columns, mode, facts, remark=self._remarked, own=own)
 
     def suggest(self, words: str) -> None:
         """Suggest the next prompt. Text that starts like a command is ignored: only the user runs commands."""
@@ -367,9 +377,11 @@ class TerminalApp:
     # --- for the session controller ---------------------------------------------------------------------------------
 
     def say(self, text: str) -> None:
-        self.stage.put(*cli.render_markdown(text))
+        self.stage.put(*cli.render_prompt(text))
 
     def rests(self, seconds: float) -> None:
+        if self._sat is not None:
+            self._branch = cli.find_branch(self._sat.talk.config.cwd)
         if self._sat is not None and self._sat.own_status is not None:
             self._sat.own_status.ask()
         if seconds > LONG:
@@ -384,7 +396,7 @@ class TerminalApp:
     def ring(self, words: str) -> None:
         if self._sat is not None and not self._over:
             channel = self._sat.talk.config.settings.notifications
-            self.stage.write_sequence(make_notification(words, channel, os.environ))
+            self.stage.write_sequence(cli.make_notification(words, channel, os.environ))
 
     def redraw(self) -> None:
         self.stage.redraw()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from mainspring.agent.permission_updates import DECLINED
 from mainspring.cli.tui import diff_view
+from mainspring.cli.tui.ansi_text import colour_line, split_output, strip_sgr
 from mainspring.cli.tui.layout import (
     ClippedRows,
     clean_for_drawing,
@@ -156,13 +158,13 @@ class ActiveCall:
         self.said: list[str] = []  # the end of its output
 
     def says(self, text: str) -> None:
-        lines = [line for line in lines_in(text[-10_000:]) if line.strip()]
+        lines = [line for line in split_output(text[-10_000:]) if strip_sgr(line).strip()]
         self.said = lines[-MOST_PROGRESS:] or self.said
 
     def draw(self, now: float, width: int) -> list[Text]:
         took = now - self.began
         more = f" {self.agent.figures(now)}" if self.agent else f" {format_elapsed(took)}" if took >= PATIENCE else ""
-        lines = self.agent.draw() if self.agent else [Text(line, "detail") for line in self.said]
+        lines = self.agent.draw() if self.agent else [colour_line(line, "detail") for line in self.said]
         head = self.title.draw("call.running", width, more)
         return [head, *[clip_text(line, width) for line in indent_with_branch(lines)]]
 
@@ -175,6 +177,7 @@ def render_subagent_line(agent: SubagentLine, now: float, width: int) -> list[Te
 
 TOOLS = ("TaskCreate", "TaskUpdate", "TaskList")
 MOST_LINES = 8
+MOST_PRINTED = 30  # tasks in the scrollback
 
 MARKS: dict[Status, str] = {"pending": "☐", "in_progress": "❯", "completed": "☒"}
 STYLES: dict[Status, str] = {"pending": "task.open", "in_progress": "task.now", "completed": "task.done"}
@@ -184,18 +187,46 @@ LEFT_OUT: dict[Status, str] = {"pending": "open", "in_progress": "in progress", 
 class TaskList:
     def __init__(self) -> None:
         self._tasks: list[Task] = []
+        self.changed = False  # since it was last printed
+        self.printed_short = False  # the last printed form is one line
 
-    def see(self, tool: str, data: Any) -> None:
-        """Handle the result of a task tool."""
+    def see(self, tool: str, data: Any) -> bool:
+        """Handle the result of a call; returns whether it is one of a task tool."""
         if tool not in TOOLS or not isinstance(data, dict):
-            return
+            return False
         try:
-            self._tasks = msgspec.convert(cast("dict[str, Any]", data).get("tasks"), list[Task])
+            found = msgspec.convert(cast("dict[str, Any]", data).get("tasks"), list[Task])
         except msgspec.ValidationError:
-            return  # another tool with the same name
+            return False  # another tool with the same name
+        self.changed = self.changed or found != self._tasks
+        self._tasks = found
+        return True
 
     def forget(self) -> None:
         self._tasks = []
+        self.changed = self.printed_short = False
+
+    def settle(self, *, whole: bool) -> Callable[[int], list[Text]] | None:
+        """What to print about the tasks now; None: nothing. `whole`: the list, if it is not all done."""
+        tasks = tuple(self._tasks)
+        self.changed = False
+        done = len([task for task in tasks if task.status == "completed"])
+        if not tasks or (whole and done == len(tasks) and self.printed_short):
+            self.printed_short = False
+            return None
+        self.printed_short = not whole
+        figures = f" · {done} of {len(tasks)} done"
+        under_way = "" if whole else self.under_way
+        title = CallTitle("Tasks", "")
+
+        def draw(width: int) -> list[Text]:
+            more = f"{figures} · {clipped_line(under_way, width)}" if under_way else figures
+            head = title.draw("call.done", width, more)
+            rows = [render_task(task, width - INSIDE) for task in tasks[:MOST_PRINTED]] if whole else []
+            left = [left_out(len(tasks) - MOST_PRINTED, unfolds=False)] if whole and len(tasks) > MOST_PRINTED else []
+            return [head, *[clip_text(row, width) for row in indent_with_branch([*rows, *left])]]
+
+        return draw
 
     @property
     def under_way(self) -> str:
@@ -250,6 +281,9 @@ ENDS: dict[str, str] = {
     CANCELLED: "Not run: an earlier command failed",
 }
 HOW_IT_FAILED = re.compile(r"(Exit code|Ended by signal|It did not end)")  # of a command, after its output
+# What errors of our tools tell the model to do next; Ctrl-O shows all.
+FOR_THE_MODEL = re.compile(r" Nothing was done\b.*| Available: .*|: use Read on it .*", re.DOTALL)
+IN_BACKGROUND = "Runs in the background"
 ONE = re.compile(r"\b1 (line|file|cell|page)s\b")
 
 
@@ -329,6 +363,8 @@ class CallResultView:
         done, shown, text = self._done, self._done.rendering, self._done.result.text
         if self._failed:
             return self._failure(width)
+        if self._agent is not None and self._agent.background:
+            return ClippedRows([Text(IN_BACKGROUND, "detail")])
         if shown is None or (shown.kind == "output" and not shown.body.strip()):
             return first_rows(lines_in(text) or ["nothing"], "detail", width, MOST_OUTPUT)
         summary = clip_text(Text(self._summary(shown, width), "detail"), width)
@@ -340,7 +376,7 @@ class CallResultView:
             return ClippedRows([summary, *begin.rows], begin.cut)
         if shown.kind == "output" and not self._name.startswith("mcp__"):
             # A build reports its outcome at the end, and the user has just seen these lines.
-            return last_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
+            return last_rows(split_output(shown.body), "detail", width, MOST_OUTPUT, colour_line)
         if shown.kind == "output" or (shown.body and clipped_line(shown.summary, LONGEST_TITLE) in self._title):
             return first_rows(lines_in(shown.body), "detail", width, MOST_OUTPUT)
         return ClippedRows([summary], self._hides)
@@ -366,15 +402,19 @@ class CallResultView:
         if self._done.denied:
             return first_rows([clipped_line(summarize_refusal(text), LONGEST_TITLE)], "warning", width, MOST_REFUSAL)
         if words := ENDS.get(text.strip()):
-            return ClippedRows([*wrap_rows([words], "warning", width), *[Text(line, "detail") for line in self._said]])
+            return ClippedRows(
+                [*wrap_rows([words], "warning", width), *[colour_line(line, "detail") for line in self._said]]
+            )
         printed = get_shell_output(self._done.data)
         if printed is None or not text.startswith(printed):
-            lines = lines_in(text) or ["no reason given"]
-            return first_rows([f"Failed: {lines[0].strip()}", *lines[1:]], "error", width, MOST_OUTPUT)
+            lines = lines_in(FOR_THE_MODEL.sub("", text)) or lines_in(text) or ["no reason given"]
+            lines = [make_paths_relative(line, self._root) for line in lines] if self._root.strip("/") else lines
+            rows = first_rows([f"Failed: {lines[0].strip()}", *lines[1:]], "error", width, MOST_OUTPUT)
+            return ClippedRows(rows.rows, rows.cut or FOR_THE_MODEL.search(text) is not None)
         notes = lines_in(text[len(printed) :])
         how = next((note for note in notes if HOW_IT_FAILED.match(note)), notes[0] if notes else "no reason given")
         head = first_rows([f"Failed: {how[:1].lower()}{how[1:]}"], "error", width, MOST_OUTPUT)
-        output = last_rows(lines_in(printed), "detail", width, MOST_OUTPUT)
+        output = last_rows(split_output(printed), "detail", width, MOST_OUTPUT, colour_line)
         more = [left_out(len(notes) - 1)] if len(notes) > 1 else []
         return ClippedRows([*head.rows, *output.rows, *more], head.cut or output.cut or bool(more))
 
@@ -411,8 +451,9 @@ class CallResultView:
             return diff_view.render_change(shown.body, width, MOST_UNFOLDED, self._path).rows
         if content and not self._failed:
             return diff_view.render_new_file(content, width, MOST_UNFOLDED, self._path).rows
-        lines = lines_in(self._text)
-        rows = wrap_rows(lines[:MOST_UNFOLDED], "error" if self._failed else "", width)
+        lines = split_output(self._text)
+        style = "error" if self._failed else ""
+        rows = wrap_rows([colour_line(line, style) for line in lines[:MOST_UNFOLDED]], style, width)
         if len(lines) > MOST_UNFOLDED:
             rows.append(Text(f"… {len(lines) - MOST_UNFOLDED:,} more lines in the session file", "detail"))
         return rows

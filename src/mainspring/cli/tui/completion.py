@@ -31,7 +31,7 @@ from mainspring.core.value import Bundle
 from mainspring.settings.load import expand_tilde
 from mainspring.text import plural, strip_control_characters
 
-MOST = 20  # candidates offered
+MOST = 20  # candidates offered; slash commands are all offered
 MOST_ASKED = 200  # paths checked against the permission rules for these
 MOST_LISTED = 10_000  # folder entries that are read
 LONGEST = 4_096  # characters before the cursor: the longest path on Linux
@@ -99,8 +99,7 @@ def _of_slash(before: str, known: CompletionSources) -> tuple[Candidate, ...]:
     if any(map(str.isspace, before)):
         return ()
     words = [word for word in known.words() if is_typable(word.name)]
-    found = islice(rank_matches(before[1:], words, lambda word: (word.name,)), MOST)
-    return tuple([_word(word) for word in found])
+    return tuple([_word(word) for word in rank_matches(before[1:], words, lambda word: (word.name,))])
 
 
 def _word(word: Completable) -> Candidate:

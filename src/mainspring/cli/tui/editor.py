@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from prompt_toolkit.buffer import Buffer, CompletionState
-from prompt_toolkit.completion import Completer
+from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, is_searching
@@ -21,7 +21,8 @@ from prompt_toolkit.widgets import SearchToolbar
 
 PROMPT, MORE = "❯ ", "  "
 MOST_LINES = 12  # input lines visible at once, at most half of the terminal
-MOST_COMPLETIONS = 8
+MOST_COMPLETIONS = 10
+LEAST_FOR_RULE = 10  # rows of the terminal: in a smaller one the rule above the input is left out
 NAME = 26  # columns for the inserted text of a completion
 
 
@@ -49,11 +50,18 @@ class Editor:
             height=self._lines,
             wrap_lines=True,
             dont_extend_height=True,
-            get_line_prefix=lambda line, wrap: [("bold", PROMPT if not (line or wrap) else MORE)],
+            get_line_prefix=lambda line, wrap: [("class:chosen", PROMPT if not (line or wrap) else MORE)],
         )
         offered = Condition(lambda: self._offered is not None) & ~is_searching
         self._below = Window(FormattedTextControl(self._completions), dont_extend_height=True, wrap_lines=False)
-        self.windows = (self._input, search, ConditionalContainer(self._below, offered))
+        rule = Window(height=1, char="─", style="class:frame")
+        self._has_room = Condition(lambda: self._rows > LEAST_FOR_RULE)
+        self.windows = (
+            ConditionalContainer(rule, self._has_room),
+            self._input,
+            search,
+            ConditionalContainer(self._below, offered),
+        )
         self._all = HSplit(list(self.windows))
         self._width, self._rows = 80, 24
 
@@ -111,18 +119,30 @@ class Editor:
     def _completions(self) -> StyleAndTextTuples:
         if (state := self._offered) is None:
             return []
-        at, found = state.complete_index, state.completions
-        first = max(0, min((at or 0) - MOST_COMPLETIONS // 2, len(found) - MOST_COMPLETIONS))
+        found, at = state.completions, self._marked(state)
+        most = max(1, min(MOST_COMPLETIONS, self._rows // 2))
+        first = max(0, min((at or 0) - most // 2, len(found) - most))
         drawn: StyleAndTextTuples = []
-        for place, one in enumerate(found[first : first + MOST_COMPLETIONS], first):
-            style = "class:chosen" if place == at else "class:footer"
-            name = cut_to_width(one.display_text, max(NAME, self._width // 2))
-            pad = " " * max(1, NAME - get_cwidth(name))
-            about = cut_to_width(one.display_meta_text, self._width - max(NAME, get_cwidth(name) + 1) - 3)
+        for place, one in enumerate(found[first : first + most], first):
             drawn += [("", "\n")] if drawn else []
-            drawn += [(style, f"  {name}{pad}{about}".rstrip())]
-        more = len(found) - first - MOST_COMPLETIONS
-        return [*drawn, ("class:footer", f"\n  … {more} more")] if more > 0 else drawn
+            drawn += self._completion(one, marked=place == at)
+        below = len(found) - first - most
+        counts = [f"{arrow} {count}" for arrow, count in (("↑", first), ("↓", below)) if count > 0]
+        return [*drawn, ("class:footer", f"\n  {' '.join(counts)} more")] if counts else drawn
+
+    def _marked(self, state: CompletionState) -> int | None:
+        """The selected completion; for a slash command, else the one that Enter would take."""
+        if state.complete_index is not None:
+            return state.complete_index
+        return 0 if self.buffer.text.startswith("/") and " " not in self.buffer.text else None
+
+    def _completion(self, one: Completion, *, marked: bool) -> StyleAndTextTuples:
+        name = cut_to_width(one.display_text, max(NAME, self._width // 2))
+        pad = " " * max(1, NAME - get_cwidth(name))
+        about = cut_to_width(one.display_meta_text, self._width - max(NAME, get_cwidth(name) + 1) - 3)
+        if marked:
+            return [("class:chosen", f"{PROMPT}{name}{pad}{about}".rstrip())]
+        return [("", f"{MORE}{name}"), ("class:footer", f"{pad}{about}".rstrip())]
 
     # --- the text ---------------------------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.text import Text
 
 from mainspring.cli.tui.call_view import make_call_title
-from mainspring.cli.tui.layout import NARROWEST, WidthAware, clip_text, indent_lines, sanitize_text, text_of
-from mainspring.cli.tui.markdown import MarkdownText, lines_of, make_console
-from mainspring.cli.tui.run_view import render_markdown
+from mainspring.cli.tui.layout import NARROWEST, WidthAware, clip_text, indent_lines, sanitize_text
+from mainspring.cli.tui.markdown import MarkdownText, lines_of
+from mainspring.cli.tui.run_view import draw_prompt
 from mainspring.core.messages import Assistant, Message, Origin, Stop, ToolCall, User
 from mainspring.core.messages import Text as Said
 from mainspring.text import plural
@@ -166,9 +166,4 @@ def lines_for(exchange: PastExchange, width: int, room: int) -> list[Text]:
 
 
 def lines_of_prompt(prompt: str, width: int) -> list[Text]:
-    options = make_console().options.update(width=max(NARROWEST, width))
-    return [
-        text_of(line)
-        for part in render_markdown(prompt if prompt.strip() else "(empty prompt)")
-        for line in make_console().render_lines(part, options, pad=False)
-    ]
+    return [Text(), *draw_prompt(prompt if prompt.strip() else "(empty prompt)", max(NARROWEST, width))]

@@ -227,12 +227,13 @@ def lines_in(text: str) -> list[str]:
     return clean_for_drawing(text).strip("\n").split("\n") if text.strip() else []
 
 
-def wrap_rows(lines: Iterable[str], style: str, width: int) -> list[Text]:
+def wrap_rows(lines: Iterable[str | Text], style: str, width: int) -> list[Text]:
     """Wrap instead of clipping: the end of a line may be what matters."""
     rows: list[Text] = []
     for line in lines:
-        cut = f"{line[:MOST_OF_LINE]}…" if len(line) > MOST_OF_LINE else line
-        rows += wrap_text(Text(cut, style), max(NARROWEST, width))
+        made = Text(line[: MOST_OF_LINE + 1], style) if isinstance(line, str) else line
+        cut = Text.assemble(made[:MOST_OF_LINE], "…") if len(made) > MOST_OF_LINE else made
+        rows += wrap_text(cut, max(NARROWEST, width))
     return rows
 
 
@@ -251,10 +252,17 @@ class ClippedRows(NamedTuple):
     cut: bool = False  # there is more
 
 
-def first_rows(lines: Sequence[str], style: str, width: int, most: int) -> ClippedRows:
+def make_line(line: str, style: str) -> Text:
+    return Text(line, style)
+
+
+Draw = Callable[[str, str], Text]  # a line, in a style
+
+
+def first_rows(lines: Sequence[str], style: str, width: int, most: int, draw: Draw = make_line) -> ClippedRows:
     rows: list[Text] = []
     for at, line in enumerate(lines):
-        made = wrap_rows([line], style, width)
+        made = wrap_rows([draw(line, style)], style, width)
         if len(rows) + len(made) > most:
             rows += made[: most - len(rows)]
             return ClippedRows([*rows, left_out(len(lines) - at)], cut=True)
@@ -262,10 +270,10 @@ def first_rows(lines: Sequence[str], style: str, width: int, most: int) -> Clipp
     return ClippedRows(rows)
 
 
-def last_rows(lines: Sequence[str], style: str, width: int, most: int) -> ClippedRows:
+def last_rows(lines: Sequence[str], style: str, width: int, most: int, draw: Draw = make_line) -> ClippedRows:
     rows: list[Text] = []
     for at, line in enumerate(reversed(lines)):
-        made = wrap_rows([line], style, width)
+        made = wrap_rows([draw(line, style)], style, width)
         if len(rows) + len(made) > most:
             rows = made[len(made) - (most - len(rows)) :] + rows
             return ClippedRows([left_out_above(len(lines) - at), *rows], cut=True)
@@ -370,6 +378,10 @@ class Painter:
                 drawn.append(("", "\n"))
             drawn += self.line(text)
         return drawn
+
+    def name_of(self, style: str) -> str:
+        """A style of ours, for prompt-toolkit."""
+        return self._name(self._console.get_style(style))
 
     def _name(self, style: Style | None) -> str:
         if style is None:

@@ -102,16 +102,17 @@ def describe_moment(delay: int, now: float) -> str:
 
 
 def format_run_figures(result: Result, model: Model) -> str:
-    """The figures of a run, as in `[2 turns, 3.1 s, 1,234 + 56 tokens, $0.0123]`; empty if it did nothing."""
-    if result.cause in LOCAL and not result.usage.total:
+    """The figures of a run, as in `2 turns · 3.1 s · 1,234 tokens in, 56 out · $0.0123`; empty if no model was
+    called."""
+    if not result.usage.total:
         return ""
     turns = [] if result.cause in LOCAL else [plural(result.turns, "turn")]
     roughly = "about " if result.estimated else ""
     parts = [*turns, f"{result.duration / 1_000:.1f} s"]
-    parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
+    parts.append(f"{roughly}{result.usage.prompt:,} tokens in, {result.usage.output:,} out")
     if any(same_model(model.name, listed) for listed in MODELS):  # else the price is unknown
         parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
-    return f"[{', '.join(parts)}]"
+    return " · ".join(parts)
 
 
 # `engine/subagents.py` writes reports: what the model must know, a blank line, and the text of the subagent.

@@ -57,7 +57,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.text import format_elapsed, plural, strip_control_characters
+from mainspring.text import format_elapsed, plural
 
 
 class RunView:
@@ -128,6 +128,11 @@ class RunView:
     def broke_off(self, why: str) -> None:
         self.ends()
         self._note(f"The run failed: {why}", "error")
+
+    @property
+    def is_live(self) -> bool:
+        """Whether something is running, so that the live region changes with time."""
+        return self._live is not None
 
     # --- updates -----------------------------------------------------------------------------------------------------
 
@@ -225,8 +230,8 @@ class RunView:
 
     def _call_done(self, done: CallDone) -> None:
         running = self._under_way.done(done.result.call_id)
-        if running is not None and not done.result.is_error:
-            self._tasks.see(running.name, done.data)
+        if running is not None and not done.result.is_error and self._tasks.see(running.name, done.data):
+            return  # the list shows it
         self._put_call(CallResultView(running, done, self._now(), self._root))
 
     def _put_call(self, finished: CallResultView) -> None:
@@ -296,6 +301,7 @@ class RunView:
     def _going_on(self, update: RequestStarted | Retrying | Boundary | PrefixBroken) -> None:
         match update:
             case RequestStarted():
+                self._put_tasks()
                 self._unfolding.begins_turn()
                 self._under_way.end()  # drop calls without a result
                 self._status.does(tui_status.ASKING)
@@ -317,8 +323,17 @@ class RunView:
             self._status.does(tui_status.ASKING)
             self._note(words, "warning")
 
+    def _put_tasks(self, *, whole: bool = False) -> None:
+        """Print what changed in the task list, once per turn: one line, or at the end of the run the list itself."""
+        if not self._tasks.changed and not (whole and self._tasks.printed_short):
+            return
+        rows = self._tasks.settle(whole=whole)
+        if rows is not None:
+            self._between(lambda: self._put(WidthAware(rows), tight=not whole))
+
     def _end(self, result: Result) -> None:
         self.ends()
+        self._put_tasks(whole=True)
         out = make_outcome(result, self._failure)
         if result.interrupted:
             self._note("(interrupted)", "warning")
@@ -407,16 +422,21 @@ MOST_LINES = 30  # of a long paste
 MOST_TEXT = 8_000  # characters, if it is one long line
 
 
-def render_markdown(text: str) -> tuple[RenderableType, ...]:
-    lines = strip_control_characters(text[:MOST_TEXT]).splitlines() or [""]
+def render_prompt(text: str) -> tuple[RenderableType, ...]:
+    """The user's prompt, below a blank line."""
+    return Text(), WidthAware(partial(draw_prompt, text))
+
+
+def draw_prompt(text: str, width: int) -> list[Text]:
+    """The user's prompt, on a bar."""
+    lines = clean_for_drawing(text[:MOST_TEXT]).splitlines() or [""]
     if len(text) > MOST_TEXT:
         lines.append("…")
     more = len(lines) - MOST_LINES
-    shown = Text("\n".join(lines[:MOST_LINES]), "prompt")
-    if more > 0:
-        shown.append(f"\n… {plural(more, 'more line')}", "note")
-    head = Text("❯ ", "prompt")
-    hanging = Text("\n").join(
-        [head + line if place == 0 else Text("  ") + line for place, line in enumerate(shown.split())]
-    )
-    return Text(), hanging
+    rows = [row for line in lines[:MOST_LINES] for row in wrap_rows([line], "prompt", width - 2)]
+    rows += [Text(f"… {plural(more, 'more line')}", "prompt")] if more > 0 else []
+    marks = [Text("❯ ", "prompt.mark"), *[Text("  ", "prompt")] * (len(rows) - 1)]
+    drawn = [Text.assemble(mark, row) for mark, row in zip(marks, rows, strict=True)]
+    for row in drawn:
+        row.append(" " * max(0, width - row.cell_len), "prompt")
+    return drawn

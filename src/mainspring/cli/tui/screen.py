@@ -32,7 +32,7 @@ from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.search import stop_search
-from prompt_toolkit.styles import Style
+from prompt_toolkit.styles import DynamicStyle, Style
 
 from mainspring import cli
 from mainspring.cli.tui.dialog import Dialog
@@ -131,7 +131,12 @@ MID_WORD = 2.0  # seconds after a typed letter in which its Enter may follow
 GLANCE = 0.05  # seconds between two checks for waiting keys while a dialog is open
 ESCAPE = 0.05  # seconds until a lone Escape counts, and is not the start of a key sequence
 LEAST = 3  # lines for the live region, however long the input is
-STYLES = {"footer": "dim", "chosen": "bold fg:ansicyan", "nbsp": "noinherit"}  # of the input and the status line
+STYLES = {  # of the input and the status line
+    "footer": "dim",
+    "chosen": "bold fg:ansicyan",
+    "frame": "dim",
+    "nbsp": "noinherit",
+}
 BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # supporting terminals show what is between in one update
 
 DEPTHS = {
@@ -168,6 +173,7 @@ class Screen:
         self._written = asyncio.Event()
         self._due: asyncio.TimerHandle | None = None
         self._height = 0  # of the last drawing
+        self._style = Style.from_dict(STYLES)
         self._paint: Painter | None = None
         self._modal_window = Window(
             FormattedTextControl(self._modal_lines, focusable=True, show_cursor=False, key_bindings=self._modal_keys()),
@@ -187,7 +193,7 @@ class Screen:
                 ),
                 focused_element=editor.control,
             ),
-            style=Style.from_dict(STYLES),
+            style=DynamicStyle(lambda: self._style),
             include_default_pygments_style=False,
             key_bindings=bindings,
             erase_when_done=True,
@@ -261,6 +267,7 @@ class Screen:
 
     def set_theme(self, name: str) -> None:
         self._theme, self._paint = name, None
+        self._style = Style.from_dict(STYLES | {"chosen": self._painter.name_of("chosen")})
         self.redraw()
 
     # --- live region ------------------------------------------------------------------------------------------------

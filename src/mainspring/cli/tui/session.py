@@ -56,7 +56,8 @@ from mainspring.engine.tasks import end_all
 from mainspring.hooks.payloads import waiting_for_person
 from mainspring.text import strip_control_characters, truncate
 
-MARK = "❯ "
+MARK = "↳ "  # before a queued prompt
+EDITS = " (up to edit)"
 MOST_DRAWN = 4
 HEAD = 500  # characters of a prompt that may be shown: no terminal has as many columns
 
@@ -98,6 +99,8 @@ class PromptQueue:
             RichText(MARK + truncate(" ".join(strip_control_characters(text[:HEAD]).split()), width - 3), "note")
             for text in shown
         ]
+        if lines[-1].cell_len + len(EDITS) < width:
+            lines[-1].append(EDITS)
         if len(texts) > len(shown):
             lines.append(RichText(truncate(f"  … {len(texts) - len(shown)} more", width), "note"))
         return lines

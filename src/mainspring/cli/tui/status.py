@@ -1,6 +1,7 @@
 """The status line and the progress line.
 
-The status line shows the permission mode and the state of the session. It uses plain fragments, so that the first
+The status line shows the permission mode, the folder and its git branch, the model, the context that is left, and what
+the session has cost. It uses plain fragments, so that the first
 prompt does not wait for rich.
 
 `statusLine` in the settings names a command whose output replaces the right part. It runs after each run and after
@@ -13,6 +14,7 @@ The progress line says what is running and for how long. It is computed from the
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Callable
 from math import ceil
@@ -27,6 +29,7 @@ from mainspring.cli.tui.layout import clip_text
 from mainspring.core.models import Model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.updates import Boundary, ReplyDone, ReplyStarted, Update
+from mainspring.core.value import Bundle
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.invocation import HookCallError
 from mainspring.text import format_elapsed, strip_control_characters, truncate
@@ -36,12 +39,12 @@ from mainspring.version import __version__
 MODES = ("default", "acceptEdits", "plan")
 AUTO = "auto"
 SAID = {
-    "default": "? for keys",
-    "acceptEdits": "edits allowed without asking (shift-tab)",
-    "plan": "plan mode: no changes (shift-tab)",
-    "dontAsk": "anything not allowed by rules is denied (shift-tab)",
-    AUTO: "a classifier approves what it can (shift-tab)",
-    "bypassPermissions": "everything allowed without asking (shift-tab)",
+    "default": "? for shortcuts",
+    "acceptEdits": "accepting edits (shift-tab)",
+    "plan": "plan mode (shift-tab)",
+    "dontAsk": "not asking: denied unless a rule allows it (shift-tab)",
+    AUTO: "auto mode: a classifier approves what it can (shift-tab)",
+    "bypassPermissions": "bypassing permissions (shift-tab)",
 }
 STYLE = {
     "acceptEdits": "fg:ansimagenta",
@@ -51,13 +54,24 @@ STYLE = {
     "bypassPermissions": "bold fg:ansired",
 }
 PLAIN = "class:footer"
-NEAR = 60  # percent of the context window from which on it is shown
+LONGEST_BRANCH = 30  # columns
+MOST_HEAD = 1_000  # bytes of a file of git
 
 
 def next_mode(mode: str, start: str = "default") -> str:
     """`start`: the mode that the session started in. Only a session that started in auto can return to it."""
     modes = (*MODES, AUTO) if start == AUTO else MODES
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
+
+
+class SessionFacts(Bundle):
+    """What the status line shows of the session, besides its mode."""
+
+    model: Model
+    folder: str = ""  # as the user writes it, with '~'
+    branch: str = ""
+    spent: int = 0  # nano-dollars; 0: not shown
+    waits: str = ""  # what waits for the user or in the background
 
 
 class StatusLine:
@@ -79,24 +93,71 @@ class StatusLine:
         """The user switched to another session."""
         self._filled = 0
 
-    def line(  # noqa: PLR0913  # all that stands there
-        self, width: int, mode: str, model: Model, waits: str, *, remark: str, own: str
-    ) -> StyleAndTextTuples:
+    def line(self, width: int, mode: str, facts: SessionFacts, *, remark: str, own: str) -> StyleAndTextTuples:
         """`remark` replaces the mode, such as how to exit; `own`, the output of the user's command, replaces the state
         of the session."""
         left = remark or SAID.get(mode, mode)
         style = PLAIN if remark else STYLE.get(mode, PLAIN)
-        facts = [waits, *([own] if own else [self._room(model), model.name])]
-        right = " · ".join([fact for fact in facts if fact])
-        right = truncate(right, width - get_cwidth(left) - 5) if own else right
+        room = width - get_cwidth(left) - 5
+        right = self._own(own, facts, room) if own else self._facts(facts, room)
         gap = width - get_cwidth(left) - get_cwidth(right) - 4
         if gap < 1:
             return [(style, f"  {left}"[:width])]
         return [(style, f"  {left}"), ("", " " * gap), (PLAIN, right)]
 
-    def _room(self, model: Model) -> str:
-        percent = min(100, 100 * self._filled // max(1, model.window))
-        return f"{percent}% of context used" if percent >= NEAR else ""
+    def _own(self, own: str, facts: SessionFacts, room: int) -> str:
+        return truncate(" · ".join([one for one in (facts.waits, own) if one]), room)
+
+    def _facts(self, facts: SessionFacts, room: int) -> str:
+        """As many as fit: the first of `dropped` go first."""
+        shown = {
+            "waits": facts.waits,
+            "folder": facts.folder,
+            "branch": facts.branch,
+            "model": facts.model.name,
+            "left": self._left(facts.model),
+            "cost": f"${facts.spent / NANOS_PER_USD:.2f}" if facts.spent else "",
+        }
+        for dropped in ("", "cost", "branch", "folder", "left", "model"):
+            shown.pop(dropped, None)
+            words = " · ".join([one for one in shown.values() if one])
+            if get_cwidth(words) <= room:
+                return words
+        return ""
+
+    def _left(self, model: Model) -> str:
+        """How much of the context window is left; nothing before the first reply."""
+        used = min(100, 100 * self._filled // max(1, model.window))
+        return f"{100 - used}% context left" if self._filled else ""
+
+
+def shorten_folder(folder: str, home: str) -> str:
+    """With '~' for the home folder."""
+    near = f"~{folder[len(home) :]}" if home and (folder == home or folder.startswith(f"{home}/")) else folder
+    return strip_control_characters(near)
+
+
+def find_branch(folder: str) -> str:
+    """The git branch of a folder, from the files of git; empty if there is none. Runs nothing."""
+    while folder.strip("/"):
+        path = f"{folder}/.git"
+        if (pointer := read_head(path)).startswith("gitdir: "):  # a worktree
+            path = os.path.join(folder, pointer.removeprefix("gitdir: ").strip())  # noqa: PTH118
+        if head := read_head(f"{path}/HEAD"):
+            name = head.strip().removeprefix("ref: refs/heads/")
+            return truncate(strip_control_characters(name), LONGEST_BRANCH) if name != head.strip() else name[:7]
+        folder = folder.rpartition("/")[0]
+    return ""
+
+
+def read_head(path: str) -> str:
+    try:
+        if not os.path.isfile(path):  # noqa: PTH113
+            return ""
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(MOST_HEAD).decode(errors="replace").partition("\n")[0]
+    except OSError:
+        return ""
 
 
 SECONDS = 5.0
