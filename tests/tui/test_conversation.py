@@ -62,6 +62,9 @@ class Place:
     def show_past(self) -> None:
         pass
 
+    def tell_of_start(self, *, asked: bool) -> None:
+        pass
+
     async def trusts(self, held: list[str]) -> bool:
         raise AssertionError(f"there is nothing to trust: {held}")
 

@@ -442,7 +442,7 @@ def test_a_folder_that_brings_commands_is_trusted_by_choice(serve: Serve, sit_at
     person = sit_at(stage)
     person.see("Do you trust this folder?", "commands (/review)")
     person.type(DOWN)
-    person.until(lambda: any(line.startswith("❯ 2. Trust") for line in person.screen))
+    person.until(lambda: any(line.startswith("❯ 2. Yes, trust") for line in person.screen))
     person.answer(ENTER, "Do you trust this folder?")
     person.say("/review")
     person.see("Reviewed.")

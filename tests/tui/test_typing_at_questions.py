@@ -59,7 +59,7 @@ def test_a_word_that_matches_is_no_consent(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(*ANSWERS)
     ran = folder_with_hooks(stage)
     person = sit_at(stage)
-    person.see("❯ 1. Continue without them")
+    person.see("❯ 1. No, continue without them")
     assert "ilter" not in person.text
     person.type("hi" + ENTER)
     time.sleep(1)  # longer than any guard: a grant would come now
@@ -75,7 +75,7 @@ def test_an_explicit_choice_is_consent(serve: Serve, sit_at: SitAt, keys: str) -
     stage = serve(*ANSWERS)
     folder_with_hooks(stage)
     person = sit_at(stage)
-    person.see("2. Trust this folder")
+    person.see("2. Yes, trust this folder")
     time.sleep(0.6)  # the guard
     person.type(keys)
     person.see("Now enabled: hooks.")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mainspring.agent.mcp import McpConfigInput as McpConfigInput
     from mainspring.agent.mcp import SessionMcpServers as SessionMcpServers
     from mainspring.agent.mcp import hold_keys as hold_keys
+    from mainspring.agent.mcp import list_servers_in as list_servers_in
     from mainspring.agent.mcp import load_mcp_config as load_mcp_config
     from mainspring.agent.mcp import names_in as names_in
     from mainspring.agent.mcp import new_servers as new_servers
@@ -70,6 +71,7 @@ MODULES = {
     "load_mcp_config": "mcp",
     "make_outcome": "results",
     "medium_in": "media",
+    "list_servers_in": "mcp",
     "names_in": "mcp",
     "new_model_context": "context",
     "new_place": "resume",

@@ -219,9 +219,17 @@ def read_project_entries(place: McpConfigInput, problems: list[str]) -> list[Mcp
     ]
 
 
+MOST_NAMED = 20  # servers of a file
+
+
 def names_in(found: dict[str, object]) -> list[str]:
+    return [name for name, _ in list_servers_in(found)]
+
+
+def list_servers_in(found: dict[str, object]) -> list[tuple[str, object]]:
+    """The servers of an `.mcp.json`, by name, as they are written there."""
     servers = found.get(KEY)
-    return list(cast("dict[str, object]", servers))[:20] if isinstance(servers, dict) else []
+    return list(cast("dict[str, object]", servers).items())[:MOST_NAMED] if isinstance(servers, dict) else []
 
 
 def is_wanted(name: str, mcp: McpSettings) -> bool:

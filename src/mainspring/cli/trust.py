@@ -17,7 +17,7 @@ from mainspring.agent.options import StartError
 from mainspring.settings import trust
 from mainspring.settings.load import home_folder
 from mainspring.settings.values import ProblemKind
-from mainspring.text import strip_control_characters, truncate
+from mainspring.text import as_list, as_object, strip_control_characters, truncate
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 5  # per group
 LONGEST_NAME = 40  # columns
+LONGEST_COMMAND = 80
 
 # Settings keys of a project, as shown to users; the rest are "settings".
 SORTS = {
@@ -94,10 +95,23 @@ def list_untrusted_servers(talk: TerminalSession) -> list[str]:
 
     try:
         data = read_file(path)
-        names = agent.names_in(parse_settings_text(data).tree) if data is not None else []
+        tree = parse_settings_text(data).tree if data is not None else {}
     except UnreadableSettings:
         return []  # trust would not help
-    return format_untrusted_names("MCP servers", names)
+    return [describe_server(name, config) for name, config in agent.list_servers_in(tree)]
+
+
+def describe_server(name: str, config: object) -> str:
+    """One server, with what it runs or where it is. The text comes from the folder, so it is sanitized here."""
+    found = as_object(config)
+    words = [found.get("command"), *as_list(found.get("args"))]
+    runs = " ".join([one for one in words if isinstance(one, str)]) or str(found.get("url", ""))
+    where = f" ({clean_name(runs, LONGEST_COMMAND)})" if runs else ""
+    return f"MCP server '{clean_name(name, LONGEST_NAME)}'{where}"
+
+
+def clean_name(text: str, most: int) -> str:
+    return truncate(" ".join(strip_control_characters(text[: 4 * most]).split()), most)
 
 
 def list_untrusted_texts(found: ContextSources) -> list[str]:
@@ -118,9 +132,7 @@ def list_untrusted_memory(found: ContextSources) -> list[str]:
 def format_untrusted_names(sort: str, names: list[str]) -> list[str]:
     """The names come from the folder, so they are sanitized here."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    shown = ", ".join(
-        [truncate(" ".join(strip_control_characters(name).split()), LONGEST_NAME) for name in names[:MOST_NAMES]]
-    )
+    shown = ", ".join([clean_name(name, LONGEST_NAME) for name in names[:MOST_NAMES]])
     return [f"{sort} ({shown}{more})"] if names else []
 
 

@@ -41,7 +41,7 @@ HELD = [
     "hooks",
     "allow rules",
     "settings (effortLevel)",
-    "MCP servers (files)",
+    "MCP server 'files' (no-such-server)",
     "agents (critic)",
     "skills (/deploy)",
     "commands (/review, /git:fix)",
@@ -72,7 +72,9 @@ def test_what_waits_for_trust_is_known_by_its_sort_and_name(serve: Serve, monkey
     (stage.folder / ".mcp.json").write_text(json.dumps(odd))
 
     async def oddly(sitting: Sitting) -> None:
-        assert f"MCP servers (a[2J b, {'c' * 37}...)" in trust.list_untrusted_content(sitting.talk)
+        held = trust.list_untrusted_content(sitting.talk)
+        assert "MCP server 'a[2J b' (x)" in held
+        assert f"MCP server '{'c' * 37}...' (x)" in held
 
     sat(oddly)
     (stage.folder / ".mcp.json").write_text("{")  # broken: trust would not help

@@ -11,7 +11,7 @@ import os
 import sys
 import termios
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,7 +114,6 @@ class LoadedTerminal(NamedTuple):
     conversation: SessionController
     shown: RunView
     status: StatusLine
-    own_status: StatusCommand | None
 
 
 class TerminalApp:
@@ -134,6 +133,9 @@ class TerminalApp:
         self._over = False  # the terminal is no longer drawn
         self._folder = self._branch = ""
         self._beat: asyncio.TimerHandle | None = None  # the next drawing during a run
+        self._own_status: StatusCommand | None = None  # the user's command for the status line
+        self._status_command: str | None = None
+        self.release_notices: Callable[[bool], object] = bool  # prints the warnings of the start
         output = output or this_terminal()
         bindings = TerminalKeyBindings(self._editor, self).made
         depth = find_colour_depth(os.environ) if is_terminal() else ColourDepth.NONE
@@ -149,18 +151,27 @@ class TerminalApp:
         shown: RunView,
         status: StatusLine,
     ) -> None:
-        own_status: cli.StatusCommand | None = None
-        if command := talk.config.settings.status_line:
-            own_status = cli.StatusCommand(talk, command, self.stage.redraw)
-            own_status.ask()
         self._folder = cli.shorten_folder(talk.config.cwd, talk.world.kit.place.home)
         self._branch = cli.find_branch(talk.config.cwd)
-        self.stage.set_theme(choose_theme(talk.config.settings.theme, os.environ))
-        self._sat = LoadedTerminal(talk, helps, conversation, shown, status, own_status)
+        self._sat = LoadedTerminal(talk, helps, conversation, shown, status)
+        self._follow_settings(self._sat)
         self._completer.inner = helps.completer
         self._history.begin(helps.history)
         self.stage.above = (shown, conversation.waiting, self)
         self.stage.redraw()
+
+    def _follow_settings(self, sat: LoadedTerminal) -> None:
+        """Apply the settings of the terminal. They change during a session if the folder becomes trusted."""
+        settings = sat.talk.config.settings
+        self.stage.set_theme(choose_theme(settings.theme, os.environ))
+        if settings.status_line != self._status_command:
+            self._status_command = settings.status_line
+            if self._own_status is not None:
+                self._own_status.close()
+            command = settings.status_line
+            self._own_status = cli.StatusCommand(sat.talk, command, self.stage.redraw) if command else None
+        if self._own_status is not None:
+            self._own_status.ask()
 
     @property
     def paper(self) -> Scrollback | None:
@@ -190,8 +201,8 @@ class TerminalApp:
             self._over = True
             if self._beat is not None:
                 self._beat.cancel()
-            if self._sat is not None and self._sat.own_status is not None:
-                self._sat.own_status.close()
+            if self._own_status is not None:
+                self._own_status.close()
 
     def _is_drawn(self, _: object) -> None:
         if not self.drawn.is_set():
@@ -229,7 +240,7 @@ class TerminalApp:
     def _footer(self) -> StyleAndTextTuples:
         if self._sat is None:
             return []
-        talk, own_status = self._sat.talk, self._sat.own_status
+        talk, own_status = self._sat.talk, self._own_status
         away = talk.world.agents.away
         waits = f"{away} in the background" if away else ""
         if self._sat.conversation.waits_for_a_word:
@@ -382,8 +393,7 @@ class TerminalApp:
     def rests(self, seconds: float) -> None:
         if self._sat is not None:
             self._branch = cli.find_branch(self._sat.talk.config.cwd)
-        if self._sat is not None and self._sat.own_status is not None:
-            self._sat.own_status.ask()
+            self._follow_settings(self._sat)
         if seconds > LONG:
             self.ring("mainspring is done")
 
@@ -414,6 +424,9 @@ class TerminalApp:
     def show_past(self) -> None:
         assert self._sat is not None  # only the session calls this
         cli.put_past(self.stage, self._sat.talk)
+
+    def tell_of_start(self, *, asked: bool) -> None:
+        self.release_notices(asked)
 
     async def trusts(self, held: list[str]) -> bool:
         assert self._sat is not None

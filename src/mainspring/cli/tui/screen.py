@@ -197,6 +197,7 @@ class Screen:
             include_default_pygments_style=False,
             key_bindings=bindings,
             erase_when_done=True,
+            terminal_size_polling_interval=None,  # SIGWINCH tells; polling would wake an idle terminal twice a second
             color_depth=DEPTHS[depth],
             input=input,
             output=output,
@@ -266,6 +267,8 @@ class Screen:
         return self._paint
 
     def set_theme(self, name: str) -> None:
+        if name == self._theme:
+            return
         self._theme, self._paint = name, None
         self._style = Style.from_dict(STYLES | {"chosen": self._painter.name_of("chosen")})
         self.redraw()

@@ -146,6 +146,11 @@ class TerminalView(Protocol):
         """Print the last exchanges of a resumed session."""
         ...
 
+    def tell_of_start(self, *, asked: bool) -> None:
+        """Print the warnings of the start. `asked`: the user was asked about trust, so those about trust are left
+        out."""
+        ...
+
     async def trusts(self, held: list[str]) -> bool:
         """Ask whether the user trusts the folder, which contains these."""
         ...
@@ -249,8 +254,10 @@ class SessionController:
         """Ask if the folder contains something that needs trust."""
         held: list[str] = await asyncio.to_thread(list_untrusted_content, self._talk)
         trusted = await self._stopped_by_somebody(self._place.trusts(held)) if held else False
+        self._place.tell_of_start(asked=bool(held))
         if trusted:
             await table.run_slash_command("trust", "", self._talk)
+            self._place.rests(0)
 
     async def _something(self) -> None:
         """Wait until the user types or leaves, or the session becomes idle."""
@@ -425,18 +432,23 @@ async def ask_for_trust(held: list[str], folder: str, stage: Screen) -> bool:
 def make_trust_dialog(held: list[str], folder: str, *, now: Clock) -> PageDialog[str | None]:
     """No filter, and the safe choice is selected: to trust the folder, press its number, or select it and press
     Enter."""
-    said = (
-        f"{clean_for_drawing(folder)} contains {', '.join(held)}. These can run commands and change what needs "
-        "approval; they take effect only if you trust the folder."
-    )
-    choices = Menu([MenuItem("Continue without them"), MenuItem("Trust this folder")])
+    lines = [
+        RichText(clean_for_drawing(folder)),
+        RichText(),
+        RichText("It contains:", "note"),
+        *[RichText(f"  • {clean_for_drawing(one)}") for one in held],
+        RichText(),
+        RichText(RISK, "note"),
+    ]
+    choices = Menu([MenuItem("No, continue without them"), MenuItem("Yes, trust this folder")])
 
     def meant(picked: MenuSelection | None) -> str | None:
         return None if picked is None else ("", YES)[picked.places[0]]
 
-    page = ScrollPage.of(RichText(said, "note"))
-    return PageDialog("Do you trust this folder?", page, choices, meant, now=now, grants=True)
+    return PageDialog("Do you trust this folder?", ScrollPage.of(*lines), choices, meant, now=now, grants=True)
 
+
+RISK = "These can run commands and change what needs approval. They take effect only if you trust the folder."
 
 CHOICES: dict[str, Callable[[TerminalSession, Screen], Awaitable[str | None]]] = {
     "resume": choose_session,

@@ -39,6 +39,9 @@ STYLES = {
 }
 
 
+ABOUT_TRUST = ("directory is not trusted", "mainspring trust")  # in notes of the start
+
+
 class ScrollbackLines:
     def __init__(
         self, paper: Callable[[], Scrollback | None], shown: Callable[[], RunView | None] = lambda: None
@@ -47,10 +50,25 @@ class ScrollbackLines:
         line."""
         self._plain = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
         self._paper, self._shown = paper, shown
+        self._held: list[str] | None = None  # notes that wait for the question about trust
 
     def note(self, words: str) -> None:
         """Print something that the user should know."""
-        self.line(words, TextStyle.YELLOW)
+        if self._held is not None:
+            self._held.append(words)
+        else:
+            self.line(words, TextStyle.YELLOW)
+
+    def hold(self) -> None:
+        """Keep notes back: nothing is printed above the question about trust."""
+        self._held = []
+
+    def release(self, asked: bool = False) -> None:  # a callback
+        """Print the notes that were kept back. `asked`: without those about trust, which the question covered."""
+        held, self._held = self._held or [], None
+        for words in held:
+            if not asked or not any(hint in words for hint in ABOUT_TRUST):
+                self.note(words)
 
     def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None:
         """The caller has sanitized the text, as for any other output."""
@@ -122,9 +140,17 @@ class TerminalStart:
 
     async def _with_session(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
         """Raises `StartError`: then the prompt is erased, and nothing was started."""
+        await asyncio.sleep(BREATH)
+        self._lines.hold()
+        desk.release_notices = self._lines.release
+        try:
+            await self._with_config(desk, drawing)
+        finally:
+            self._lines.release()
+
+    async def _with_config(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
         from mainspring.agent.open_session import open_session
 
-        await asyncio.sleep(BREATH)
         config = agent.resolve_config(self._options, dict(os.environ))
         asker = cli.TerminalHost(
             self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt, config.cwd
