@@ -74,7 +74,7 @@ def test_honoured_keys_are_those_that_the_loader_carries_out() -> None:
 
 def test_every_key_of_the_loader_is_known_to_settings_as_a_value(stage: Stage) -> None:
     """What is honoured is shown as in force, and nothing else is."""
-    stage.say("user", {"theme": "dark", "model": "opus", "disableRemoteControl": True})
+    stage.say("user", {"verbose": True, "model": "opus", "disableRemoteControl": True})
     assert [value.name for value in stage.load().effective] == ["model"]
 
 
@@ -180,15 +180,15 @@ def test_deny_rules_of_a_file_stay_beside_what_a_refused_key_takes_away(stage: S
 
 
 def test_keys_of_toml_are_the_same_keys(stage: Stage) -> None:
-    stage.say("user toml", 'theme = "dark"\n[sandbox.network]\nhttp_proxy_port = 1\n')
+    stage.say("user toml", 'verbose = true\n[sandbox.network]\nhttp_proxy_port = 1\n')
     with pytest.raises(SettingsError, match="httpProxyPort"):
         stage.load()
 
 
 def test_many_unsupported_keys_of_one_file_take_a_line_for_each_reason(stage: Stage) -> None:
-    file = stage.say("user", {"theme": "dark", "verbose": True, "enabledPlugins": {"a@b": True}})
+    file = stage.say("user", {"tui": "x", "verbose": True, "enabledPlugins": {"a@b": True}})
     assert [str(one) for one in stage.load().problems] == [
-        f"{file}: 'theme', 'verbose' have no effect: the terminal of mainspring cannot be customized",
+        f"{file}: 'tui', 'verbose' have no effect: the terminal of mainspring cannot be customized",
         f"{file}: 'enabledPlugins' has no effect: mainspring loads no plugins",
     ]
 
