@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from mainspring.hooks.commands import HookShell
 from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.hooks.runner import HookRunner
@@ -25,7 +27,8 @@ def block(language: str) -> str:
 
 async def both(runner: HookRunner) -> tuple[HookResult, HookResult]:
     async def ask(command: str) -> HookResult:
-        return await runner.ask(HookPoint.PRE_TOOL_USE, {"tool_input": {"command": command}}, "Bash")
+        found = await runner.ask(HookPoint.PRE_TOOL_USE, {"tool_input": {"command": command}}, "Bash")
+        return replace(found, by="")
 
     return await ask("cd x && rm -r y"), await ask("ls")
 

@@ -180,7 +180,7 @@ def test_deny_rules_of_a_file_stay_beside_what_a_refused_key_takes_away(stage: S
 
 
 def test_keys_of_toml_are_the_same_keys(stage: Stage) -> None:
-    stage.say("user toml", 'verbose = true\n[sandbox.network]\nhttp_proxy_port = 1\n')
+    stage.say("user toml", "verbose = true\n[sandbox.network]\nhttp_proxy_port = 1\n")
     with pytest.raises(SettingsError, match="httpProxyPort"):
         stage.load()
 

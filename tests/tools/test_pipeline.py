@@ -14,7 +14,7 @@ from processes.traces import new_nap, until, with_word
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
-from mainspring.core.updates import Update
+from mainspring.core.updates import Rendering, Update
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.hooks.events import HookPoint, HookResult
 from mainspring.hooks.runner import Hook, HookRunner
@@ -24,6 +24,7 @@ from mainspring.permissions.policy import PermissionRequest
 from mainspring.tools.base import (
     DENIED,
     INTERRUPTED,
+    INTERRUPTED_AFTER,
     Input,
     Tool,
     ToolAnswer,
@@ -988,3 +989,29 @@ def test_a_failed_edit_does_not_make_the_file_count_as_read(tmp_path: Path) -> N
     scene = Scene(tmp_path, answers=("allow",))
     scene.now("Edit", file_path="f", old_string="b", new_string="c")
     assert scene.kit.place.read.newest() == []
+
+
+def test_the_output_of_an_interrupted_command_goes_to_the_model(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "allow Bash")
+
+    async def main() -> InvocationResult:
+        command = "echo one; echo two; touch begun; sleep 600"
+        call = asyncio.ensure_future(scene.hands().run(ToolCall("c", "Bash", {"command": command}), scene))
+        await until(lambda: scene.made("begun") and ("progress", "one\ntwo") in scene.log)
+        call.cancel()
+        return await call
+
+    done = scene.play(main)
+    assert done.answer.is_error
+    assert done.answer.text == f"{INTERRUPTED_AFTER}\none\ntwo"
+
+
+def test_a_refusal_by_a_hook_names_the_hook_to_the_user_and_not_to_the_model(tmp_path: Path) -> None:
+    scene = Scene(tmp_path).hook(
+        HookPoint.PRE_TOOL_USE,
+        {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",
+                                "permissionDecisionReason": "no exit here"}},
+    )  # fmt: skip
+    done = scene.bash("exit")
+    assert (done.denied, done.answer.text) == (True, "no exit here")
+    assert done.answer.shown == Rendering("the hook 'mine'")

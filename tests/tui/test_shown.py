@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tiers import examples
 
 from mainspring.core.messages import Origin, Stop, Thinking, ToolCall, result, user
@@ -39,6 +40,7 @@ from mainspring.core.updates import (
     Update,
 )
 from mainspring.engine.subagents import REPORT
+from mainspring.tools.base import INTERRUPTED_AFTER
 from tui.seeing import Watching
 
 ENDED = Result(
@@ -208,6 +210,27 @@ def test_words_for_the_model_are_not_shown() -> None:
     assert seen.shown.unfold(), "all of it can be seen"
     seen = Watching().reply().calls("X").done("There is no tool 'X'. Available: Bash, Read.", wrong=True)
     assert seen.paper.said == ["● X", "  ⎿  Failed: There is no tool 'X'."]
+
+
+def test_a_call_that_a_hook_denied_names_the_hook() -> None:
+    seen = Watching().reply().calls("Bash", "exit")
+    seen.done("no exit here", Rendering("the hook 'mine'"), wrong=True, denied=True)
+    assert seen.paper.said == ["● Bash(exit)", "  ⎿  Denied by the hook 'mine': no exit here"]
+
+
+def test_an_interrupted_command_shows_its_last_lines_once() -> None:
+    seen = Watching().reply().calls("Bash", "make").see(CallProgress("c", "one\ntwo"))
+    seen.done(f"{INTERRUPTED_AFTER}\none\ntwo", wrong=True)
+    assert seen.paper.said == ["● Bash(make)", "  ⎿  Interrupted", "     one", "     two"]
+
+
+def test_a_context_that_is_too_long_says_what_was_tried_and_what_to_do() -> None:
+    failure = Failure(Trouble.PROMPT_TOO_LONG, "prompt is too long", 400)
+    tried = RequestStarted(2, "m", Transition.REACTIVE_COMPACT_RETRY)
+    ended = replace(ENDED, terminal=Terminal.PROMPT_TOO_LONG, cause=Cause.WINDOW)
+    text = " ".join(Watching().reply().see(tried, Failed(failure), ended).paper.said)
+    assert "Tried: the server rejected the request: retrying with a summary." in text
+    assert "/rewind" in text
 
 
 # --- the run --------------------------------------------------------------------------------------------------------

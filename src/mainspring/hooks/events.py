@@ -64,6 +64,7 @@ class HookResult(Value):
     message: str = ""  # for the person
     stop: str | None = None  # ends the run after this event; the reason
     mcp_output: Any = None  # like `output`, but only for MCP tools
+    by: str = ""  # the names of the hooks that denied the call
 
 
 NOTHING = HookResult()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from mainspring.core.matchers import compile_matcher
 from mainspring.core.value import Bundle
@@ -103,11 +104,15 @@ class HookRunner:
             else:
                 waited.append(hook)
         if len(waited) == 1:
-            opinion = await self._one(waited[0], given)
+            opinions = [await self._one(waited[0], given)]
         else:
             async with asyncio.TaskGroup() as group:  # ends when all are done; `gather` returns with the first error
                 all_of_them = [group.create_task(self._one(hook, given)) for hook in waited]
-            opinion = merge_hook_results([task.result() for task in all_of_them])
+            opinions = [task.result() for task in all_of_them]
+        opinion = merge_hook_results(opinions)
+        if opinion.decision == "deny":
+            names = [get_hook_name(hook) for hook, one in zip(waited, opinions, strict=True) if one.decision == "deny"]
+            opinion = replace(opinion, by=", ".join(names))
         for words in (opinion.message, why_ended(opinion, point)):
             if words:
                 self._tell(self._say, words)

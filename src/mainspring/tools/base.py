@@ -10,6 +10,7 @@ user's answer about a call: a word, or JSON in the shape of stream-json 5.1.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -52,6 +53,7 @@ else:
 LOGGER = "mainspring.tools"
 
 INTERRUPTED = "The call was interrupted while it ran. What it did until then is not known."
+INTERRUPTED_AFTER = "The call was interrupted while it ran. The end of its output until then:"
 CRASHED = "The tool itself failed: {error}"
 TIMED_OUT = "'{name}' did not finish within {seconds:g} seconds and was cancelled. What it did until then is not known."
 
@@ -169,6 +171,14 @@ class Workspace:
         if self.keep is not None:
             self.keep(path)
         self.read.keep(path, processes.write_atomically(path, data, before=before))
+
+
+class InterruptedCommand(asyncio.CancelledError):
+    """A command was cancelled while it ran, and had printed something."""
+
+    def __init__(self, output: str) -> None:
+        super().__init__()
+        self.output = output
 
 
 class CallContext(Protocol):

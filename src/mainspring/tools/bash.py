@@ -5,6 +5,7 @@ the output as it was printed, stdout and stderr together, shortened in the middl
 status. `processes/` starts and ends processes; the permission check happens before a command gets here.
 """
 
+import asyncio
 import errno
 import os
 import re
@@ -26,7 +27,16 @@ from mainspring.processes.process_tree import new_mark
 from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.secrets.held import SecretMask
 from mainspring.tools.background import BackgroundCommands
-from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Trait, Workspace, without_nul
+from mainspring.tools.base import (
+    Input,
+    InterruptedCommand,
+    Tool,
+    ToolAnswer,
+    ToolContext,
+    Trait,
+    Workspace,
+    without_nul,
+)
 from mainspring.tools.shell import (
     LiveOutput,
     WallsOf,
@@ -127,6 +137,10 @@ class Bash:
             with explain_start_errors(command):
                 ended = await self._children.run(job)
             return ended, read_final_directory(ours)
+        except asyncio.CancelledError:
+            if live.end:
+                raise InterruptedCommand(live.end) from None
+            raise
         finally:
             live.stop()
             os.close(ours)
@@ -287,9 +301,8 @@ def describe_timeout(ended: ProcessResult, seconds: float) -> str:
     if not ended.timed_out:
         return ""
     longer = f", a longer 'timeout' ({MOST_TIMEOUT} at most)" if seconds * 1_000 < MOST_TIMEOUT else ""
-    return (
-        f"It did not end within {seconds:g} seconds and was ended: use 'run_in_background'{longer}, or do less at once."
-    )
+    limit = "1 second" if seconds == 1 else f"{seconds:g} seconds"
+    return f"It did not end within {limit} and was ended: use 'run_in_background'{longer}, or do less at once."
 
 
 def format_foreign_output(output: Any) -> str:

@@ -24,7 +24,7 @@ from mainspring import permissions
 from mainspring.core.errors import DeclinedError, ToolError
 from mainspring.core.messages import Text, ToolCall
 from mainspring.core.pairing import NeverRan
-from mainspring.core.updates import Update
+from mainspring.core.updates import Rendering, Update
 from mainspring.core.value import Value
 from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.hooks.payloads import make_subagent_start_payload, permission_wanted, to_permission_updates
@@ -35,8 +35,10 @@ from mainspring.tools.base import (
     CRASHED,
     DENIED,
     INTERRUPTED,
+    INTERRUPTED_AFTER,
     TIMED_OUT,
     CallContext,
+    InterruptedCommand,
     Tool,
     ToolAnswer,
     is_answer,
@@ -136,9 +138,11 @@ class ToolInvocation:
 
     # --- helpers of the steps ---
 
-    def refuse(self, why: str) -> ToolAnswer:
+    def refuse(self, why: str, *, hook: str = "") -> ToolAnswer:
+        """`hook`: the name of the hook that denied the call, for the user."""
         self.denied = True
-        return make_error_answer(why)
+        answer = make_error_answer(why)
+        return replace(answer, shown=Rendering(f"the hook '{hook}'")) if hook else answer
 
     def heed(self, opinion: HookResult) -> None:
         self.context += opinion.context
@@ -223,7 +227,9 @@ async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
         return None
     if verdict.decision == "deny":
         by_hook = opinion.decision == "deny" and verdict.reason == opinion.reason  # stream-json 10: the hook's own text
-        return passage.refuse(opinion.reason if by_hook else f"Not allowed: {verdict.reason}.")
+        if by_hook:
+            return passage.refuse(opinion.reason, hook=opinion.by)
+        return passage.refuse(f"Not allowed: {verdict.reason}.")
     preview = await preview_change(passage)
     offered = hands.gate.suggestions(asked, standing, passage.paths)
     wider = hands.gate.wider_suggestions(asked, standing, passage.paths)
@@ -304,7 +310,7 @@ async def ask_permission(
         if opinion.decision == "deny" or (opinion.decision == "allow" and not verdict.person):
             await passage.asking.note_decision(opinion.decision, opinion.reason or "a hook answered the question")
         if opinion.decision == "deny" or opinion.stop is not None:
-            return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.")
+            return passage.refuse(opinion.reason or opinion.stop or "A hook refused it.", hook=opinion.by)
         if opinion.decision == "allow" and not verdict.person:
             return await check_changed_input(passage, opinion.input) if opinion.input is not None else None
     classifier = passage.hands.classifier
@@ -315,6 +321,7 @@ async def ask_permission(
         if verdict.decision == "deny":
             return passage.refuse(f"Not allowed: {verdict.reason}.")
     reason = about["decision_reason"] = verdict.reason
+    about["is_default_reason"] = verdict.is_default
     if not passage.hands.attended:
         await passage.asking.note_decision("deny", "no user can be asked")
         return passage.refuse(
@@ -509,10 +516,13 @@ async def run_pipeline(passage: ToolInvocation) -> InvocationResult:
             answer = make_error_answer(str(error))
         except Exception as error:  # noqa: BLE001  # of code of the program: a validator of an input, a trait
             answer = make_error_answer(explain_crash(passage, error))
-        except asyncio.CancelledError:  # the executor cancelled it: the run is over
+        except asyncio.CancelledError as error:  # the executor cancelled it: the run is over
             if passage.began and passage.answer is None:
                 tell_of_interrupt(passage)
-                raise  # the effects until then are unknown
+                if not isinstance(error, InterruptedCommand):
+                    raise  # the effects until then are unknown
+                answer = make_error_answer(f"{INTERRUPTED_AFTER}\n{error.output}")
+                break
             answer = make_error_answer(NeverRan.INTERRUPTED) if passage.answer is None else await fit_result(passage)
         finally:
             times.append((name, (perf_counter_ns() - began) // 1_000))

@@ -34,6 +34,7 @@ from mainspring.permissions.shell.values import names
 from mainspring.processes.child import SandboxAccess
 from mainspring.processes.paths import is_within
 from mainspring.processes.process_tree import ProcessTag, first_words
+from mainspring.secrets.held import mask_secrets
 from mainspring.tools.base import Workspace
 
 if TYPE_CHECKING:
@@ -274,6 +275,7 @@ def change_directory(place: Workspace, folder: str) -> str:
 
 EVERY = 0.1  # seconds
 BYTES, LINES = 1_000, 5  # of the end of the output
+KEPT = 10_000  # bytes of the end, for the model if the command is interrupted
 
 
 class LiveOutput:
@@ -282,11 +284,13 @@ class LiveOutput:
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
         self._tail = b""
+        self._cut = False  # the tail is not all of the output
         self._shown_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self, data: bytes) -> None:
-        self._tail = data[-BYTES:] if len(data) >= BYTES else (self._tail + data)[-BYTES:]
+        self._cut = self._cut or len(self._tail) + len(data) > KEPT
+        self._tail = data[-KEPT:] if len(data) >= KEPT else (self._tail + data)[-KEPT:]
         if self._timer is None:
             wait = self._shown_at + EVERY - time.monotonic()
             self._timer = asyncio.get_running_loop().call_later(max(0.0, wait), self._now)
@@ -299,8 +303,14 @@ class LiveOutput:
     def _now(self) -> None:
         self._timer = None
         self._shown_at = time.monotonic()
-        lines = self._tail.decode(errors="replace").rstrip().splitlines()
+        lines = self._tail[-BYTES:].decode(errors="replace").rstrip().splitlines()
         self._show("\n".join(lines[-LINES:]))
+
+    @property
+    def end(self) -> str:
+        """The end of the output, in whole lines and without secrets: half a secret could not be recognized."""
+        tail = self._tail.partition(b"\n")[2] if self._cut else self._tail
+        return mask_secrets(tail).decode(errors="replace").rstrip()
 
 
 FOUND_NOTHING, DIFFER, FALSE, IN_PART = "nothing was found", "they differ", "it is false", "some could not be read"

@@ -24,6 +24,7 @@ from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.table import clean_line, print_to_terminal, print_usage, shorten_about, tell_all, tell_list
 from mainspring.context.memory import LEFT_OUT, MemoryFile
 from mainspring.core.errors import UsageError
+from mainspring.core.models import same_model
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import HookSetting, ProblemKind, Settings
 from mainspring.text import plural, strip_control_characters
@@ -196,6 +197,9 @@ async def model(talk: TerminalSession, name: str) -> None:
         print_to_terminal(talk, f"Model not changed: {error}", TextStyle.YELLOW)
         return
     print_to_terminal(talk, f"Switched to {talk.model.name}.", TextStyle.DIM)
+    if not any(same_model(talk.model.name, one.name) for one in cli.known_models(talk.config.settings)):
+        words = f"'{talk.model.name}' is not a known model: its price is unknown, so costs are not shown."
+        print_to_terminal(talk, words, TextStyle.YELLOW)
 
 
 # --- permissions ------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import AgentStarted, CallDone, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
 from mainspring.text import format_elapsed, plural
-from mainspring.tools.base import DENIED, INTERRUPTED
+from mainspring.tools.base import DENIED, INTERRUPTED, INTERRUPTED_AFTER
 from mainspring.tools.plan import NO
 from mainspring.tools.tasks import Status, Task
 
@@ -106,9 +106,12 @@ def compile_root_pattern(root: str) -> re.Pattern[str]:
 # --- refusals -------------------------------------------------------------------------------------------------------
 
 
-def summarize_refusal(text: str) -> str:
-    """Describe for the user why a call was denied: the original text is written for the model."""
+def summarize_refusal(text: str, by: str = "") -> str:
+    """Describe for the user why a call was denied: the original text is written for the model. `by`: the hook that
+    denied it."""
     said = text.strip()
+    if by:
+        return f"Denied by {by}: {said}"
     if said in (DENIED, DECLINED):
         why = "you said no"
     elif said.startswith(SAID_NO):
@@ -400,8 +403,10 @@ class CallResultView:
     def _failure(self, width: int) -> ClippedRows:
         text = self._done.result.text
         if self._done.denied:
-            return first_rows([clipped_line(summarize_refusal(text), LONGEST_TITLE)], "warning", width, MOST_REFUSAL)
-        if words := ENDS.get(text.strip()):
+            by = self._done.rendering.summary if self._done.rendering is not None else ""
+            said = clipped_line(summarize_refusal(text, by), LONGEST_TITLE)
+            return first_rows([said], "warning", width, MOST_REFUSAL)
+        if words := "Interrupted" if text.startswith(INTERRUPTED_AFTER) else ENDS.get(text.strip()):
             return ClippedRows(
                 [*wrap_rows([words], "warning", width), *[colour_line(line, "detail") for line in self._said]]
             )

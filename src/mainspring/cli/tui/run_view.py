@@ -28,7 +28,7 @@ from mainspring.cli.tui.streaming_text import SettledPart, StreamingText
 from mainspring.core.messages import Text as TextBlock
 from mainspring.core.messages import Thinking, User
 from mainspring.core.models import Model
-from mainspring.core.reasons import Failure
+from mainspring.core.reasons import Failure, Terminal
 from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
@@ -86,6 +86,7 @@ class RunView:
         self._live: ProgressLine | None = None  # set while something is running
         self._retries = notices.RetryNotice()
         self._failure: Failure | None = None
+        self._tried: list[str] = []  # recoveries of this run, in words
         self._tight = False  # the last printed part is one line: the next one-line part needs no blank line
 
     # --- start and end -----------------------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ class RunView:
         self._model = model or self._model
         self._live = ProgressLine(self._now())
         self._live.does(doing)
-        self._failure, self._tight = None, False
+        self._failure, self._tight, self._tried = None, False, []
         self._paper.redraw()
 
     def ends(self) -> None:
@@ -274,6 +275,7 @@ class RunView:
         group = self._unfolding.next()
         if group is None:
             return False
+        self._tight = False
         self.tell(group.about, "note")
         for finished in group.calls:
             self._between(partial(self._put, WidthAware(finished.unfold)))
@@ -306,6 +308,7 @@ class RunView:
                 self._under_way.end()  # drop calls without a result
                 self._status.does(tui_status.ASKING)
                 if words := loop_notices.explain_request(update):
+                    self._tried.append(words.strip("()"))
                     self._note(words, "warning")
             case Retrying():
                 words = self._retries.see(update, self._now())
@@ -339,6 +342,8 @@ class RunView:
             self._note("(interrupted)", "warning")
         elif out.is_error:
             self._note(out.words, "error")
+            if result.terminal is Terminal.PROMPT_TOO_LONG:
+                self._note(notices.explain_full_context(self._tried), "note")
         if words := notices.format_run_figures(result, self._model):
             self._note(words, "note")
 
