@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mainspring.cli.tui.host import TerminalHost as TerminalHost
     from mainspring.cli.tui.input_help import helps_for as helps_for
     from mainspring.cli.tui.layout import Painter as Painter
+    from mainspring.cli.tui.notification import RESTORE_TITLE as RESTORE_TITLE
+    from mainspring.cli.tui.notification import SAVE_TITLE as SAVE_TITLE
     from mainspring.cli.tui.notification import make_notification as make_notification
     from mainspring.cli.tui.notification import make_title as make_title
     from mainspring.cli.tui.run_view import RunView as RunView
@@ -48,7 +50,9 @@ MODULES = {
     "CheckState": "commands.doctor_checks",
     "Finding": "commands.doctor_checks",
     "Painter": "tui.layout",
+    "RESTORE_TITLE": "tui.notification",
     "RunView": "tui.run_view",
+    "SAVE_TITLE": "tui.notification",
     "SessionController": "tui.session",
     "SessionFacts": "tui.status",
     "StatusCommand": "tui.status",

@@ -135,6 +135,7 @@ class TerminalApp:
         self._beat: asyncio.TimerHandle | None = None  # the next drawing during a run
         self._own_status: StatusCommand | None = None  # the user's command for the status line
         self._status_command: str | None = None
+        self._title = ""  # of the window; empty: as it was
         self.release_notices: Callable[[bool], object] = bool  # prints the warnings of the start
         output = output or this_terminal()
         bindings = TerminalKeyBindings(self._editor, self).made
@@ -142,6 +143,7 @@ class TerminalApp:
         self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, depth=depth)
         self.stage.app.after_render += self._is_drawn
         self.stage.app.after_render += self._keep_drawing
+        self.stage.app.after_render += self._show_title
 
     def begin(
         self,
@@ -212,6 +214,8 @@ class TerminalApp:
 
     def end(self) -> None:
         if self.stage.app.is_running and not self.stage.app.is_done:
+            if self._title:
+                self.stage.write_sequence(cli.RESTORE_TITLE)
             self.stage.app.exit()
 
     def _keep_drawing(self, _: object) -> None:
@@ -219,6 +223,17 @@ class TerminalApp:
         so that it does not wake up."""
         if self._sat is not None and self._sat.shown.is_live and self._beat is None and not self._over:
             self._beat = asyncio.get_running_loop().call_later(BEAT, self._draw_again)
+
+    def _show_title(self, _: object) -> None:
+        """The window's title says whether something runs or waits for the user."""
+        if self._sat is None or self._over:
+            return
+        mark = "? " if self.stage.has_dialog else "✻ " if self._sat.shown.is_live else ""
+        title = f"{mark}mainspring · {self._folder.rpartition('/')[2] or self._folder}"
+        if title != self._title:
+            begin = cli.SAVE_TITLE if not self._title else ""
+            self._title = title
+            self.stage.write_sequence(begin + cli.make_title(title))
 
     def _draw_again(self) -> None:
         self._beat = None

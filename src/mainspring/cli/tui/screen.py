@@ -295,6 +295,10 @@ class Screen:
             self._modal_drawn, self._attended = True, time.monotonic()
         return self._modal.draw(self.size.columns, max(1, self.size.rows - 1))
 
+    @property
+    def has_dialog(self) -> bool:
+        return self._modal is not None
+
     # --- keyboard focus ---------------------------------------------------------------------------------------------
 
     def attended(self) -> float:
