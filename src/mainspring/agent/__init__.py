@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from mainspring.agent.approvals import HostQuestions as HostQuestions
     from mainspring.agent.approvals import PermissionTool as PermissionTool
     from mainspring.agent.checkpoints import FileCheckpoints as FileCheckpoints
+    from mainspring.agent.clouds import cloud_remedies as cloud_remedies
+    from mainspring.agent.clouds import find_cloud_endpoint as find_cloud_endpoint
+    from mainspring.agent.clouds import make_cloud_provider as make_cloud_provider
     from mainspring.agent.config import resolve_config as resolve_config
     from mainspring.agent.config_checks import broken_rules as broken_rules
     from mainspring.agent.config_checks import slip_in_model as slip_in_model
@@ -58,8 +61,10 @@ MODULES = {
     "capped_effort": "model",
     "patience_of": "model",
     "chosen_model": "model",
+    "cloud_remedies": "clouds",
     "endpoint_of": "endpoints",
     "expand_slash_command": "slash_commands",
+    "find_cloud_endpoint": "clouds",
     "find_session_by_name": "resume",
     "format_no_session": "resume",
     "get_notes_folder": "context",
@@ -69,6 +74,7 @@ MODULES = {
     "is_elsewhere": "model",
     "key_of": "endpoints",
     "load_mcp_config": "mcp",
+    "make_cloud_provider": "clouds",
     "make_outcome": "results",
     "medium_in": "media",
     "list_servers_in": "mcp",

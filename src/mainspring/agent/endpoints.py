@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring import providers
-from mainspring.agent.model import TOOLLESS, takes_tools
+from mainspring import agent, providers
+from mainspring.agent.model import ON_CLOUDS, TOOLLESS, takes_tools
 from mainspring.agent.options import StartError
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
@@ -27,6 +27,8 @@ from mainspring.secrets.held import bind_scope, hold_key
 from mainspring.settings.values import ModelEntry, Settings
 
 ANTHROPIC, CHAT, RESPONSES = "anthropic", "chat", "responses"  # protocols
+BEDROCK, VERTEX = "bedrock", "vertex"  # the same for Anthropic's models on clouds, and the prefixes of their names
+CLOUDS = (BEDROCK, VERTEX)
 OPENAI_HOME = "https://api.openai.com/v1"
 AZURE_KEY = "api-key"  # the header for the key
 
@@ -41,6 +43,8 @@ class Endpoint(Bundle):
     start: str = ""  # the command that starts a local server
     entry: str = ""  # the model whose settings name it
     api_version: str = ""  # of Azure; empty: another server
+    region: str = ""  # of a cloud
+    project: str = ""  # of Vertex
 
 
 ENDPOINTS = {
@@ -63,18 +67,34 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
     entry = next((entry for entry in settings.models if entry.name == model and entry.base_url), None)
     if entry is not None:
         return endpoint_from_settings(entry)
+    if cloud := cloud_of(model, environment):
+        return agent.find_cloud_endpoint(cloud, model, environment)
     provider, slash, _ = model.partition("/")
     if not slash:
         return _at(ENDPOINTS["openai"], environment) if model.startswith(OF_OPENAI) else None
     if provider == ANTHROPIC:
         return None
     if provider not in ENDPOINTS:
-        known = ", ".join([ANTHROPIC, *ENDPOINTS])
+        known = ", ".join([ANTHROPIC, *ENDPOINTS, *CLOUDS])
         raise StartError(
             f"'{model}': there is no provider '{provider}'; use one of {known}. For a server of your own, set "
             f"'models.{model}.base_url' in your settings"
         )
     return _at(ENDPOINTS[provider], environment)
+
+
+def cloud_of(model: str, environment: Mapping[str, str]) -> str:
+    """The cloud of a model: by its prefix, or by the variables for names without one. Empty: none."""
+    provider, slash, _ = model.partition("/")
+    if slash and provider in CLOUDS:
+        return provider
+    if (slash and not model.startswith("arn:")) or model.startswith(OF_OPENAI):
+        return ""
+    return next((cloud for cloud, name in zip(CLOUDS, ON_CLOUDS, strict=True) if is_on(name, environment)), "")
+
+
+def is_on(name: str, environment: Mapping[str, str]) -> bool:
+    return read_environment_value(name, environment).lower() in ("1", "true", "yes", "on")
 
 
 def endpoint_from_settings(entry: ModelEntry) -> Endpoint:
@@ -172,6 +192,7 @@ def build_router(
         if endpoint is None:
             return ANTHROPIC, anthropic
         name = f"{endpoint.name} {endpoint.url} {endpoint.protocol} {endpoint.key} {endpoint.api_version}"
+        name += f" {endpoint.region} {endpoint.project}"
         return name, lambda: made_at(endpoint, environment, transport, patience)
 
     return ProviderRouter(find)
@@ -181,6 +202,8 @@ def provider_at(
     endpoint: Endpoint, environment: Mapping[str, str], transport: Transport, patience: RetryLimits
 ) -> Provider:
     split_url(endpoint.url)  # raises for an invalid address
+    if endpoint.protocol in CLOUDS:
+        return agent.make_cloud_provider(endpoint, environment, transport, patience)
     value = key_of(endpoint, environment)
     if not value and endpoint.url.startswith(KEYS_NEEDED):
         raise StartError(f"there is no key for '{endpoint.url}': set {key_place(endpoint)}")
@@ -206,6 +229,8 @@ def without_tools(provider: Provider) -> Provider:
 
 def ways_out(endpoint: Endpoint) -> UserRemedies:
     """Remedies that name the variables and settings of this server."""
+    if endpoint.protocol in CLOUDS:
+        return agent.cloud_remedies(endpoint)
     place, key = address_place(endpoint), key_place(endpoint)
     is_set = endpoint.moved or bool(endpoint.entry)
     near = is_local(split_url(endpoint.url)[0].host)

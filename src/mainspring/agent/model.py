@@ -33,6 +33,7 @@ no API key found. Set one of these (see docs/secrets.md):
   ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
   ANTHROPIC_BASE_URL=...      the address of another server, such as a local one, which may need no key
   OPENAI_API_KEY=...          with '{model}'; 'ollama/NAME' and others need no key: docs/openai.md
+  CLAUDE_CODE_USE_BEDROCK=1   Amazon Bedrock; CLAUDE_CODE_USE_VERTEX=1: Google Vertex AI (docs/bedrock-vertex.md)
 'mainspring demo' runs without a key"""
 
 
@@ -140,11 +141,12 @@ def ways_out(settings: Settings, source: str) -> UserRemedies:
 def is_elsewhere(model: str, settings: Settings, environment: Environment) -> bool:
     """Whether the model needs a protocol or server other than Anthropic's. For plain Claude models, loads nothing."""
     plain = model.startswith("claude-") and not any(entry.name == model and entry.base_url for entry in settings.models)
-    if plain:
+    if plain and not any(environment.get(name) for name in ON_CLOUDS):
         return False
     return agent.endpoint_of(model, settings, environment) is not None
 
 
+ON_CLOUDS = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")  # then plain names are of a cloud
 SILENCE = "MAINSPRING_SILENCE_SECONDS"
 
 

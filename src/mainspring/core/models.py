@@ -90,13 +90,24 @@ UNKNOWN = Model("unknown", 200_000, 32_000, per_million(10, 50), most_effort="ma
 
 def model_named(name: str) -> Model:
     """Find a model by its name. Also accepts a dated name such as `claude-haiku-4-5-20251001`, by the name it begins
-    with, and a name with a provider prefix, as in `openai/gpt-5`."""
-    bare = name.rpartition("/")[2]
+    with, a name with a provider prefix, as in `openai/gpt-5`, and the names of Bedrock and Vertex."""
+    bare = bare_name(name)
     known = [listed for listed in MODELS if bare == listed or bare.startswith(f"{listed}-20")]
     return replace(MODELS[known[0]] if known else UNKNOWN, name=name)
 
 
+def bare_name(name: str) -> str:
+    """Without the prefix of a provider; and Anthropic's name for one of a cloud, such as
+    `us.anthropic.claude-haiku-4-5-20251001-v1:0` of Bedrock or `claude-haiku-4-5@20251001` of Vertex."""
+    bare = name.rpartition("/")[2]
+    if "anthropic." in bare:
+        bare = bare.rpartition("anthropic.")[2].partition(":")[0]
+        front, version, number = bare.rpartition("-v")
+        bare = front if version and number.isdecimal() else bare
+    return bare.removesuffix("@default").replace("@", "-")
+
+
 def same_model(one: str, other: str) -> bool:
     """A dated name and the name without its date mean the same model; so do names with different provider prefixes."""
-    one, other = one.rpartition("/")[2], other.rpartition("/")[2]
+    one, other = bare_name(one), bare_name(other)
     return one == other or one.startswith(f"{other}-20") or other.startswith(f"{one}-20")

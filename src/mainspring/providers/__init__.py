@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from mainspring.providers.anthropic.provider import Anthropic as Anthropic
     from mainspring.providers.anthropic.provider import ServerSideClearing as ServerSideClearing
     from mainspring.providers.anthropic.stream import AnthropicStreamReader as AnthropicStreamReader
+    from mainspring.providers.clouds.aws import AwsCredentialChain as AwsCredentialChain
+    from mainspring.providers.clouds.aws import is_botocore_installed as is_botocore_installed
+    from mainspring.providers.clouds.bedrock import BedrockAnthropic as BedrockAnthropic
+    from mainspring.providers.clouds.vertex import GoogleCredentialChain as GoogleCredentialChain
+    from mainspring.providers.clouds.vertex import VertexAnthropic as VertexAnthropic
+    from mainspring.providers.clouds.vertex import is_google_auth_installed as is_google_auth_installed
     from mainspring.providers.http.client import PER_IDLE as PER_IDLE
     from mainspring.providers.http.client import Transport as Transport
     from mainspring.providers.http.client import deadlines_for as deadlines_for
@@ -35,6 +41,9 @@ MODULES = {
     "Anthropic": "anthropic.provider",
     "AnthropicStreamReader": "anthropic.stream",
     "ApiKey": "http_provider",
+    "AwsCredentialChain": "clouds.aws",
+    "BedrockAnthropic": "clouds.bedrock",
+    "GoogleCredentialChain": "clouds.vertex",
     "HOME": "anthropic.provider",
     "OpenAIChat": "openai.provider",
     "OpenAIResponses": "openai.provider",
@@ -46,10 +55,13 @@ MODULES = {
     "SseParser": "http.sse",
     "Transport": "http.client",
     "VERSION": "anthropic.provider",
+    "VertexAnthropic": "clouds.vertex",
     "WAYS_OUT": "anthropic.provider",
     "complaint_in": "openai.errors",
     "deadlines_for": "http.client",
     "failure_of": "openai.errors",
+    "is_botocore_installed": "clouds.aws",
+    "is_google_auth_installed": "clouds.vertex",
     "message_to_events": "anthropic.errors",
     "odd_event": "anthropic.errors",
     "read_complaint": "openai.errors",

@@ -118,6 +118,14 @@ class PreparedRequest(Bundle):
 
 if TYPE_CHECKING:  # defining a protocol takes as long as defining ten functions
 
+    class EventParser(Protocol):
+        """Turns the bytes of a reply into events."""
+
+        @property
+        def stray(self) -> bytes: ...
+
+        def feed(self, chunk: bytes) -> list[ServerEvent]: ...
+
     class StreamReader(Protocol):
         """Turns the events of a reply into items."""
 
@@ -248,7 +256,7 @@ class HttpProvider:
             await self._refresh(self._key.value)
         while True:
             refused = self._key.value
-            headers = prepared.headers | self._key.headers
+            headers = prepared.headers | self._auth_headers(prepared)
             url, body = prepared.url, prepared.body
             async with self._transport.post(url, headers, body, body.size, self._warm) as response:
                 if response.status == 200:
@@ -259,12 +267,12 @@ class HttpProvider:
                 error = add_request_size(
                     self._ways_out.toolless_at(await self._refusal(response), prepared.model), body.size
                 )
-            if response.status != 401 or refreshed or not await self._refresh(refused):
+            if refreshed or not self._is_key_refused(error) or not await self._refresh(refused):
                 raise error
             refreshed = True
 
     async def _read(self, response: HttpExchange, prepared: PreparedRequest) -> AsyncGenerator[Batch, None]:
-        parser, reply, heard = providers.SseParser(), self._reading(prepared), False
+        parser, reply, heard = self._parser(response), self._reading(prepared), False
         if is_json(response):
             yield reply.not_streamed(await response.read(NOT_STREAMED))
             return
@@ -340,6 +348,17 @@ class HttpProvider:
 
     @abstractmethod
     def _headers(self, request: Request) -> dict[str, str]: ...
+
+    def _auth_headers(self, prepared: PreparedRequest) -> dict[str, str]:  # noqa: ARG002  # for signatures
+        """The credentials of one attempt."""
+        return self._key.headers
+
+    def _is_key_refused(self, error: RequestRefusedError) -> bool:
+        """Whether a new key may be accepted."""
+        return error.failure.status == 401
+
+    def _parser(self, response: HttpExchange) -> EventParser:  # noqa: ARG002  # for other kinds of streams
+        return providers.SseParser()
 
     def _warm(self) -> None:
         """Import what a reply needs, while waiting for it."""

@@ -207,7 +207,10 @@ BY_STATUS: dict[int, Trouble] = {
     529: Trouble.OVERLOADED,
 }
 # Texts in a 400 that say which part of the request was too large: a recovery rung can fix those.
-TOO_LONG = ("prompt is too long", "input length and `max_tokens` exceed", "maximum context length", "context window")
+TOO_LONG = (
+    *("prompt is too long", "input length and `max_tokens` exceed", "maximum context length", "context window"),
+    "input is too long for requested model",  # Bedrock
+)
 UNKNOWN_BLOCK = "does not match any of the expected tags"  # which it then lists, image and document among them
 BAD_MEDIA = ("image", "pdf", "document", "media")
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from mainspring.core.models import AS_OF, MODELS, model_named
 from mainspring.core.money import Usage, cost
-from mainspring.simulator import openai_chat, openai_responses
+from mainspring.simulator import clouds, openai_chat, openai_responses
 from mainspring.simulator.cache import MeteredRequest, PromptCache, SignatureBinding, tokens_written
 from mainspring.simulator.connection import IncomingRequest, ServerConnection
 from mainspring.simulator.faults import FaultPlan, FaultScene, is_delivering_fault
@@ -206,12 +206,17 @@ class ModelServer:
         azure = asked_of(incoming, self._api_key)
         path = incoming.path if azure is None else azure.path
         speech = SPEECHES.get(path, MESSAGES if azure is None else SPEECHES[CHAT])
-        received = self._receive(connection, incoming, speech)
         refused = None if azure is None else azure.refused
+        cloud = clouds.convert_cloud_request(incoming)
+        if cloud is not None:
+            incoming, refused, path = cloud.incoming, cloud.refused, MESSAGES.path
+            speech = clouds.BEDROCK if cloud.is_bedrock else clouds.VERTEX
+        received = self._receive(connection, incoming, speech)
         if (incoming.method, path) == ("GET", OFFERED) and refused is None:
             self._offer(connection, incoming)
             return
-        refused = refused or self._refusal(incoming, received, speech, path, keyed=azure is not None)
+        keyed = azure is not None or cloud is not None
+        refused = refused or self._refusal(incoming, received, speech, path, keyed=keyed)
         if refused is not None and self._told is not None:
             self._told(received, refused)
         reply = refused or self._reply(received, speech)

@@ -23,6 +23,7 @@ import msgspec
 from mainspring import cli, providers
 from mainspring.agent.config import settings_of
 from mainspring.agent.endpoints import (
+    CLOUDS,
     KEYS_NEEDED,
     Endpoint,
     address_place,
@@ -95,6 +96,8 @@ def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
         providers.split_url(endpoint.url)
     except UsageError as error:
         return Finding("server", CheckState.PROBLEM, f"{name}: {error}", f"correct {address_place(endpoint)}")
+    if endpoint.protocol in CLOUDS and not key_of(endpoint, here.environ):
+        return Finding("server", CheckState.OK, f"{name}: credentials from the cloud's own chain (not checked)")
     if key_of(endpoint, here.environ):
         return Finding("server", CheckState.OK, f"{name}: API key from {endpoint.key}")
     wanted = endpoint.key and (endpoint.entry or endpoint.url.startswith(KEYS_NEEDED))
@@ -109,7 +112,8 @@ def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
 def check_online(here: DoctorContext) -> Iterator[Finding]:
     if is_asked_here(here):
         yield asyncio.run(check_anthropic(here))
-    found = [endpoint for endpoint in list_known_endpoints(here) if set_up(endpoint, here).state is CheckState.OK]
+    known = [endpoint for endpoint in list_known_endpoints(here) if endpoint.protocol not in CLOUDS]
+    found = [endpoint for endpoint in known if set_up(endpoint, here).state is CheckState.OK]
     servers = [cli.server_at(endpoint, here.environ) for endpoint in found]
     for endpoint, offer in zip(found, asyncio.run(cli.ask_model_servers(servers)), strict=True):
         yield from check_endpoint_reply(endpoint, offer, here)

@@ -17,7 +17,15 @@ from msgspec.structs import replace
 
 from mainspring import providers, secrets
 from mainspring.agent.config import settings_of
-from mainspring.agent.endpoints import ANTHROPIC, AZURE_KEY, Endpoint, find_configured_endpoints, key_of, named_by
+from mainspring.agent.endpoints import (
+    ANTHROPIC,
+    AZURE_KEY,
+    CLOUDS,
+    Endpoint,
+    find_configured_endpoints,
+    key_of,
+    named_by,
+)
 from mainspring.agent.model import Environment, apply_model_settings, key_for, new_config
 from mainspring.agent.options import StartError
 from mainspring.cli.subcommands import Namespace
@@ -62,6 +70,8 @@ def servers_in(settings: Settings, environment: Environment, models: Iterable[st
     ours = find_anthropic_endpoint(settings, environment)
     found = {ours.url: ours} if ours is not None else {}
     for endpoint in find_configured_endpoints(settings, environment, models):
+        if endpoint.protocol in CLOUDS:
+            continue  # their lists need other rights and other services
         server = server_at(endpoint, environment)
         found.setdefault(server.url, server)
     return tuple(found.values())

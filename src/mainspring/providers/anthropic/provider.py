@@ -214,7 +214,7 @@ class Anthropic(HttpProvider):
         """
         return self._url == HOME and model_named(request.model).binds_thinking
 
-    def _headers(self, request: Request) -> dict[str, str]:
+    def _beta_names(self, request: Request) -> list[str]:
         betas = list(self._betas)
         if request.thinking is not None and not request.adaptive:
             betas.append(INTERLEAVED)
@@ -224,14 +224,17 @@ class Anthropic(HttpProvider):
             betas.append(BINDING)
         if self._managing(request):
             betas.append(MANAGING)
+        return list(dict.fromkeys(betas))
+
+    def _headers(self, request: Request) -> dict[str, str]:
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
             "anthropic-version": VERSION,
             "user-agent": self._agent,
         }
-        if betas:
-            headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))
+        if betas := self._beta_names(request):
+            headers["anthropic-beta"] = ",".join(betas)
         return headers
 
 
