@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import calendar
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,16 @@ from typing import Any
 import pytest
 
 from clouds.servers import TokenServer, make_service_account
-from mainspring import Agent, Answer, ModelError, UsageError
+from clouds.test_signatures import sign_with_botocore
+from mainspring import Agent, Answer, ModelError, UsageError, open_run
 from mainspring.core.models import model_named
 from mainspring.core.money import Usage, cost
 from mainspring.core.reasons import Cause
+from mainspring.providers.clouds.aws import AwsCredentials
 from mainspring.secrets.held import list_secrets
-from mainspring.simulator.replies import Refuse, Reply, Say
+from mainspring.simulator.clouds import encode_stream_message, frame_bedrock_event
+from mainspring.simulator.connection import IncomingRequest, ServerConnection
+from mainspring.simulator.replies import RawStream, Refuse, Reply, ReplyStamp, Say, stream_events
 from mainspring.simulator.server import ModelServer
 
 SONNET = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
@@ -386,3 +392,69 @@ def test_a_project_cannot_redirect_them(home: Path, monkeypatch: pytest.MonkeyPa
     assert answer.text == "5"
     assert "AKIDEXAMPLE/" in server.requests[0].headers["authorization"]
     assert "/us-east-1/bedrock/" in server.requests[0].headers["authorization"]
+
+
+# --- the wire -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_signature_on_the_wire_is_the_one_that_botocore_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the bytes that arrived: the path as it was sent, and the body in its pieces."""
+    arrived: list[IncomingRequest] = []
+
+    async def serve(connection: ServerConnection, incoming: IncomingRequest) -> None:
+        arrived.append(incoming)
+        connection.respond(400, {"content-type": "application/json"}, b'{"message": "no"}')
+
+    async def main() -> None:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        server = await loop.create_server(lambda: ServerConnection(1, serve, lambda _: done.set()), "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            monkeypatch.setenv("ANTHROPIC_BEDROCK_BASE_URL", f"http://127.0.0.1:{port}/gateway")
+            with pytest.raises(ModelError, match="no"):
+                await Agent(model=f"bedrock/{SONNET}", system="Be brief. " * 500).run("hi")
+            await done.wait()
+
+    asyncio.run(main())
+    (incoming,) = arrived
+    covered = {name: incoming.headers[name] for name in ("content-type", "host")}
+    now = calendar.timegm(time.strptime(incoming.headers["x-amz-date"], "%Y%m%dT%H%M%SZ"))
+    url = f"http://{incoming.headers['host']}{incoming.path}"
+    keys = AwsCredentials("AKIDEXAMPLE", SECRET)
+    expected = sign_with_botocore(url, covered, incoming.body, keys, "us-east-1", now)
+    assert incoming.headers["authorization"] == expected["authorization"]
+
+
+@pytest.mark.usefixtures("aws")
+def test_throttling_in_mid_stream_begins_the_reply_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    stamp = ReplyStamp("x", "msg_1", lambda: "signed")
+    begun = [frame_bedrock_event(event) for event in list(stream_events(Say.of("Hello."), stamp))[:3]]
+    headers = {":message-type": "exception", ":exception-type": "throttlingException"}
+    slow = encode_stream_message(headers, b'{"message":"Too many tokens, please wait."}')
+    answer, server = run(monkeypatch, f"bedrock/{SONNET}", RawStream((*begun, slow)), Say.of("5"))
+    assert (answer.text, len(server.requests)) == ("5", 2)
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_damaged_stream_is_an_error_and_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    stamp = ReplyStamp("x", "msg_1", lambda: "signed")
+    frames = [frame_bedrock_event(event) for event in stream_events(Say.of("Hello."), stamp)]
+    damaged = (*frames[:-1], frames[-1][:-1] + bytes([frames[-1][-1] ^ 1]))
+    answer, server = run(monkeypatch, f"bedrock/{SONNET}", RawStream(damaged), Say.of("5"))
+    assert (answer.text, len(server.requests)) == ("5", 2)
+
+
+@pytest.mark.usefixtures("aws")
+def test_open_run_reaches_a_cloud_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ModelServer([Say.of("Hello.")])
+
+    async def main() -> str:
+        async with server:
+            monkeypatch.setenv("ANTHROPIC_BEDROCK_BASE_URL", server.url)
+            async with open_run("hi", model=f"bedrock/{SONNET}") as updates:
+                async for _ in updates:
+                    pass
+            return updates.result.text
+
+    assert asyncio.run(main()) == "Hello."
