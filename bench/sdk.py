@@ -28,7 +28,6 @@ from bench.figures import Figure, show
 
 REPEATS = 7
 AT_ONCE = 20
-# to newer models Claude Code sends requests that our server rejects, according to the API's documentation
 MODEL = "claude-sonnet-4-5"
 COMMAND = str(Path(sys.executable).parent / "mainspring")
 BUNDLED = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"

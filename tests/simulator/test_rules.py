@@ -10,7 +10,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from mainspring.core.models import MODELS
-from mainspring.simulator.message_rules import CONTEXT_MANAGEMENT, LARGEST_IMAGE, TASK_BUDGETS, THINKING_BINDING
+from mainspring.simulator.message_rules import (
+    CLEARED_MESSAGES,
+    CONTEXT_MANAGEMENT,
+    DISPLAY_UPDATES,
+    EFFORT_MESSAGES,
+    INLINE_TOOLS,
+    LARGEST_IMAGE,
+    TASK_BUDGETS,
+    THINKING_BINDING,
+    TOOL_CHANGES,
+)
 from mainspring.simulator.request import Endpoint
 from mainspring.simulator.shapes import MANNERS
 from mainspring.simulator.validate import GOOD_HEADERS, LARGEST_REQUEST, RULES, find_request_violations
@@ -45,6 +55,15 @@ def clearing(**more: Any) -> Json:
     return {"edits": [{"type": "clear_tool_uses_20250919", **more}]}
 
 
+def system(*content: Json, **more: Any) -> Json:
+    return {"role": "system", "content": list(content), **more}
+
+
+def changed_tool(name: str, kind: str = "tool_addition") -> Json:
+    return system({"type": kind, "tool": {"type": "tool_reference", "name": name}})
+
+
+LOW = {"effort": "low"}
 CITED = {
     "type": "char_location",
     "cited_text": "a",
@@ -87,6 +106,124 @@ def schema(**more: Any) -> Json:
 
 
 CASES = [
+    # --- system messages that change something in mid-conversation
+    Case(
+        "betas.needed",
+        "messages.1.output_config",
+        EFFORT_MESSAGES[0],
+        ask(user("a"), system(output_config=LOW)),
+        ask(user("a"), system(output_config=LOW)),
+        betas(EFFORT_MESSAGES[0]),
+        dict(GOOD_HEADERS),
+    ),
+    Case(
+        "betas.needed",
+        "messages.1.output_config",
+        EFFORT_MESSAGES[0],
+        ask(user("a"), system(text("b"), output_config=LOW)),
+        ask(user("a"), system(text("b"), output_config=LOW)),
+        betas(EFFORT_MESSAGES[1]),
+        dict(GOOD_HEADERS),
+    ),
+    Case(
+        "betas.needed",
+        "messages.1.clear_at",
+        CLEARED_MESSAGES,
+        ask(user("a"), system(text("b"), clear_at="next_user_message")),
+        ask(user("a"), system(text("b"), clear_at="next_user_message")),
+        betas(CLEARED_MESSAGES),
+        dict(GOOD_HEADERS),
+    ),
+    Case(
+        "betas.needed",
+        "messages.1.content.0",
+        TOOL_CHANGES,
+        ask(user("a"), changed_tool("Read"), tools=[tool()]),
+        ask(user("a"), changed_tool("Read"), tools=[tool()]),
+        betas(TOOL_CHANGES),
+        dict(GOOD_HEADERS),
+    ),
+    Case(
+        "betas.needed",
+        "messages.1.content.0",
+        INLINE_TOOLS,
+        ask(user("a"), system({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool()}})),
+        ask(user("a"), system({"type": "tool_addition", "tool": {"type": "tool_definition", "definition": tool()}})),
+        betas(INLINE_TOOLS),
+        betas(TOOL_CHANGES),
+    ),
+    Case(
+        "betas.needed",
+        "thinking.adaptive.display",
+        DISPLAY_UPDATES,
+        ask(thinking={"type": "adaptive", "display": "updates"}),
+        ask(thinking={"type": "adaptive", "display": "updates"}),
+        betas(DISPLAY_UPDATES),
+        dict(GOOD_HEADERS),
+    ),
+    Case(
+        "fields.value",
+        "thinking.adaptive.display",
+        "'summarized'",
+        ask(thinking={"type": "adaptive", "display": "loud"}),
+        ask(thinking={"type": "adaptive", "display": "omitted"}),
+    ),
+    Case(
+        "messages.fields",
+        "messages.0.output_config",
+        "not permitted",
+        ask({**user("a"), "output_config": LOW}),
+        ask(user("a"), assistant("b"), system(output_config=LOW), user("c")),
+        betas(*EFFORT_MESSAGES),
+    ),
+    Case(
+        "messages.fields",
+        "messages.1",
+        "a model that supports per-turn effort",
+        ask(user("a"), system(output_config=LOW), model="claude-sonnet-5"),
+        ask(user("a"), system(output_config=LOW), model="claude-opus-5"),
+        betas(*EFFORT_MESSAGES),
+    ),
+    Case(
+        "fields.unknown",
+        "messages.1.output_config.format",
+        "not permitted",
+        ask(user("a"), system(output_config={"format": {"type": "json_schema", "schema": {}}})),
+        ask(user("a"), system(text("b"), output_config={})),
+        betas(*EFFORT_MESSAGES),
+    ),
+    Case(
+        "messages.roles",
+        "messages.2.role",
+        "immediately after a user message",
+        ask(user("a"), assistant("b"), system(text("c"), output_config=LOW), user("d")),
+        ask(user("a"), assistant("b"), system(output_config=LOW), user("d")),
+        betas(*EFFORT_MESSAGES),
+    ),
+    Case(
+        "messages.content",
+        "messages.1",
+        "non-empty content",
+        ask(user("a"), system(output_config={})),
+        ask(user("a"), system(output_config=LOW)),
+        betas(*EFFORT_MESSAGES),
+    ),
+    Case(
+        "tools.changed",
+        "messages.1.content.0.tool_removal.tool.tool_reference.name",
+        "'Write' not found",
+        ask(user("a"), changed_tool("Write", "tool_removal"), tools=[tool()]),
+        ask(user("a"), changed_tool("Read", "tool_removal"), tools=[tool()]),
+        betas(TOOL_CHANGES),
+    ),
+    Case(
+        "blocks.place",
+        "messages.0.content.0",
+        "`tool_addition` blocks can only be in `system` messages",
+        ask({**changed_tool("Read"), "role": "user"}, tools=[tool()]),
+        ask(user("a"), changed_tool("Read"), tools=[tool()]),
+        betas(TOOL_CHANGES),
+    ),
     # --- headers and bytes
     Case(
         "headers.version",

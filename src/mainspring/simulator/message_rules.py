@@ -27,6 +27,14 @@ Broken = Iterator[tuple[str, str]]  # the path, and the message
 TASK_BUDGETS = "task-budgets-2026-03-13"
 THINKING_BINDING = "thinking-binding-controls-2026-08-01"
 CONTEXT_MANAGEMENT = "context-management-2025-06-27"
+EFFORT_MESSAGES = (
+    "mid-conversation-output-config-2026-07-01",
+    "per-turn-control-2026-07-01",
+)  # Claude Code: the second
+CLEARED_MESSAGES = "mid-conversation-system-clear-at-2026-08-21"
+TOOL_CHANGES = "mid-conversation-tool-changes-2026-07-01"
+INLINE_TOOLS = "inline-tools-2026-09-15"
+DISPLAY_UPDATES = "thinking-display-updates-2026-08-18"
 LEAST_TASK_BUDGET = 20_000  # tokens, as documented
 
 
@@ -124,12 +132,27 @@ def betas_asked(request: CheckedRequest) -> Broken:
     config = request.body.get("thinking")
     if config and "block_binding" in config and THINKING_BINDING not in request.betas:
         yield "thinking.block_binding", f"Extra inputs are not permitted (it needs the beta '{THINKING_BINDING}')"
+    if config and config.get("display") == "updates" and DISPLAY_UPDATES not in request.betas:
+        said = f"Input should be 'summarized' or 'omitted' ('updates' needs the beta '{DISPLAY_UPDATES}')"
+        yield f"thinking.{config['type']}.display", said
     if request.body.get("context_management") and CONTEXT_MANAGEMENT not in request.betas:
         yield "context_management", f"Extra inputs are not permitted (it needs the beta '{CONTEXT_MANAGEMENT}')"
+    for number, message in enumerate(request.messages):
+        if "output_config" in message and request.betas.isdisjoint(EFFORT_MESSAGES):
+            said = f"Extra inputs are not permitted (it needs the beta '{EFFORT_MESSAGES[0]}')"
+            yield f"messages.{number}.output_config", said
+        if "clear_at" in message and CLEARED_MESSAGES not in request.betas:
+            said = f"Extra inputs are not permitted (it needs the beta '{CLEARED_MESSAGES}')"
+            yield f"messages.{number}.clear_at", said
+    for placed in request.kind("tool_addition", "tool_removal"):
+        needed = INLINE_TOOLS if placed.block["tool"]["type"] == "tool_definition" else TOOL_CHANGES
+        if needed not in request.betas:
+            yield placed.path, f"`{placed.kind}` blocks need the beta '{needed}'"
 
 
 MOST_MESSAGES = 100_000
 BY_USER = ("image", "document", "search_result", "container_upload", "tool_result")
+BY_SYSTEM = ("tool_addition", "tool_removal")
 BY_BOTH = ("text",)  # all other kinds belong to the assistant
 
 
@@ -141,17 +164,45 @@ def check_has_messages(request: CheckedRequest) -> Broken:
 
 
 def check_roles(request: CheckedRequest) -> Broken:
-    """A system message in mid-conversation follows a user message, and precedes a reply or the end."""
-    said = [message["role"] for message in request.messages]
+    """A system message in mid-conversation follows a user message, and precedes a reply or the end.
+
+    One without content, which changes the effort, may be anywhere, unless it is beside another system message.
+    """
+    said: list[str] = [message["role"] for message in request.messages]
     takes_system = request.manner is None or request.manner.system_messages
     for number, role in enumerate(said):
         if role == "system" and takes_system:
+            beside = [*said[max(number - 1, 0) : number], *said[number + 1 : number + 2]]
+            if changes_effort_only(request.messages[number]) and "system" not in beside:
+                continue
             if number == 0 or said[number - 1] != "user" or said[number + 1 : number + 2] not in ([], ["assistant"]):
                 where = "immediately after a user message, and before an assistant message or at the end"
                 yield f"messages.{number}.role", f"system messages can only be placed {where}"
         elif role not in ("user", "assistant"):
             allowed = 'Allowed roles are "user" or "assistant"'
             yield f"messages.{number}.role", f'Unexpected role "{role}". {allowed}'
+
+
+def changes_effort_only(message: Mapping[str, Any]) -> bool:
+    return not message["content"] and bool(message.get("output_config"))
+
+
+def check_message_fields(request: CheckedRequest) -> Broken:
+    """`output_config` and `clear_at` belong to system messages; the first needs a model that knows it."""
+    for number, message in enumerate(request.messages):
+        if message["role"] != "system":
+            for name in ("output_config", "clear_at"):
+                if name in message:
+                    yield f"messages.{number}.{name}", "Extra inputs are not permitted"
+            continue
+        effort: str | None = (message.get("output_config") or {}).get("effort")
+        if effort is None or request.manner is None:
+            continue
+        if not request.manner.effort_messages:
+            said = "output_config.effort requires a model that supports per-turn effort"
+            yield f"messages.{number}", said
+        elif effort not in request.manner.efforts:
+            yield f"messages.{number}.output_config.effort", f"effort '{effort}' is not supported by this model."
 
 
 def user_first(request: CheckedRequest) -> Broken:
@@ -172,6 +223,8 @@ def check_alternation(request: CheckedRequest) -> Broken:
 def check_content(request: CheckedRequest) -> Broken:
     last = len(request.messages) - 1
     for number, message in enumerate(request.messages):
+        if changes_effort_only(message):
+            continue
         if not message["content"] and (number < last or message["role"] != "assistant"):
             said = "all messages must have non-empty content except for the optional final assistant message"
             yield f"messages.{number}", said
@@ -181,7 +234,7 @@ def check_block_places(request: CheckedRequest) -> Broken:
     for kind, blocks in request.by_kind.items():
         if kind in BY_BOTH:
             continue
-        proper = "user" if kind in BY_USER else "assistant"
+        proper = "user" if kind in BY_USER else "system" if kind in BY_SYSTEM else "assistant"
         for placed in blocks:
             if placed.role != proper:
                 yield placed.path, f"`{kind}` blocks can only be in `{proper}` messages"

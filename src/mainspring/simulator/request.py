@@ -53,6 +53,8 @@ class CheckedRequest:
 
     def _place(self, path: str, message: Json) -> None:
         blocks = placed_in(message["content"], f"{path}.content", message["role"])
+        if not blocks and message["role"] == "system":  # it only changes the effort: no turn of its own
+            return
         if not self.turns or self.turns[-1].role != message["role"]:
             self.turns.append(RequestTurn(message["role"], path, [], [], []))
         turn = self.turns[-1]

@@ -177,7 +177,7 @@ SERVER_RESULTS: dict[str, Check] = {
     ),
 }
 
-BLOCKS: dict[str, Check] = {
+SPOKEN_BLOCKS: dict[str, Check] = {
     "text": TEXT,
     "image": IMAGE,
     "document": DOCUMENT,
@@ -193,7 +193,6 @@ BLOCKS: dict[str, Check] = {
         for kind, content in SERVER_RESULTS.items()
     },
 }
-MESSAGE = check_fields({"role": str, "content": text_or(check_list(tagged_object(BLOCKS)))})
 
 # --- tools -----------------------------------------------------------------------------------------
 
@@ -257,9 +256,30 @@ def check_tool(value: Any, path: str, found: Found) -> None:
         tagged_object(NAMED_TOOLS)(value, path, found)
 
 
+# --- messages --------------------------------------------------------------------------------------
+
+_NAMED_TOOL = check_fields({"type": str, "name": str})
+_INLINE_TOOL = check_fields({"type": str, "definition": check_tool})
+BLOCKS: dict[str, Check] = {
+    **SPOKEN_BLOCKS,
+    # in system messages: which tools the model has from here on
+    "tool_addition": check_fields(
+        {"type": str, "tool": tagged_object({"tool_reference": _NAMED_TOOL, "tool_definition": _INLINE_TOOL})}, MARK
+    ),
+    "tool_removal": check_fields({"type": str, "tool": tagged_object({"tool_reference": _NAMED_TOOL})}, MARK),
+}
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+MESSAGE = check_fields(
+    {"role": str, "content": text_or(check_list(tagged_object(BLOCKS)))},
+    {
+        "clear_at": check_optional(one_of("next_user_message", "never")),
+        "output_config": check_optional(check_fields({}, {"effort": check_optional(one_of(*EFFORTS))})),
+    },
+)
+
 # --- parameters ------------------------------------------------------------------------------------
 
-_DISPLAY: dict[str, Kind] = {"display": check_optional(one_of("summarized", "omitted"))}
+_DISPLAY: dict[str, Kind] = {"display": check_optional(one_of("summarized", "omitted", "updates"))}
 _BINDING = check_fields({"prefix_mismatch_behavior": one_of("error", "drop_block")})
 THOUGHT: dict[str, Check] = {
     "enabled": check_fields({"type": str, "budget_tokens": int}, _DISPLAY),
@@ -276,7 +296,6 @@ CHOICE = tagged_object(
         "none": check_fields({"type": str}),
     }
 )
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
 OUTPUT = check_fields(
     {},
     {
@@ -364,6 +383,7 @@ class ModelQuirks(NamedTuple):
     binds: bool = False  # thinking is invalid after any change before it (`cache.py`)
     least_cached: int = 1_024  # tokens; a shorter prefix is not cached
     system_messages: bool = True  # in mid-conversation, after a user message: since Opus 4.8
+    effort_messages: bool = True  # system messages that change the effort from there on
 
 
 # The shortest cached prefix: 512 tokens for Opus 5, Fable 5 and Mythos 5, 1,024 for Sonnet, 4,096 for Opus 4.5 and
@@ -377,18 +397,20 @@ BUDGETED = ModelQuirks(
     sampling=True,
     prefill=True,
     system_messages=False,
+    effort_messages=False,
 )
 MANNERS: dict[str, ModelQuirks] = {
     "claude-fable-5-1": ALWAYS._replace(binds=True),
-    "claude-fable-5": ALWAYS,  # forced tools: refused in June 2026, said to be accepted since; the strict reading
+    # forced tools: refused in June 2026, said to be accepted since; the strict reading
+    "claude-fable-5": ALWAYS._replace(effort_messages=False),
     "claude-mythos-5-1": ALWAYS,
-    "claude-mythos-5": ALWAYS,
+    "claude-mythos-5": ALWAYS._replace(effort_messages=False),
     "claude-opus-5-5": ALWAYS._replace(binds=True),
     "claude-opus-5": ADAPTIVE._replace(quiet=UP_TO_HIGH, least_cached=512),
     "claude-sonnet-5-5": ModelQuirks(
         frozenset({"adaptive", "between_tools"}), quiet=UP_TO_HIGH, forced_tools=False, binds=True
     ),
-    "claude-sonnet-5": ADAPTIVE,
+    "claude-sonnet-5": ADAPTIVE._replace(effort_messages=False),
     "claude-haiku-5-5": ADAPTIVE._replace(quiet=UP_TO_HIGH, binds=True, least_cached=4_096),
     "claude-opus-4-5": BUDGETED._replace(efforts=UP_TO_HIGH, least_cached=4_096),
     "claude-sonnet-4-5": BUDGETED,

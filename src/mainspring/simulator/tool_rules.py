@@ -52,6 +52,17 @@ def some_loaded(request: CheckedRequest) -> Broken:
         yield "tools", "All tools have defer_loading set. At least one tool must be non-deferred."
 
 
+def check_tool_changes(request: CheckedRequest) -> Broken:
+    """A system message adds or removes tools that the request defines, in `tools` or earlier in `messages`."""
+    known = {tool["name"] for tool in request.tools}
+    for placed in request.kind("tool_addition", "tool_removal"):
+        tool: Json = placed.block["tool"]
+        if tool["type"] == "tool_definition":
+            known.add(tool["definition"]["name"])
+        elif tool["name"] not in known:
+            yield placed.at("tool.tool_reference.name"), f"Tool '{tool['name']}' not found in provided tools"
+
+
 def check_tool_choice(request: CheckedRequest) -> Broken:
     chosen = request.body.get("tool_choice")
     if chosen is None:
