@@ -271,7 +271,7 @@ def test_a_turn_is_dropped_or_the_resume_refused(serve: Serve) -> None:
 
     for forks in (False, True):
         asked = options(first, one).replace(fork_session=forks)
-        with pytest.raises(ResumeError, match=r"^Resume rejected by --resume-drops-turn: .* belongs to another prompt"):
+        with pytest.raises(ResumeError, match=r"^Resume rejected by resume_drops_turn: .* belongs to another prompt"):
             open_session_file(asked, place, OTHER)
     with pytest.raises(StartError, match="'resume_drops_turn' needs 'resume_session_at=UUID'"):
         open_session_file(options(None, two), place, OTHER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import claude_agent_sdk
 import pytest
@@ -45,7 +46,8 @@ def new_parts(request: ReceivedRequest) -> set[str]:
     body, parts = request.body, set[str]()
     parts |= {"system message" for message in body["messages"] if message["role"] == "system"}
     parts |= {"output_config on a message" for message in body["messages"] if "output_config" in message}
-    parts |= {edit["type"] for edit in (body.get("context_management") or {}).get("edits", [])}
+    managed: dict[str, Any] = body.get("context_management") or {}
+    parts |= {edit["type"] for edit in managed.get("edits", [])}
     return parts | ({"display updates"} if body["thinking"].get("display") == "updates" else set())
 
 

@@ -42,6 +42,7 @@ DESTINATIONS = {
     "localSettings": SettingsSource.LOCAL,
 }  # any other, such as `session`: not saved
 BEHAVIORS = ("allow", "deny", "ask")
+BYPASS_FLAG = "--dangerously-skip-permissions"  # clients of the pipe know the text with this flag
 DENY_STAYS = "an answer cannot remove a deny rule from a file: edit the file to remove it"
 
 
@@ -53,13 +54,14 @@ class PermissionUpdates:
         place: Workspace,
         *,
         may_bypass: bool,
+        bypass_option: str = BYPASS_FLAG,
         auto_disabled: str = "",
         keeper: SettingsWriter | None = None,
         tell: Callable[[str], object] = log_warning,
     ) -> None:
         """Without a keeper nothing is saved. `tell` shows warnings to the user."""
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
-        self._auto_disabled, self._keeper, self._tell = auto_disabled, keeper, tell
+        self._bypass_option, self._auto_disabled, self._keeper, self._tell = bypass_option, auto_disabled, keeper, tell
 
     @property
     def mode(self) -> str:
@@ -85,7 +87,7 @@ class PermissionUpdates:
         if named == BYPASS and not self._may_bypass:
             raise UsageError(
                 f"Cannot set permission mode to {BYPASS} because the session was not launched with "
-                "--dangerously-skip-permissions"  # the text that clients know
+                f"{self._bypass_option}"
             )
         if named == AUTO and self._auto_disabled:
             raise UsageError(f"Cannot set permission mode to {AUTO}: it is disabled by '{self._auto_disabled}'")
@@ -165,11 +167,13 @@ def permission_updates(
 ) -> PermissionUpdates:
     options = config.options
     keeper = SettingsWriter(config.cwd, config.environment, asked_by(options))
+    spelled = options.spell("permission_mode", BYPASS)
     return PermissionUpdates(
         session,
         config.gate,
         place,
         may_bypass=may_bypass,
+        bypass_option=BYPASS_FLAG if spelled.startswith("--") else spelled,
         auto_disabled=config.settings.permissions.auto_disabled,
         keeper=keeper,
         tell=options.tell,

@@ -227,6 +227,9 @@ def resume_session_file(
         raise ResumeError(f"'{file}' cannot be read: {error.strerror}") from None
     except SessionInUse as error:
         raise ResumeError(f"{error}: close it there, or fork it with '{options.spell('fork_session')}'") from None
+    except sessions.WouldDropMore as error:
+        spelled = sessions.WouldDropMore(error.why, options.spell("resume_drops_turn"))
+        raise ResumeError(str(spelled)) from None
     except UsageError as error:
         raise ResumeError(str(error)) from None
     warn_about_loaded(loaded, options)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mainspring import sdk
 from mainspring.agent.options import StartError
@@ -30,21 +30,29 @@ from mainspring.sdk.host import own_copy
 from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.sdk.messages import Message, ResultMessage
 from mainspring.sdk.option_mapping import make_listener
-from mainspring.sdk.options import Options, check_options
+from mainspring.sdk.options import Options, check_options, shorten_repr
 from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
 from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame
 
 if TYPE_CHECKING:
+    from mainspring.sdk.reference_types import Transport
     from mainspring.sdk.store_sync import RestoredSession
+    from mainspring.sdk.typed_dicts import ContextUsageResponse, McpServerStatus, McpStatusResponse
 
 NOT_CONNECTED = "the client is not connected: use 'await client.connect()', or 'async with Client(...) as client'"
+NO_TRANSPORT = "'transport' is not supported, because sessions run in this process: leave it out"
+NO_ASYNCIO = "mainspring needs asyncio: start your program with 'asyncio.run(...)'. trio is not supported"
 Prompts = str | AsyncIterable[Frame]
 Delivery = Literal["next_run", "steer"]
 
 
 class Client:
-    def __init__(self, options: Options | None = None) -> None:
+    """A conversation: connect, send prompts, read messages. See the example in this module."""
+
+    def __init__(self, options: Options | None = None, transport: Transport | None = None) -> None:
+        if transport is not None:
+            raise UsageError(NO_TRANSPORT)
         self.options = options if options is not None else Options()
         self._session: ConnectedSession | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -61,12 +69,13 @@ class Client:
 
     async def connect(self, prompt: Prompts | None = None, *, last: bool = False) -> None:
         """`last`: no more prompts will follow. Raises `UsageError` for invalid options."""
+        loop = running_loop()
         if self._ending is not None:
             await await_uncancellable(self._ending)
         if self._session is not None:
             raise CLIConnectionError("this client is already connected: call 'await client.disconnect()' first")
         self._failed = self._refusal = None
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         if prompt is not None or last:
             check_prompt(prompt)
         try:
@@ -166,6 +175,11 @@ class Client:
                 session.finish()
 
     def _prompt(self, said: Frame) -> WirePrompt:
+        if not isinstance(cast("object", said), Mapping):
+            raise UsageError(
+                f"the prompt stream yielded {shorten_repr(said)}: yield dicts, as in "
+                "{'type': 'user', 'message': {'role': 'user', 'content': 'hello'}}, or pass one string as 'prompt'"
+            )
         composed = {"client_composed": True} if self.options.verbatim_prompts else {}
         try:
             return parse_prompt_frame({**said, **composed})
@@ -266,11 +280,13 @@ class Client:
     async def stop_task(self, task_id: str) -> None:
         await self._connected.request(self._connected.session.stop_task(task_id))
 
-    async def get_mcp_status(self) -> Mapping[str, Any]:
-        return {"mcpServers": own_copy(self._connected.session.mcp_status())}
+    async def get_mcp_status(self) -> McpStatusResponse:
+        """MCP servers with their status and tools."""
+        return {"mcpServers": cast("list[McpServerStatus]", own_copy(self._connected.session.mcp_status()))}
 
-    async def get_context_usage(self) -> Mapping[str, Any]:
-        return own_copy(self._connected.session.context_usage())
+    async def get_context_usage(self) -> ContextUsageResponse:
+        """What fills the context window, by category."""
+        return cast("ContextUsageResponse", own_copy(self._connected.session.context_usage()))
 
     async def get_server_info(self) -> Mapping[str, Any] | None:
         """Commands, agents, models: the session's description of itself when it began."""
@@ -279,6 +295,14 @@ class Client:
 
 
 ClaudeSDKClient = Client
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Raises `NotStartedError` under another event loop, such as trio's."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise not_started(UsageError(NO_ASYNCIO)) from None
 
 
 def not_started(error: Exception) -> NotStartedError:
@@ -290,13 +314,16 @@ def check_prompt(prompt: object) -> None:
         raise UsageError(f"'prompt' must be a string, or messages to iterate with 'async for', not {prompt!r}")
 
 
-async def query(*, prompt: Prompts, options: Options | None = None) -> AsyncGenerator[Message, None]:
+async def query(
+    prompt: Prompts, *, options: Options | None = None, transport: Transport | None = None
+) -> AsyncGenerator[Message, None]:
     """All messages to the end of the session. If its last result is an error, `ResultError` is raised after it.
 
     Leaving the iteration early ends the session: at once with `contextlib.aclosing`, otherwise when Python closes the
     generator.
     """
-    client, last = Client(options), None
+    client, last = Client(options, transport), None
+    running_loop()
     try:
         await client.connect(prompt, last=True)
         async for message in client.receive_messages():

@@ -6,6 +6,8 @@ mistakes, but not in values from an environment, a form or a file, and a guard t
 
 from __future__ import annotations
 
+import inspect
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -147,6 +149,14 @@ class Options:
     provider: Provider | None = None  # overrides the settings: a scripted model, or your own provider
     retry: Literal["default", "unattended"] | None = None  # unattended: wait up to six hours for a busy server
     deps: object | None = field(default=None, repr=False)  # for your tools, hooks, 'can_use_tool'; never stored or sent
+
+    if not TYPE_CHECKING:  # type checkers know the fields
+
+        def __new__(cls, *_given: object, **named: object) -> Options:
+            for name in named:
+                if name not in cls.__dataclass_fields__:
+                    raise TypeError(f"unknown option '{name}'{did_you_mean(name, cls.__dataclass_fields__)}")
+            return super().__new__(cls)
 
 
 ClaudeAgentOptions = Options
@@ -310,4 +320,14 @@ def check_asking(given: Options) -> None:
         whole = [rule for rule in given.allowed_tools if "(" not in rule or rule.endswith(("()", "(*)"))]
         why = f"'can_use_tool' is not called for {', '.join(whole)}: 'allowed_tools' allows them" if whole else ""
     if why:
-        warnings.warn(f"{why}. A 'PreToolUse' hook sees every call", CanUseToolShadowedWarning, stacklevel=2)
+        said = f"{why}. A 'PreToolUse' hook sees every call"
+        warnings.warn(said, CanUseToolShadowedWarning, stacklevel=find_caller_level())
+
+
+def find_caller_level() -> int:
+    """The `stacklevel` of a warning for the line of the program that called us, through coroutines as well."""
+    package, level, frame = f"{Path(__file__).parents[1]}{os.sep}", 0, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    return level
+

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from mainspring.core.value import as_object_or_none
 
-PermissionMode = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
+# "manual" is another name of "default"
+PermissionMode = Literal["default", "manual", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
 PermissionBehavior = Literal["allow", "deny", "ask"]
 PermissionUpdateDestination = Literal["userSettings", "projectSettings", "localSettings", "session"]
 PermissionUpdateType = Literal[

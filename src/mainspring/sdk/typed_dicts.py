@@ -140,6 +140,7 @@ class ContextUsageCategory(TypedDict):
     name: str
     tokens: int
     color: str
+    isDeferred: NotRequired[bool]
 
 
 class ContextUsageResponse(TypedDict):
@@ -155,6 +156,7 @@ class ContextUsageResponse(TypedDict):
     agents: list[dict[str, Any]]
     gridRows: list[list[dict[str, Any]]]
     autoCompactThreshold: NotRequired[int]
+    apiUsage: NotRequired[dict[str, Any] | None]
 
 
 class ModelUsage(TypedDict):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mainspring.sessions.reader import JournalReader as JournalReader
     from mainspring.sessions.records import NoJournal as NoJournal
     from mainspring.sessions.records import WithdrawnRecord as WithdrawnRecord
+    from mainspring.sessions.resume import WouldDropMore as WouldDropMore
     from mainspring.sessions.resume import fork_session_state as fork_session_state
     from mainspring.sessions.resume import load_session as load_session
     from mainspring.sessions.retention import start_cleanup as start_cleanup
@@ -37,6 +38,7 @@ MODULES = {
     "fork_session_state": "resume",
     "id_of": "paths",
     "list_sessions_in": "listing",
+    "WouldDropMore": "resume",
     "load_session": "resume",
     "make_folder": "paths",
     "newest_first": "listing",

@@ -42,10 +42,11 @@ BEGINS = {  # messages that begin a turn
 
 
 class WouldDropMore(UsageError):  # noqa: N818  # it reads as what it says
-    """Callers match on the first words (stream-json 1.6)."""
+    """Clients of the pipe match on the first words, with the flag's name (stream-json 1.6)."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"Resume rejected by --resume-drops-turn: {why}")
+    def __init__(self, why: str, option: str = "--resume-drops-turn") -> None:
+        super().__init__(f"Resume rejected by {option}: {why}")
+        self.why = why
 
 
 def check_drops(reader: JournalReader, chain: ParentChain, at: str, prompt: str) -> None:

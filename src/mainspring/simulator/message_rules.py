@@ -195,7 +195,8 @@ def check_message_fields(request: CheckedRequest) -> Broken:
                 if name in message:
                     yield f"messages.{number}.{name}", "Extra inputs are not permitted"
             continue
-        effort: str | None = (message.get("output_config") or {}).get("effort")
+        changed: dict[str, Any] = message.get("output_config") or {}
+        effort: str | None = changed.get("effort")
         if effort is None or request.manner is None:
             continue
         if not request.manner.effort_messages:
