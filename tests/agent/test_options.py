@@ -226,6 +226,7 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "agents": ({"a": AgentDefinition("d", "p")}, {"agents": {"a": {"description": "d", "prompt": "p"}}}),
     "mcp_servers": ({"shop": {**SERVER, "args": ("-v",)}}, {"mcp_servers": ({"mcpServers": {"shop": PLAIN}},)}),
     "strict_mcp_config": (True, {"strict_mcp_config": True}),
+    "plugins": ([{"type": "local", "path": "/p"}], {"plugin_dirs": ("/p",)}),
     "include_partial_messages": (True, {"include_partial_messages": True}),
     "include_hook_events": (True, {"include_hook_events": True}),
     "forward_subagent_text": (True, {"forward_subagent_text": True}),
@@ -242,7 +243,6 @@ ELSEWHERE = {
     "session_store", "session_store_flush", "load_timeout_ms",  # the connected session mirrors its file
     "verbatim_prompts",  # of each prompt
     "stderr",  # is what the session tells
-    "plugins",  # refused
     "cli_path", "max_buffer_size", "debug_stderr", "user",  # documented as without use
 }  # fmt: skip
 

@@ -265,7 +265,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"extra_args": {"jump": None}}, "'extra_args' has 'jump'"),
     ({"skills": "some"}, "'skills' must be a list of names"),
     ({"can_use_tool": len, "permission_prompt_tool_name": "mcp__a__b"}, "cannot be combined"),
-    ({"plugins": [{"type": "local", "path": "."}]}, "'plugins' is not supported yet"),
+    ({"plugins": [{"type": "market", "path": "."}]}, "use {'type': 'local', 'path': FOLDER}"),
+    ({"plugins": [{"type": "local", "path": "no-such"}]}, "'plugins': there is no folder 'no-such'"),
 ]
 
 

@@ -189,7 +189,7 @@ def test_many_unsupported_keys_of_one_file_take_a_line_for_each_reason(stage: St
     file = stage.say("user", {"tui": "x", "verbose": True, "enabledPlugins": {"a@b": True}})
     assert [str(one) for one in stage.load().problems] == [
         f"{file}: 'tui', 'verbose' have no effect: the terminal of mainspring cannot be customized",
-        f"{file}: 'enabledPlugins' has no effect: mainspring loads no plugins",
+        f"{file}: 'enabledPlugins' has no effect: mainspring loads plugins from named folders only",
     ]
 
 

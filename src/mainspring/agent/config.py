@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mainspring import agent, secrets
+from mainspring import settings as settings_package
 from mainspring.agent import permissions
 from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.model import Environment, ModelAccess, new_config, new_provider, takes_tools
@@ -42,6 +43,7 @@ from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
     from mainspring.agent.mcp import McpConfig
+    from mainspring.settings.plugins import Plugin
 
 
 MOST_TOLD = 10  # problems; 'mainspring config' has them all
@@ -128,6 +130,7 @@ class ResolvedConfig(Bundle):
     sandboxing: SessionSandbox
     holder: SecretScope  # holds the session's secrets until it ends
     servers: McpConfig | None = None  # MCP servers; None: none is configured
+    plugins: tuple[Plugin, ...] = ()
 
     def resolve_again(self, options: SessionOptions) -> ResolvedConfig:
         """Reads the settings again, for the next session of this process. Raises `StartError`."""
@@ -156,6 +159,8 @@ def _resolve(
     settings = settings_of(options, cwd, environment)
     if settings.no_sideloading:
         permissions.refuse_sideloading(options)
+    plugins = load_named_plugins(options, cwd)
+    settings = settings_package.add_plugins(settings, plugins) if plugins else settings
     environment = environment | settings.own_env
     home = users_folder(environment)
     folders = permissions.list_additional_folders(options, settings, cwd, home)
@@ -183,6 +188,7 @@ def _resolve(
         sandboxing=sandboxing,
         holder=holder,
         servers=load_named_servers(options, settings, environment, cwd),
+        plugins=plugins,
     )
     hold_settings_secrets(settings, environment)  # last: MCP servers already have the secrets that are theirs
     report_settings_problems(settings, options)
@@ -276,6 +282,20 @@ def make_structured_output_tool(options: SessionOptions, supplied: HostSupplied)
         return (make_handle(structured_tool(dict(options.output_schema), supplied.check_output)),)
     except UsageError as error:
         raise options.error("output_schema", f" is not valid: {error}") from None
+
+
+def load_named_plugins(options: SessionOptions, cwd: str) -> tuple[Plugin, ...]:
+    found: dict[str, Plugin] = {}
+    for folder in options.plugin_dirs:
+        try:
+            plugin = settings_package.load_plugin(folder, cwd)
+        except UsageError as error:
+            raise options.error("plugin_dirs", f": {error}") from None
+        if (before := found.setdefault(plugin.name, plugin)).path != plugin.path:
+            raise options.error("plugin_dirs", f": '{before.path}' and '{plugin.path}' are both named '{plugin.name}'")
+        for problem in plugin.problems:
+            options.tell(problem)
+    return tuple(found.values())
 
 
 def load_named_servers(

@@ -572,6 +572,7 @@ def new_session_info(  # noqa: PLR0913, PLR0917  # its inputs
         words=lambda: tuple([word.name for word in servers.words()]),
         mode=config.mode,
         key_source=config.model.key_source,
+        plugins=config.plugins,
         betas=options.betas,
         ignored=options.ignored,
         sandbox=lambda: config.sandboxing.words,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.servers import McpServers
     from mainspring.sessions.records import AgentRecord
+    from mainspring.settings.plugins import Plugin
     from mainspring.tools.background import BackgroundCommand
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
@@ -78,6 +79,7 @@ class SessionInfo(Bundle):
     output_styles: Callable[[], tuple[str, ...]] = tuple  # by name; called only to show them
     used: tuple[tuple[str, Usage], ...] = ()  # by model, before this process resumed the session
     key_source: str = "none"
+    plugins: tuple[Plugin, ...] = ()
     betas: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()  # given flags that have no effect yet
     sandbox: Callable[[], str] = str  # its level, as text; called only to show it

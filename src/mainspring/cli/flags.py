@@ -263,7 +263,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--mcp-config", FlagValueKind.SOURCE, "add MCP servers from a file or a JSON string; repeatable"),
     Flag("--strict-mcp-config", FlagValueKind.NOTHING, "use only the MCP servers of --mcp-config"),
     Flag("--agents", FlagValueKind.TEXT, 'define agent types as JSON: {"name": {"description", "prompt", ...}}'),
-    Flag("--plugin-dir", FlagValueKind.EACH, "load a plugin from this folder", later="plugins"),
+    Flag("--plugin-dir", FlagValueKind.EACH, "load a plugin from this folder"),
     Flag("--debug-to-stderr", FlagValueKind.NOTHING, "print debug messages", later="logging"),
     Flag("--plain", FlagValueKind.NOTHING, "read and print line by line, for screen readers and simple terminals"),
     Flag("--version", FlagValueKind.NOTHING, "print the version", also=("-v",)),

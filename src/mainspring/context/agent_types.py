@@ -95,6 +95,8 @@ def find_agent_types(
                 places.check(found_at, project=project)
                 kind, odd = read_kind(found_at, project=project)
                 problems += [f"the agent '{path}': {LEFT_OUT.format(name)}" for name in kind.patterns]
+                if prefix := places.prefix_of(folder):
+                    kind = msgspec.structs.replace(kind, name=f"{prefix}{kind.name}")
                 if project and places.bounds:  # it is not trusted
                     kind = restrict_untrusted_type(kind)
             except (PathRefused, UsageError, OSError) as error:

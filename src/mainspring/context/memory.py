@@ -84,6 +84,7 @@ class MemoryLocations(Bundle):
     excluded: Callable[[str], bool] | None = None  # files that the settings exclude (`claudeMdExcludes`)
     skill_states: Mapping[str, str] = {}  # of hidden skills, by name
     skills: tuple[str, ...] | None = None  # the skills that the model sees (stream-json 3.1); None: all
+    plugins: tuple[tuple[str, str], ...] = ()  # name and folder of each
 
     @property
     def described(self) -> bool:
@@ -129,7 +130,7 @@ class MemoryFiles:
         bounds = "" if where.trusted else root
         folders = (where.cwd, root)
         return ConfigFolders(
-            where.user, where.home, folders, where.described, where.sources, sort, bounds, where.may_read
+            where.user, where.home, folders, where.described, where.sources, sort, bounds, where.may_read, where.plugins
         )
 
     def refresh(self) -> bool:

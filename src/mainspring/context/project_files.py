@@ -142,6 +142,7 @@ class ConfigFolders(Bundle):
     sort: str = "skills"
     bounds: str = ""  # the directory that the project's links cannot leave; empty: no limit
     may_read: Callable[[str], bool] | None = None  # the rules, for links: deny applies here, too
+    plugins: tuple[tuple[str, str], ...] = ()  # name and folder of each
 
     def are_there(self) -> bool:
         return any(os.path.isdir(folder) for folder, _ in self.folders())
@@ -157,6 +158,12 @@ class ConfigFolders(Bundle):
             for folder in dict.fromkeys(self.project):
                 yield f"{folder}/.mainspring/{self.sort}", True
                 yield f"{folder}/.claude/{self.sort}", True
+        for _, folder in self.plugins:
+            yield f"{folder}/{self.sort}", False
+
+    def prefix_of(self, folder: str) -> str:
+        """The prefix of all names in one of the folders: those of a plugin begin with its name."""
+        return next((f"{name}:" for name, path in self.plugins if folder == f"{path}/{self.sort}"), "")
 
     def check(self, path: Resolved, *, project: bool) -> None:
         """Raises `PathRefused` for a link that leads to a forbidden place (security T1)."""

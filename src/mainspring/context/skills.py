@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -151,6 +151,8 @@ class MarkdownLibrary(Generic[Kept]):
         try:
             text = self._text(path, project)
             one = self.describe(path, folder, text, project=project)
+            if prefix := self.places.prefix_of(folder):
+                one = cast("Kept", replace(cast("Any", one), name=f"{prefix}{one.name}"))
             if odd := sorted(split_frontmatter(text).fields.keys() - self.fields - PASSED_OVER):
                 self._odd[path] = odd
         except (PathRefused, UsageError, OSError) as error:

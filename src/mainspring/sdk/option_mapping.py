@@ -75,6 +75,7 @@ def session_options(
         agents=list_agent_definitions(given),
         mcp_servers=list_mcp_configs(given),
         strict_mcp_config=given.strict_mcp_config,
+        plugin_dirs=tuple([os.fspath(one["path"]) for one in given.plugins]),
         include_partial_messages=given.include_partial_messages,
         include_hook_events=given.include_hook_events,
         replay_user_messages="replay-user-messages" in flags,

@@ -41,7 +41,7 @@ from mainspring.sdk.errors import CanUseToolShadowedWarning
 from mainspring.sdk.hooks import EVENTS, HookEvent, HookMatcher
 from mainspring.sdk.permissions import CanUseTool, PermissionMode
 from mainspring.sdk.tools import SdkMcpTool
-from mainspring.sdk.typed_dicts import SandboxSettings, TaskBudget, ThinkingConfig
+from mainspring.sdk.typed_dicts import SandboxSettings, SdkPluginConfig, TaskBudget, ThinkingConfig
 from mainspring.text import did_you_mean
 from mainspring.tools.base import Tool
 from mainspring.tools.catalog import SPECS
@@ -125,7 +125,7 @@ class Options:
     agents: dict[str, AgentDefinition] | None = None
     mcp_servers: Mapping[str, Any] | str | Path = field(default_factory=dict[str, Any])
     strict_mcp_config: bool = False
-    plugins: list[Mapping[str, str]] = field(default_factory=list[Mapping[str, str]])
+    plugins: list[SdkPluginConfig] = field(default_factory=list[SdkPluginConfig])  # folders with commands, hooks, ...
 
     # --- output ---
     include_partial_messages: bool = False
@@ -236,8 +236,7 @@ def check_options(given: object) -> None:
         check_values(given)
     except OptionError as error:
         raise UsageError(str(error)) from None
-    if given.plugins:
-        raise UsageError("'plugins' is not supported yet: leave it out")
+    check_plugins(given.plugins)
     check_tools(given)
     check_hooks(given.hooks or {})
     check_servers(given)
@@ -276,6 +275,14 @@ def check_tools(given: Options) -> None:
     names = [one if isinstance(one, str) else one.name for one in tools]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError(f"'tools' has '{twice[0]}' twice")
+
+
+def check_plugins(plugins: object) -> None:
+    if not is_list_of(Mapping)(plugins):
+        raise UsageError(f"'plugins' must be a list of dicts, not {shorten_repr(plugins)}")
+    for one in cast("Sequence[Mapping[str, object]]", plugins):
+        if one.get("type") != "local" or not isinstance(one.get("path"), str | os.PathLike):
+            raise UsageError(f"'plugins' has {shorten_repr(one)}: use {{'type': 'local', 'path': FOLDER}}")
 
 
 def check_hooks(hooks: Mapping[Any, Any]) -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mainspring.settings.hook_entries import unreadable_guards as unreadable_guards
     from mainspring.settings.load import expand_tilde as expand_tilde
     from mainspring.settings.mcp_servers import check_mcp_entries as check_mcp_entries
+    from mainspring.settings.plugins import Plugin as Plugin
+    from mainspring.settings.plugins import add_plugins as add_plugins
+    from mainspring.settings.plugins import load_plugin as load_plugin
     from mainspring.settings.restrictions import is_denied as is_denied
     from mainspring.settings.trust import is_trusted as is_trusted
 
@@ -25,10 +28,13 @@ if TYPE_CHECKING:
 MODULES = {
     "ListChange": "edit",
     "ModeChange": "edit",
+    "Plugin": "plugins",
+    "add_plugins": "plugins",
     "check_mcp_entries": "mcp_servers",
     "expand_tilde": "load",
     "is_denied": "restrictions",
     "is_trusted": "trust",
+    "load_plugin": "plugins",
     "unreadable_guards": "hook_entries",
 }
 

@@ -100,16 +100,16 @@ _NOTHING_TO_RESTRICT = """\
 $schema: for editors
 allowedChannelPlugins: mainspring has no channels
 allowedHttpHookUrls: mainspring runs no HTTP hooks
-allowedMarketplaces: mainspring loads no plugins
-blockedMarketplaces: mainspring loads no plugins
+allowedMarketplaces: mainspring loads plugins from named folders only
+blockedMarketplaces: mainspring loads plugins from named folders only
 crossSessionInbound: sessions do not send each other messages
 disableAgentView: mainspring has no agent view
 disableArtifact: mainspring has no Artifact tool
 disableBundledSkills: mainspring comes without skills
 disableClaudeAiConnectors: mainspring does not connect to claude.ai
-disableCommandPluginSources: mainspring loads no plugins
+disableCommandPluginSources: mainspring loads plugins from named folders only
 disableDeepLinkRegistration: mainspring registers no links
-disablePluginDirectory: mainspring loads no plugins
+disablePluginDirectory: mainspring loads plugins from named folders only
 disableRemoteControl: mainspring has no remote control
 disableReplyCheck: mainspring has no reply check
 disableSkillShellExecution: commands in skills are never run
@@ -121,7 +121,7 @@ isolatePeerMachines: sessions do not send each other messages
 modelProposedGoals: mainspring has no goals
 sandbox.filesystem.allowManagedReadPathsOnly: allowRead has no effect in any file
 sandbox.network.strictAllowlist: hosts that are not allowed are always refused
-strictKnownMarketplaces: mainspring loads no plugins
+strictKnownMarketplaces: mainspring loads plugins from named folders only
 """
 
 # --- refused ---------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ _REFUSED = (
 # --- unsupported: a reason, and the keys that have it ------------------------------------------------
 
 _UNSUPPORTED = {
-    "mainspring loads no plugins": """
+    "mainspring loads plugins from named folders only": """
         additionalMarketplaces appendPlugins channelsEnabled enabledPlugins extraKnownMarketplaces
         pluginConfigs pluginSuggestionMarketplaces pluginTrustMessage prependPlugins""",
     "mainspring does not use claude.ai": """

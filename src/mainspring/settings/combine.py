@@ -286,10 +286,15 @@ def _written(layers: Iterable[SettingsLayer]) -> Iterator[tuple[str, str]]:
                     yield from [(name, str(value)) for name, value in cast("dict[str, object]", found).items()]
 
 
+def _only_managed_hooks(held: _Held) -> bool:
+    off = held.last.get("disableAllHooks")
+    return held.is_set("allowManagedHooksOnly") or (off is not None and off.value is True)
+
+
 def _hooks(held: _Held) -> tuple[HookSetting, ...]:
     """Only the administrator can switch off the administrator's hooks."""
     off = held.last.get("disableAllHooks")
-    only_managed = held.is_set("allowManagedHooksOnly") or (off is not None and off.value is True)
+    only_managed = _only_managed_hooks(held)
     if off is not None and off.value is True and off.origin.source is SettingsSource.ADMINISTRATOR:
         return ()
     return tuple(
@@ -483,6 +488,7 @@ def _settings(held: _Held, own_env: dict[str, str], problems: tuple[SettingsProb
         ),
         mcp=_mcp(held),
         hooks=_hooks(held),
+        only_managed_hooks=_only_managed_hooks(held),
         env=env,
         own_env=own_env,
         model=held.text("model"),

@@ -233,6 +233,7 @@ class Settings(Value):
     mcp: McpSettings = McpSettings()
     features: FeatureSettings = FeatureSettings()
     hooks: tuple[HookSetting, ...] = ()
+    only_managed_hooks: bool = False  # no hooks but the administrator's
     env: dict[str, str] = field(default_factory=dict)  # for the commands that tools run
     own_env: dict[str, str] = field(default_factory=dict)  # for mainspring itself, too: from the user's side only
     model: str | None = None

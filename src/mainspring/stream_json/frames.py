@@ -140,7 +140,10 @@ class FrameEncoder:
             "slash_commands": [*about.commands, *about.skills(), *about.words()],
             "agents": list(about.agents),
             "skills": list(about.skills()),
-            "plugins": [],
+            "plugins": [
+                {"name": one.name, "path": one.path, **({"version": one.version} if one.version else {})}
+                for one in about.plugins
+            ],
             "betas": list(about.betas),
             "flags_not_honoured": list(about.ignored),
             "sandbox": about.sandbox(),
