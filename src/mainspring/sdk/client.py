@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mainspring import sdk
+from mainspring.agent.option_checks import shorten_repr
 from mainspring.agent.options import StartError
 from mainspring.core.errors import UsageError
 from mainspring.engine.tasks import await_uncancellable, end_all
@@ -30,7 +31,7 @@ from mainspring.sdk.host import own_copy
 from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.sdk.messages import Message, ResultMessage
 from mainspring.sdk.option_mapping import make_listener
-from mainspring.sdk.options import Options, check_options, shorten_repr
+from mainspring.sdk.options import Options, check_options
 from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
 from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame

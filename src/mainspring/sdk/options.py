@@ -337,4 +337,3 @@ def find_caller_level() -> int:
     while frame is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
     return level
-
