@@ -85,7 +85,7 @@ MODELS: dict[str, Model] = {
     )
 }
 DEFAULT_MODEL = MODELS["claude-sonnet-5-5"]
-UNKNOWN = Model("unknown", 200_000, 32_000, per_million(10, 50), most_effort="max")
+UNKNOWN = Model("unknown", 200_000, 32_000, replace(per_million(10, 50), estimated=True), most_effort="max")
 
 
 def model_named(name: str) -> Model:

@@ -50,6 +50,7 @@ class Price(Value):
     output: int = 0
     above_tokens: int = 0
     above: Price | None = None
+    estimated: bool = False  # unknown: a guess on the safe side
 
     def at(self, prompt_tokens: int) -> Price:
         if self.above is not None and prompt_tokens > self.above_tokens:

@@ -201,7 +201,8 @@ def account(state: State, usage: Usage, funds: int | None = None, spent: int | N
     """Book what a call consumed: at the price of the current model, unless the caller passes the cost as `spent`."""
     totals = state.totals
     now_spent = totals.cost + (cost(usage, state.model.price) if spent is None else spent)
-    totals = replace(totals, usage=totals.usage + usage, cost=now_spent)
+    guessed = totals.estimated or (spent is None and usage.total > 0 and state.model.price.estimated)
+    totals = replace(totals, usage=totals.usage + usage, cost=now_spent, estimated=guessed)
     return replace(state, totals=totals, funds=state.funds if funds is None else funds)
 
 

@@ -234,7 +234,8 @@ class Result(Value):
     messages: int = 0  # user-role messages of this run, without the prompt: see `num_turns`
     usage: Usage = Usage()
     cost: int = 0  # nano-dollars
-    estimated: bool = False  # usage and cost contain an estimate: a call was interrupted, or the server sent no usage
+    # usage or cost contain an estimate: a call was interrupted, the server sent no usage, or the price is unknown
+    estimated: bool = False
     duration: int = 0  # milliseconds
 
     @property
