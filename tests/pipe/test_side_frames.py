@@ -56,7 +56,7 @@ def test_a_summary_comes_while_the_next_reply_streams_or_not_at_all(serve: Serve
 
     def choose(received: ReceivedRequest) -> Reply:
         if is_small(received):
-            return Say.of(" " if "echo 1" in received.talk.prompt else "Printed a number")
+            return Say.of(" . " if "echo 1" in received.talk.prompt else "Printed a number")
         done = len(received.talk.results())
         return Say.of(bash(f"echo {done + 1}", str(done + 1))) if done < 2 else begin_reply(received)
 
