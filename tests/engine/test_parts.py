@@ -233,8 +233,8 @@ PUBLIC = [
     "Agent", "AgentChat", "AgentError", "AgentOptions", "AgentStream", "Answer", "Approval", "ApprovalRequest",
     "Assistant", "BudgetExceeded", "Client", "Document", "Image", "Interrupted", "MainspringError", "MaxTurnsExceeded",
     "Message", "ModelError", "ModelSettings", "Options", "OutputError", "Text", "Tool", "ToolAnswer", "ToolCall",
-    "ToolContext", "ToolError", "ToolResult", "Update", "UsageError", "User", "__version__", "ask", "open_run",
-    "query", "tool",
+    "ToolContext", "ToolError", "ToolResult", "Update", "UsageError", "User", "__version__", "ask", "instrument",
+    "open_run", "query", "tool",
 ]  # fmt: skip
 
 
