@@ -256,7 +256,7 @@ async def decide_permission(passage: ToolInvocation) -> ToolAnswer | None:
 
 async def preview_change(passage: ToolInvocation) -> str:
     """The change as a diff, for the user; empty if it is not known. Raises `ToolError` if the call cannot succeed: then
-    nobody is asked. Where the file may not be read without asking, nothing is checked, so that a refusal reveals
+    the user is not asked. Where the file may not be read without asking, nothing is checked, so that a refusal reveals
     nothing about it."""
     preview = passage.tool.preview
     if preview is None or not await may_read_without_asking(passage):

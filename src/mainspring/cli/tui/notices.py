@@ -59,7 +59,7 @@ WAITED: dict[Trouble, str] = {
 
 
 def explain_full_context(tried: list[str]) -> str:
-    """What was tried before a run failed because the context is too long, and what the user can do."""
+    """Describe what the run tried before it failed because the context is too long, and what the user can do."""
     before = f"Tried: {'; '.join(tried)}. " if tried else ""
     return f"{before}Type /rewind to go back, /clear to start anew, or /model for a model with a larger window."
 
