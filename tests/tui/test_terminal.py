@@ -380,7 +380,7 @@ def test_a_batch_of_calls_becomes_one_line_and_ctrl_o_shows_it(serve: Serve, sit
         (stage.folder / f"{name}.py").write_text("pass\n")
     person = sit_at(stage)
     person.say("look")
-    person.see("● Looked at both files · 2x Read (ctrl+o)", "All is well.", "[2 turns,")
+    person.see("● Looked at both files · 2x Read (ctrl+o)", "All is well.", "2 turns ·")
     assert not any("Read(a.py)" in line for line in person.screen)
     person.type(CTRL_O)
     person.see("Full output of 2 calls", "● Read(a.py) · 1 line", "● Read(b.py) · 1 line")
