@@ -131,7 +131,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    hidden = {"TYPE_CHECKING", "sys", "_MovedModules", "_PLACES"}
+    return sorted({*globals(), *__all__} - hidden)
 
 
 class _MovedModules:

@@ -22,7 +22,14 @@ Reach = Literal["never", "during_run", "always"]
 
 
 class ApprovalRequest(Bundle):
-    """A call that no rule decides."""
+    """A call that no rule decides.
+
+    Example:
+        def approve(request: ApprovalRequest) -> bool:
+            return request.tool_name == "Bash" and request.input["command"] == "make test"
+
+        agent = Agent("haiku", tools=["Bash"], approve=approve)
+    """
 
     tool_name: str
     input: JsonObject

@@ -16,11 +16,25 @@ from mainspring.core.reasons import Failure
 
 
 class MainspringError(Exception):
-    pass
+    """The base of all our exceptions.
+
+    Example:
+        try:
+            answer = await ask("What is 2 + 3?")
+        except MainspringError as error:
+            print(error)
+    """
 
 
 class UsageError(MainspringError):
-    pass
+    """A wrong option, or a missing key: nothing was sent.
+
+    Example:
+        try:
+            agent = Agent("haiku", max_turns=0)
+        except UsageError as error:
+            print(error)
+    """
 
 
 class ProviderError(MainspringError):
@@ -30,7 +44,15 @@ class ProviderError(MainspringError):
 
 
 class ToolError(MainspringError):
-    pass
+    """Raised by a tool to tell the model what is wrong. It never ends a run.
+
+    Example:
+        def look_up(word: str) -> str:
+            '''The meaning of a word.'''
+            raise ToolError(f"'{word}' is not in the dictionary: check the spelling")
+
+        answer = await ask("What is 2 + 3?", tools=[look_up])
+    """
 
 
 MOST_PROBLEMS = 10  # reported at once

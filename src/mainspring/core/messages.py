@@ -12,16 +12,36 @@ from mainspring.core.value import Stamped, Value
 
 
 class Text(Value, omit_defaults=True):
+    """Text of a message.
+
+    Example:
+        said = User((Text("What is in this picture?"),))
+    """
+
     text: str
     citations: str = ""  # the server's citations, as JSON, returned unchanged
 
 
 class Image(Value):
+    """A picture for the model.
+
+    Example:
+        picture = Image("image/png", "iVBORw0KGgo=")
+        prompt = (Text("What is in this picture?"), picture)
+    """
+
     media_type: str
     data: str  # base64
 
 
 class Document(Value):
+    """A PDF for the model.
+
+    Example:
+        report = Document("application/pdf", "JVBERi0xLjQ=")
+        prompt = (Text("Summarize this report."), report)
+    """
+
     media_type: str
     data: str  # base64
 
@@ -52,6 +72,15 @@ class Defect(StrEnum):
 
 
 class ToolCall(Value):
+    """A call of a tool, as the model asked for it.
+
+    Example:
+        answer = await ask("What is 2 + 3?", tools=[add])
+        for message in answer.messages:
+            if isinstance(message, Assistant):
+                print([(call.name, call.input) for call in message.calls])
+    """
+
     id: str
     name: str
     input: dict[str, Any]
@@ -84,6 +113,13 @@ class Origin(StrEnum):
 
 
 class User(Stamped):
+    """A user message: a prompt, or text that the loop added.
+
+    Example:
+        answer = await ask("What is 2 + 3?")
+        print([message.text for message in answer.messages if isinstance(message, User)])
+    """
+
     content: tuple[Content, ...]
     origin: Origin = Origin.PROMPT
 
@@ -106,6 +142,13 @@ class Stop(StrEnum):
 
 
 class Assistant(Stamped):
+    """A reply of the model.
+
+    Example:
+        answer = await ask("What is 2 + 3?")
+        print([message.text for message in answer.messages if isinstance(message, Assistant)])
+    """
+
     blocks: tuple[Block, ...]
     model: str = ""
     stop: Stop = Stop.END_TURN
@@ -125,6 +168,13 @@ class Assistant(Stamped):
 
 
 class ToolResult(Stamped):
+    """The result of a tool call.
+
+    Example:
+        answer = await ask("What is 2 + 3?", tools=[add])
+        print([message.text for message in answer.messages if isinstance(message, ToolResult)])
+    """
+
     call_id: str
     content: tuple[Content, ...]
     is_error: bool = False

@@ -66,9 +66,10 @@ _overrides: ContextVar[dict[int, Overrides] | None] = ContextVar("mainspring_ove
 class Agent(Generic[DepsT, OutputT]):
     """A model with tools, limits, and a type of answer. All options are checked when it is made.
 
-    agent = Agent("haiku", tools=[temperature], output=Weather, deps=Database)
-    answer = await agent.run("Weather in Bonn?", deps=database)
-    print(answer.output.celsius)
+    Example:
+        agent = Agent("haiku", tools=[temperature], output=Weather, max_budget_usd=0.50)
+        answer = await agent.run("Weather in Bonn?")
+        print(answer.output.celsius)
     """
 
     @overload
@@ -312,8 +313,9 @@ async def ask(
 ) -> Answer[Any]:
     """Ask a model once: `Agent(...).run(prompt)`. The options are those of `Agent`; `deps` is the object itself.
 
-    answer = await ask("Weather in Bonn?", tools=[temperature], output=Weather)
-    print(answer.output, answer.cost_usd)
+    Example:
+        answer = await ask("Weather in Bonn?", tools=[temperature], output=Weather)
+        print(answer.output, answer.cost_usd)
     """
     check_agent_options(options, "ask")
     agent = Agent[Any, Any](model, output=output, deps=object if deps is not None else NoneType, **options)

@@ -24,8 +24,9 @@ LONGEST_REPR = 60  # characters of text in a representation
 class Answer(Bundle, Generic[OutputT]):
     """What came of a run.
 
-    answer = await ask("What is 2 + 3?", tools=[add])
-    print(answer.text, answer.cost_usd)
+    Example:
+        answer = await ask("What is 2 + 3?", tools=[add])
+        print(answer.text, answer.cost_usd)
     """
 
     output: OutputT

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 class AgentError(MainspringError):
     """A run ended without an answer.
 
-    try:
-        answer = await agent.run("...")
-    except AgentError as error:
-        print(error, error.cause, error.answer.text if error.answer else "")
+    Example:
+        try:
+            answer = await agent.run("What is 2 + 3?")
+        except AgentError as error:
+            print(error, error.cause, error.answer.text if error.answer else "")
     """
 
     def __init__(
@@ -45,23 +46,59 @@ class AgentError(MainspringError):
 
 
 class OutputError(AgentError):
-    """The model gave no valid output, in all its attempts."""
+    """The model gave no valid output, in all its attempts.
+
+    Example:
+        try:
+            answer = await ask("Weather in Bonn?", output=Weather)
+        except OutputError as error:
+            print(error)
+    """
 
 
 class BudgetExceeded(AgentError):  # noqa: N818  # as programs call it
-    """The next call to the model could cost more than is left of `max_budget_usd`."""
+    """The next call to the model could cost more than is left of `max_budget_usd`.
+
+    Example:
+        try:
+            answer = await ask("What is 2 + 3?", max_budget_usd=0.000001)
+        except BudgetExceeded as error:
+            print(error)
+    """
 
 
 class MaxTurnsExceeded(AgentError):  # noqa: N818
-    """The run used all its turns."""
+    """The run used all its turns.
+
+    Example:
+        try:
+            answer = await ask("What is 2 + 3?", tools=[add], max_turns=1)
+        except MaxTurnsExceeded as error:
+            print(error)
+    """
 
 
 class ModelError(AgentError):
-    """The model or its service failed, and no recovery was left."""
+    """The model or its service failed, and no recovery was left.
+
+    Example:
+        try:
+            answer = await ask("What is 2 + 3?")
+        except ModelError as error:
+            print(error, error.cause)
+    """
 
 
 class Interrupted(AgentError):  # noqa: N818
-    """The run was interrupted."""
+    """The run was interrupted.
+
+    Example:
+        async with agent.session() as chat:
+            try:
+                await chat.run("Tell me a story.")
+            except Interrupted as error:
+                print(error)
+    """
 
 
 KINDS: dict[Cause, type[AgentError]] = {

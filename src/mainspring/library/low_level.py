@@ -76,6 +76,12 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
     `provider`: where the model is; None: by the name of the model, with the key of the environment. `deps`: your object
     for your tools, which they find in `ToolContext.deps`. `settings` are fields of `Config`, for callers who need only
     one or two; with `config` there are none. Raises `UsageError`.
+
+    Example:
+        async with open_run("What is 2 + 3?", model="haiku", max_turns=3) as run:
+            async for update in run:
+                print(update)
+        print(run.result.text)
     """
     check_arguments(prompt, provider, model, config, settings)
     own, close = find_model(provider, model if config is None else config.model)

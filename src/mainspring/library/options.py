@@ -49,7 +49,12 @@ SourceName = Literal["user", "project", "local"]
 
 
 class ModelSettings(TypedDict, total=False):
-    """How the model answers; by default, as its server decides."""
+    """How the model answers; by default, as its server decides.
+
+    Example:
+        careful: ModelSettings = {"effort": "low", "max_output": 2_000}
+        answer = await ask("What is 2 + 3?", model="haiku", **careful)
+    """
 
     temperature: float
     top_p: float
@@ -65,7 +70,12 @@ class ModelSettings(TypedDict, total=False):
 
 
 class AgentOptions(ModelSettings, total=False):
-    """Options of `Agent` and `ask`."""
+    """Options of `Agent` and `ask`.
+
+    Example:
+        shared: AgentOptions = {"max_turns": 10, "max_budget_usd": 0.50, "persist": False}
+        agent = Agent("haiku", **shared)
+    """
 
     name: str
     """The agent's name, as a tool of another agent, too."""

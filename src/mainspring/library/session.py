@@ -68,9 +68,10 @@ class SessionPlan(Bundle):
 class AgentChat(Generic[OutputT]):
     """A session to run several prompts in. Use it with `async with`.
 
-    async with agent.session() as chat:
-        await chat.run("My name is Ada.")
-        print((await chat.run("What is my name?")).text)
+    Example:
+        async with agent.session() as chat:
+            await chat.run("My name is Ada.")
+            print((await chat.run("What is my name?")).text)
     """
 
     def __init__(self, plan: SessionPlan) -> None:
@@ -268,8 +269,9 @@ class AgentStream(Generic[ItemT, OutputT]):
     """A run to iterate over. When you leave the loop early and drop the stream, the run is interrupted and closed; with
     `async with` that has happened when the block ends. After the loop, `answer` has the answer.
 
-    async for text in agent.stream_text("Tell me a story."):
-        print(text, end="")
+    Example:
+        async for text in agent.stream_text("Tell me a story."):
+            print(text, end="")
     """
 
     def __init__(self, items: AsyncGenerator[ItemT, None], found: list[Answer[OutputT]]) -> None:

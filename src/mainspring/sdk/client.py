@@ -49,7 +49,14 @@ Delivery = Literal["next_run", "steer"]
 
 
 class Client:
-    """A conversation: connect, send prompts, read messages. See the example in this module."""
+    """A conversation, with the API of `ClaudeSDKClient`.
+
+    Example:
+        async with Client(Options(setting_sources=[])) as client:
+            await client.query("What is 2 + 3?")
+            async for message in client.receive_response():
+                print(message)
+    """
 
     def __init__(self, options: Options | None = None, transport: Transport | None = None) -> None:
         if transport is not None:
@@ -322,6 +329,10 @@ async def query(
 
     Leaving the iteration early ends the session: at once with `contextlib.aclosing`, otherwise when Python closes the
     generator.
+
+    Example:
+        async for message in query(prompt="What is 2 + 3?", options=Options(setting_sources=[])):
+            print(message)
     """
     client, last = Client(options, transport), None
     running_loop()

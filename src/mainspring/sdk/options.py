@@ -76,7 +76,13 @@ class AgentDefinition:
 
 @dataclass
 class Options:
-    """All fields are optional. Invalid values raise when the session begins, before any request costs money."""
+    """All fields are optional. Invalid values raise when the session begins, before any request costs money.
+
+    Example:
+        options = Options(model="haiku", max_turns=3, setting_sources=[])
+        async for message in query(prompt="What is 2 + 3?", options=options):
+            print(message)
+    """
 
     # --- tools and permissions ---
     tools: Sequence[str | Tool] | Mapping[str, str] | None = None  # all that exist; None, or a preset: built-in ones

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     DepsT_co = typing_extensions.TypeVar("DepsT_co", covariant=True, default=object)
 else:
     DepsT_co = TypeVar("DepsT_co", covariant=True)
+    ToolMemory = Any  # `help` evaluates the annotations of `Tool`
 
 
 # Results of calls that did not finish.
@@ -73,7 +74,15 @@ class StrictInput(Input, frozen=True):
 
 
 class ToolAnswer(Value):
-    """The result of a call."""
+    """The result of a call, for tools that return more than text.
+
+    Example:
+        def photograph(place: str) -> ToolAnswer:
+            '''A picture of a place.'''
+            return ToolAnswer((Text(place), Image("image/png", "iVBORw0KGgo=")))
+
+        answer = await ask("What is 2 + 3?", tools=[photograph])
+    """
 
     content: tuple[Content, ...]  # for the model
     data: Any = None  # in the tool's own shape, as JSON values: for hooks and for programs ('tool_use_result')
@@ -218,9 +227,12 @@ class CallContext(Protocol):
 class ToolContext(Protocol[DepsT_co]):
     """What a running call can use. A tool that needs the program's object names its type:
 
-    @tool
-    async def find_user(name: str, context: ToolContext[Database]) -> str:
-        return await context.deps.find(name)
+    Example:
+        def find_user(id: int, context: ToolContext[Database]) -> str:
+            '''The name of a user.'''
+            return context.deps.users[id]
+
+        answer = await ask("Who is user 1?", tools=[find_user], deps=Database({1: "Ada"}))
     """
 
     @property
@@ -283,7 +295,13 @@ Trait = bool | Callable[[Any], bool]  # a constant of the tool, or a function of
 
 
 class Tool(Bundle, kw_only=True):
-    """A tool and its traits. Tracked by the garbage collector: its function may refer back to the tool's owner."""
+    """A tool and its traits; `tool` makes it of a function. Tracked by the garbage collector: its function may refer
+    back to the tool's owner.
+
+    Example:
+        adder = tool(add)
+        print(adder.name, adder.spec.schema)
+    """
 
     name: str
     about: str  # for the model
@@ -461,6 +479,15 @@ DENIED = "The user does not want this to be done. Ask what to do instead, or go 
 
 
 class Approval(Struct, frozen=True):
+    """The answer to an `ApprovalRequest`.
+
+    Example:
+        def approve(request: ApprovalRequest) -> Approval:
+            return Approval("deny", message="Ask me again tomorrow.")
+
+        agent = Agent("haiku", tools=["Bash"], approve=approve)
+    """
+
     behavior: Literal["allow", "deny"]
     updated_input: dict[str, Any] | None = msgspec.field(default=None, name="updatedInput")
     message: str = ""  # for the model, with a denial

@@ -117,6 +117,7 @@ def tool(
 ) -> Any:
     """Make a tool of a typed function; type hints become the schema, the docstring the description.
 
+    Example:
         @tool
         async def look_up(word: str) -> str: ...
 
