@@ -6,7 +6,7 @@ READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports wording peers fix docs fuzz crash soak bench local mutate lock clean
+.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports wording peers peers-agents fix docs fuzz crash soak bench local mutate lock clean
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -28,7 +28,7 @@ DECIDES := tests/core tests/permissions
 
 # What is marked `long` (tests/tiers.py), and properties with as many examples as usual: `make test` draws few.
 # `.ci/run` runs it after `make test`.
-ci-long: $(READY) peers
+ci-long: $(READY) peers peers-agents
 	@$(PYTEST) -n 3 --dist worksteal --timeout 1500 -m "long or hypothesis" $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
 	@$(PYTEST) -n 2 --dist loadgroup --timeout 1500 -m long $(DECIDES) $(filter-out $(DECIDES:%=%/%),$(PLAYS))
 
@@ -59,6 +59,10 @@ coverage: $(READY)
 # Other people's programs that ours are tested against, in an environment of their own.
 peers: $(READY)
 	@$(BIN)/python scripts/peers.py
+
+# The agent libraries that docs/compare.md compares ours with (190 MB).
+peers-agents: $(READY)
+	@$(BIN)/python scripts/peers.py agents
 
 # The property tests with new examples, and many of them; the shell checker with rubbish, and against a real bash.
 fuzz: $(READY)
@@ -99,6 +103,7 @@ docs: $(READY)
 	@$(BIN)/python scripts/loop_page.py
 	@$(BIN)/python scripts/checklist_page.py
 	@$(BIN)/python scripts/settings_keys_page.py
+	@$(BIN)/python scripts/compare_page.py
 
 # The real process, killed and failed at every system call of the journal (several minutes).
 crash: $(READY)
@@ -140,7 +145,7 @@ lock:
 	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .venv-run .venv-peers .node-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants $(NATIVE)
+	rm -rf .venv .venv-run .venv-peers .venv-agents .node-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants $(NATIVE)
 
 .venv: $(READY)
 
