@@ -33,6 +33,13 @@ def escape_controls(text: str) -> str:
     return "".join([f"\\u{ord(one):04x}" if ord(one) in _OBEYED or is_half(one) else one for one in text])
 
 
+def render_html_block(text: str) -> str:
+    """HTML that shows a text literally, for notebooks. They typeset formulas in HTML, too, but not in `pre`."""
+    from html import escape
+
+    return f'<pre style="white-space: pre-wrap">{escape(strip_control_characters(text))}</pre>'
+
+
 def is_half(character: str) -> bool:
     return "\ud800" <= character <= "\udfff"
 

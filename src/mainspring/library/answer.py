@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic
 
 from mainspring.core.messages import Message
@@ -18,7 +19,8 @@ else:
 
     OutputT = TypeVar("OutputT")
 
-LONGEST_REPR = 60  # characters of text in a representation
+LONGEST_REPR = 60  # characters of text in a representation,
+LONGEST_HTML = 20_000  # and in a notebook
 
 
 class Answer(Bundle, Generic[OutputT]):
@@ -56,3 +58,21 @@ class Answer(Bundle, Generic[OutputT]):
 
     def __str__(self) -> str:
         return self.text
+
+    def __rich_repr__(self) -> Iterator[object]:
+        """For rich: `print(answer)` there, and tracebacks with locals."""
+        yield self.text
+        if self.output != self.text:
+            yield "output", self.output
+        yield "turns", self.result.turns
+        yield "cost_usd", round(self.cost_usd, 6)
+        yield "session_id", self.session_id
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the text and its figures. The model's text is shown literally."""
+        from mainspring.text import plural, render_html_block
+
+        shown = self.text if len(self.text) <= LONGEST_HTML else f"{self.text[:LONGEST_HTML]}..."
+        tokens = f"{self.usage.prompt:,} tokens in, {self.usage.output:,} out"
+        facts = f"{plural(self.result.turns, 'turn')}, {tokens}, ${self.cost_usd:.4f}, session {self.session_id}"
+        return render_html_block(shown) + render_html_block(facts)

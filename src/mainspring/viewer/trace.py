@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from mainspring.core.money import Usage
+from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.sessions.paths import Place, agent_file, id_of, size_of
 from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, JournalReader
 from mainspring.sessions.subagents import meta_file
@@ -23,6 +23,7 @@ BEGIN, END = "agent-", ".jsonl"
 AGENT_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")  # becomes part of a file name
 TORN = "the last line is incomplete: it is being written, or was cut off"
 LOST = "cannot replay from here on"
+NOTEBOOK_WIDTH = 110  # columns: what fits into a cell
 TAIL = 1 << 16  # bytes read at once to find the last complete line
 
 
@@ -169,6 +170,29 @@ class Trace:
                 sheet = traced.tracer.sheet
                 return traced, sheet.spans[int(number)], sheet.places.get(key, ())
         return None
+
+    # --- in notebooks ---
+
+    def __repr__(self) -> str:
+        return f"Trace({self.file!r})"
+
+    def __rich_repr__(self) -> Iterator[object]:
+        """For rich: the totals, of what was read so far."""
+        totals = self.head().totals
+        yield id_of(self.file)
+        yield "runs", totals.runs
+        yield "turns", totals.turns
+        yield "errors", totals.errors, 0
+        yield "seconds", round(totals.wall / 1_000, 3)
+        yield "cost_usd", round(totals.price / NANOS_PER_USD, 6)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the time axis as text. Reads new lines first."""
+        from mainspring.text import render_html_block
+        from mainspring.viewer.text_view import render_axis
+
+        self.look()
+        return render_html_block("\n".join(render_axis(self, NOTEBOOK_WIDTH)))
 
     # --- subagents ---
 
