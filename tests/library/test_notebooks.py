@@ -45,7 +45,14 @@ class Reader(HTMLParser):
     def handle_comment(self, data: str) -> None:
         self.others.append(data)
 
-    handle_decl = handle_pi = unknown_decl = handle_comment
+    def handle_decl(self, decl: str) -> None:
+        self.others.append(decl)
+
+    def handle_pi(self, data: str) -> None:
+        self.others.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.others.append(data)
 
 
 PRE = ("pre", [("style", "white-space: pre-wrap")])
@@ -97,20 +104,20 @@ def test_rich_shows_an_answer_and_interprets_nothing(text: str) -> None:
     plain = Console(file=io.StringIO(), width=200, no_color=True)
     plain.print(Answer(text, text, whole.messages, whole.session_id, whole.result))
     assert isinstance(plain.file, io.StringIO)
-    assert plain.file.getvalue().replace("\n", "").startswith(f"Answer({text!r}")
+    assert plain.file.getvalue().replace("\n", "").startswith(f"Answer(text={text!r}")
 
 
 def test_rich_shows_a_typed_output() -> None:
     answer = Agent(lambda _: "5", persist=False).run_sync("Hello")
     assert list(answer.__rich_repr__()) == [
-        "5",
+        ("text", "5"),
         ("turns", 1),
         ("cost_usd", 0.0004),
         ("session_id", answer.session_id),
     ]
     whole = REPRESENTED
     typed = Answer([1], "[1]", whole.messages, whole.session_id, whole.result)
-    assert list(typed.__rich_repr__())[:2] == ["[1]", ("output", [1])]
+    assert list(typed.__rich_repr__())[:2] == [("text", "[1]"), ("output", [1])]
 
 
 def test_a_trace_in_a_notebook(tmp_path: Path) -> None:

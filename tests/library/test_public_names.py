@@ -87,12 +87,12 @@ def test_the_docstring_of_a_public_name_is_its_own(name: str) -> None:
 
 
 def test_help_shows_every_public_name() -> None:
-    shown = pydoc.render_doc(mainspring, renderer=pydoc.plaintext)
+    shown = pydoc.plain(pydoc.render_doc(mainspring))
     assert "answer = await ask(" in shown
     assert [name for name in mainspring.__all__ if not re.search(rf"\b{name}\b", shown)] == ["__version__"]
     assert f"VERSION\n    {mainspring.__version__}" in shown
     for name in NAMES:
-        assert pydoc.render_doc(getattr(mainspring, name), renderer=pydoc.plaintext)
+        assert pydoc.render_doc(getattr(mainspring, name))
 
 
 def test_dir_lists_the_public_names_and_hides_the_machinery() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from mainspring.core.messages import Message
 from mainspring.core.money import NANOS_PER_USD, Usage
@@ -59,14 +58,11 @@ class Answer(Bundle, Generic[OutputT]):
     def __str__(self) -> str:
         return self.text
 
-    def __rich_repr__(self) -> Iterator[object]:
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
         """For rich: `print(answer)` there, and tracebacks with locals."""
-        yield self.text
-        if self.output != self.text:
-            yield "output", self.output
-        yield "turns", self.result.turns
-        yield "cost_usd", round(self.cost_usd, 6)
-        yield "session_id", self.session_id
+        output = [] if self.output == self.text else [("output", self.output)]
+        facts = [("turns", self.result.turns), ("cost_usd", round(self.cost_usd, 6)), ("session_id", self.session_id)]
+        return [("text", self.text), *output, *facts]
 
     def _repr_html_(self) -> str:
         """For notebooks: the text and its figures. The model's text is shown literally."""
