@@ -17,6 +17,7 @@ import pytest
 
 import mainspring
 from mainspring.simulator.replies import Say
+from mainspring.telemetry import uninstrument
 from mainspring.testing.plugin import LiveServer, call
 
 # Unions and a text: Python gives them no docstring of their own.
@@ -76,6 +77,7 @@ def test_the_example_of_a_public_name_runs(
     result: Coroutine[Any, Any, None] | None = eval(code, scope)
     if result is not None:
         asyncio.run(result)
+    uninstrument()
     assert "print(" not in example or "except" in example or capsys.readouterr().out
 
 

@@ -65,6 +65,7 @@ def instrument(
     `content`: also record prompts, replies, tool inputs and tool results, with secrets redacted. The providers default
     to those that your program has set up with OpenTelemetry. Needs `pip install 'mainspring[otel]'`.
 
+    Example:
         import mainspring
 
         mainspring.instrument()
