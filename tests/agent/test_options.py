@@ -233,6 +233,7 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "tool_use_summaries": (True, {"tool_use_summaries": True}),
     "prompt_suggestions": (True, {"prompt_suggestions": True}),
     "tracing": (True, {"tracing": True}),
+    "persist": (False, {"persist": False}),
     "extra_args": ({"require-journal": None}, {"require_journal": True}),
     "deps": (MAPPED_DEPS, {"deps": MAPPED_DEPS}),
 }  # fmt: skip

@@ -39,9 +39,15 @@ class Stage:
         return [message async for message in query(prompt=prompt, options=self.options(**chosen))]
 
 
-def play(main: Callable[[Stage], Awaitable[None]], folder: Path, *replies: Reply, choose: Choose | None = None) -> None:
+def play(
+    main: Callable[[Stage], Awaitable[None]],
+    folder: Path,
+    *replies: Reply,
+    choose: Choose | None = None,
+    seconds: float = PATIENCE,
+) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE), ModelServer(list(replies), choose=choose) as server:
+        async with asyncio.timeout(seconds), ModelServer(list(replies), choose=choose) as server:
             await main(Stage(server, folder))
 
     asyncio.run(bounded())

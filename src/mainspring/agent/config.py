@@ -217,6 +217,7 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # their inputs
         writable=tuple(dict.fromkeys(writable_paths(options, settings, (cwd, *folders), home))),
         read_only=sandbox_paths(wanted.read_only, cwd, home),
         tell=options.tell,
+        persist=options.persist,
     )
     sandboxing = SessionSandbox(ground)
     gate = permissions.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)

@@ -27,9 +27,9 @@ from mainspring.agent.context import (
 from mainspring.agent.model import available_name, least_limit
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.prompt_expansion import PromptHooks, UserPrompts
-from mainspring.agent.resume import OpenedSession, open_journal
+from mainspring.agent.resume import OpenedSession, open_journal, wants_checkpoints
 from mainspring.agent.session import AgentSession
-from mainspring.agent.session_parts import CHECKPOINTS, STDIO, HostCallbacks, SessionCleanup, SessionInfo, SessionParts
+from mainspring.agent.session_parts import STDIO, HostCallbacks, SessionCleanup, SessionInfo, SessionParts
 from mainspring.agent.slash_commands import (
     ONCE,
     PIPE,
@@ -198,7 +198,7 @@ class SessionTools(Bundle):
 def build_tools(config: ResolvedConfig, opened: OpenedSession, links: HostCallbacks, built: Built) -> SessionTools:
     journal = opened.journal
     rewinding = new_checkpoints(config, journal)
-    place = new_workspace(config, journal, rewinding)
+    place = new_workspace(config, opened, rewinding)
     surroundings = new_context_sources(config, place, lambda: kit.children)
     kinds = cap_agent_effort(kinds_of(config.options, surroundings), config.settings)
     kit = new_builtin_tools(
@@ -241,10 +241,13 @@ def make_tool_links(
     )
 
 
-def new_workspace(config: ResolvedConfig, journal: FileJournal | None, rewinding: FileCheckpoints | None) -> Workspace:
-    """With the paths of what tools store beside the session's file: long results, and which files were read."""
+def new_workspace(config: ResolvedConfig, opened: OpenedSession, rewinding: FileCheckpoints | None) -> Workspace:
+    """With the paths of what tools store beside the session's file: long results, and which files were read. Without a
+    file, long results are in the session's private directory, if it has one."""
+    journal = opened.journal
     # Resolved before any command runs: from then on no link in the path is followed.
-    spill = f"{os.path.realpath(side_folder(journal.file))}/tool-results" if journal is not None else ""
+    beside = os.path.realpath(side_folder(journal.file)) if journal is not None else opened.scratch
+    spill = f"{beside}/tool-results" if beside else ""
     return Workspace(
         config.cwd,
         home=config.home,
@@ -264,7 +267,7 @@ def new_context_sources(config: ResolvedConfig, place: Workspace, children: Call
 
 
 def new_checkpoints(config: ResolvedConfig, journal: FileJournal | None) -> agent.FileCheckpoints | None:
-    if journal is None or config.environment.get(CHECKPOINTS) not in ("1", "true"):
+    if journal is None or not wants_checkpoints(config.environment):
         return None
     return agent.FileCheckpoints(journal, config.gate, config.cwd, lambda: config.policy.current)
 

@@ -31,6 +31,8 @@ CHOICES = {
 LEAST = {"max_turns": 1, "max_thinking_tokens": 0, "task_budget": 1, "context_window": 1_000}
 IDS = ("session_id", "resume_session_at", "resume_drops_turn")
 
+CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"  # in the environment of the session
+
 Spell = Callable[..., str]  # spells an option's name, and perhaps its value, as the front end does
 
 
@@ -137,7 +139,7 @@ class SessionOptions(Fields):
     fork_session: bool = False
     resume_session_at: str | None = None
     resume_drops_turn: str | None = None
-    persist: bool = True  # False: nothing is stored, and nothing can be resumed
+    persist: bool = True  # False: nothing stays on disk after the session, and it cannot be resumed or forked
     require_journal: bool = False
     session_mirror: bool = False
 

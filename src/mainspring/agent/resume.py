@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from mainspring import processes, sessions
-from mainspring.agent.options import SessionOptions, StartError, is_uuid
+from mainspring.agent.options import CHECKPOINTS, SessionOptions, StartError, is_uuid
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import new_id
@@ -41,6 +43,15 @@ class OpenedSession(Bundle):
     session_id: str
     journal: FileJournal | None  # None: the session is not stored
     loaded: LoadedSession | None = None  # None: the session is new
+    scratch: str = ""  # the private directory of a session that does not persist; empty: there is none
+
+    def close(self) -> None:
+        if self.journal is not None:
+            self.journal.close()
+        if self.scratch:
+            import shutil
+
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 class SessionLocation(Bundle):
@@ -64,6 +75,8 @@ class SessionLocation(Bundle):
 def open_journal(config: ResolvedConfig, mirror: Mirrored | None = None) -> OpenedSession:
     """The file of the session that the options name, or of a new one. Raises `StartError`."""
     place = new_place(config.environment, config.cwd, (), mirror, config.options.sessions_home)
+    if not config.options.persist:
+        return open_private_session(config.options, place, new_id(), keeps_files=wants_checkpoints(config.environment))
     return open_session_file(config.options, place, new_id())
 
 
@@ -71,8 +84,6 @@ def open_session_file(options: SessionOptions, place: SessionLocation, new_id: s
     """`new_id`: the id of a new session, unless the options name one."""
     check_session_options(options)
     session_id = options.session_id or new_id
-    if not options.persist:
-        return open_private_session(options, session_id)
     if place.home is None:
         return open_unstored_session(options, session_id)
     settings = journal_options(options, place)
@@ -129,14 +140,6 @@ def check_session_options(options: SessionOptions) -> None:
         raise options.error("session_id", f" sets the id of a new session: with {either}, add '{fork}'")
 
 
-def open_private_session(options: SessionOptions, session_id: str) -> OpenedSession:
-    """A session that keeps nothing on disk."""
-    for name in ("resume", "continue_conversation", "fork_session", "require_journal"):
-        if getattr(options, name):
-            raise options.error(name, f" needs a stored session, and '{options.spell('persist', 'False')}' stores none")
-    return OpenedSession(session_id, None)
-
-
 def open_unstored_session(options: SessionOptions, session_id: str) -> OpenedSession:
     if options.resume:
         raise ResumeError(format_no_session(options.resume))
@@ -145,6 +148,48 @@ def open_unstored_session(options: SessionOptions, session_id: str) -> OpenedSes
         raise options.error("require_journal", f": {why}")
     options.tell(f"{NOT_STORED}: {why}")
     return OpenedSession(session_id, None)
+
+
+# --- without persistence ----------------------------------------------------------------------------
+
+
+def wants_checkpoints(environment: Mapping[str, str]) -> bool:
+    return environment.get(CHECKPOINTS) in ("1", "true")
+
+
+def open_private_session(
+    options: SessionOptions, place: SessionLocation, new_id: str, *, keeps_files: bool = False
+) -> OpenedSession:
+    """A session in memory. Its temporary files (long results, output of background commands) are in a private directory
+    that `OpenedSession.close` removes. `keeps_files`: files can be rewound, so their earlier versions and the session's
+    file, which lists them, are in that directory, too."""
+    check_unstored_options(options)
+    session_id, scratch = options.session_id or new_id, make_scratch_folder()
+    if not scratch or not keeps_files:
+        return OpenedSession(session_id, None, scratch=scratch)
+    file = file_of(folder_of(scratch, place.cwd), session_id)
+    settings = journal_options(options, replace(place, mirror=None))
+    return OpenedSession(session_id, FileJournal.create(file, place.envelope(session_id), settings), scratch=scratch)
+
+
+def check_unstored_options(options: SessionOptions) -> None:
+    """Raises `OptionError` for options that need a stored session."""
+    unstored = options.spell("persist", "False")
+    resumed = ("resume", "continue_conversation", "fork_session", "resume_session_at", "resume_drops_turn")
+    for name in (*resumed, "require_journal", "session_mirror"):
+        if getattr(options, name):
+            raise options.error(name, f" needs a stored session, and '{unstored}' stores none")
+
+
+def make_scratch_folder() -> str:
+    """A new directory that only this user can open, without links in its path. Empty if there can be none: then long
+    results are not stored."""
+    import tempfile
+
+    try:
+        return os.path.realpath(tempfile.mkdtemp(prefix="mainspring-session-"))
+    except OSError:
+        return ""
 
 
 def journal_options(options: SessionOptions, place: SessionLocation) -> JournalOptions:

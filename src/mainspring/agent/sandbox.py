@@ -38,6 +38,7 @@ class SandboxConfig(Bundle):
     writable: tuple[str, ...] = ()  # outside the workspace
     read_only: tuple[str, ...] = ()
     tell: Callable[[str], object] = log_warning  # receives the reason if there is none
+    persist: bool = True  # False: the search for a sandbox stores nothing in our home
 
 
 class SessionSandbox:
@@ -66,14 +67,17 @@ class SessionSandbox:
             if level is not sandbox.SandboxLevel.OFF:
                 home = ground.home or "/"  # if it is not writable, the probe uses another directory
                 with suppress(OSError):
-                    sessions.make_folder(home)  # on a fresh machine it does not exist yet
+                    if ground.persist:
+                        sessions.make_folder(home)  # on a fresh machine it does not exist yet
                 # Landlock prevents new files at the top of a repository, so it is used only if a sandbox is required.
                 kinds = (
                     tuple(sandbox.SandboxBackend)
                     if level is sandbox.SandboxLevel.REQUIRED
                     else (sandbox.SandboxBackend.BUBBLEWRAP,)
                 )
-                answer = sandbox.probe_sandbox(home, path=ground.path, outside=ground.folders, kinds=kinds)
+                answer = sandbox.probe_sandbox(
+                    home, path=ground.path, outside=ground.folders, kinds=kinds, stores=ground.persist
+                )
             try:
                 self._standing = sandbox.decide_status(level, answer)
             except UsageError as error:
@@ -220,7 +224,7 @@ class SessionSandbox:
         if self._told or standing.wanted == "off":
             return
         self._told = True
-        if home is not None:
+        if home is not None and self._ground.persist:
             with suppress(OSError), open(f"{home}/{TOLD}", encoding="utf-8") as file:  # noqa: PTH123
                 if file.read(4_096) == standing.reason:
                     return

@@ -107,8 +107,7 @@ class AgentSession:
         try:
             await self.world.close(reason)
         finally:
-            if self.opened.journal is not None:
-                self.opened.journal.close()
+            self.opened.close()
 
     def kill(self) -> None:
         """Kills all child processes at once. For a signal handler."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from mainspring import sessions
+from mainspring.agent.options import CHECKPOINTS
 from mainspring.agent.prompt_expansion import parse_compact_command, parse_token_budget
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import User
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
 
-CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 STDIO = "stdio"  # as the permission prompt tool: ask the program that drives us
 
 

@@ -315,12 +315,14 @@ def probe_sandbox(
     path: str = "",
     outside: Iterable[str] = (),
     kinds: tuple[SandboxBackend, ...] = (SandboxBackend.BUBBLEWRAP,),
+    stores: bool = True,
 ) -> ProbeResult:
-    """`home` is our folder and exists; `outside` are the working folders, whose programs are not trusted. `kinds`: with
-    landlock among them, it is used without bubblewrap, and the result still says why.
+    """`home` is our folder, where the result is stored; with `stores` False, this process remembers it instead.
+    `outside` are the working folders, whose programs are not trusted. `kinds`: with landlock among them, it is used
+    without bubblewrap, and the result still says why.
     """
     answer = (
-        _bubblewrap(home, path, outside)
+        _bubblewrap(home, path, outside, stores=stores)
         if SandboxBackend.BUBBLEWRAP in kinds
         else ProbeResult(None, "bubblewrap is not requested")
     )
@@ -332,14 +334,17 @@ def probe_sandbox(
     return ProbeResult(sys.executable, answer.reason, SandboxBackend.LANDLOCK)
 
 
-def _bubblewrap(home: str, path: str, outside: Iterable[str]) -> ProbeResult:
+_remembered: set[ProbeCacheEntry] = set()  # that worked; of probes that store nothing
+
+
+def _bubblewrap(home: str, path: str, outside: Iterable[str], *, stores: bool) -> ProbeResult:
     if sys.platform != "linux":
         return ProbeResult(None, "it needs Linux: on this system commands run with permissions only")
     program = find_program("bwrap", path=path, outside=outside)
     if program is None:
         return ProbeResult(None, "bubblewrap is not installed: install the package 'bubblewrap'")
     now = ProbeCacheEntry(program, os.stat(program).st_mtime_ns, os.uname().release, os.getuid(), bubblewrap.VERSION)  # noqa: PTH116
-    if _kept(home) == now:
+    if _kept(home) == now or (not stores and now in _remembered):
         return ProbeResult(program)
     try:
         wrong = _try(program, home)
@@ -347,7 +352,10 @@ def _bubblewrap(home: str, path: str, outside: Iterable[str]) -> ProbeResult:
         return ProbeResult(program)
     if wrong:
         return ProbeResult(None, wrong)
-    _keep(home, now)
+    if stores:
+        _keep(home, now)
+    else:
+        _remembered.add(now)
     return ProbeResult(program)
 
 

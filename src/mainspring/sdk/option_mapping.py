@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 
-from mainspring.agent.options import OTHER_MODES, SessionOptions, by_name, log_warning, read_option
-from mainspring.agent.session_parts import CHECKPOINTS
+from mainspring.agent.options import CHECKPOINTS, OTHER_MODES, SessionOptions, by_name, log_warning, read_option
 from mainspring.core.errors import UsageError
 from mainspring.sdk.errors import log_callback_failure
 from mainspring.sdk.options import Options
@@ -68,6 +67,7 @@ def session_options(
         fork_session=given.fork_session,
         resume_session_at=given.resume_session_at,
         resume_drops_turn=given.resume_drops_turn,
+        persist=given.persist,
         require_journal="require-journal" in flags,
         settings=merge_sandbox_settings(given),
         setting_sources=sources,

@@ -117,6 +117,7 @@ class Options:
     fork_session: bool = False
     resume_session_at: str | None = None
     resume_drops_turn: str | None = None
+    persist: bool = True  # False: nothing stays on disk after the session, and it cannot be resumed or forked
     enable_file_checkpointing: bool = False
     session_store: SessionStore | None = None
     session_store_flush: Literal["batched", "eager"] = "batched"
@@ -218,6 +219,7 @@ KINDS: dict[str, OptionCheck] = {
     "tool_use_summaries": FLAG,
     "prompt_suggestions": FLAG,
     "tracing": FLAG,
+    "persist": FLAG,
     "verbatim_prompts": FLAG,
     "stderr": FUNCTION,
     "extra_args": TABLE,
@@ -242,6 +244,8 @@ def check_options(given: object) -> None:
         check_values(given)
     except OptionError as error:
         raise UsageError(str(error)) from None
+    if given.session_store is not None and not given.persist:
+        raise UsageError("'session_store' needs a stored session, and 'persist=False' stores none")
     check_plugins(given.plugins)
     check_tools(given)
     check_hooks(given.hooks or {})

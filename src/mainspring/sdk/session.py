@@ -87,8 +87,7 @@ class ConnectedSession:
         try:
             session = self._session = self._new_session(opened)
         except BaseException:
-            if opened.journal is not None:
-                opened.journal.close()
+            opened.close()
             raise
         self._serving = asyncio.ensure_future(self._serve(session))
         await self._started.wait()

@@ -84,15 +84,13 @@ class StreamJsonServer:
         said = self._process.heard()
         self.first = await self._first(said)
         if self.first is None:
-            if opened.journal is not None:
-                opened.journal.close()
+            opened.close()
             self._complain()
             return 1 if self.wrong is not None else 0
         try:
             self._begin(self.first, opened)
         except BaseException:
-            if opened.journal is not None:
-                opened.journal.close()
+            opened.close()
             raise
         return await self._serve(self.first, said)
 
