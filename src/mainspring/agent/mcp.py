@@ -97,7 +97,7 @@ def load_mcp_config(place: McpConfigInput) -> McpConfig:
             elif why := explain_server_refusal(made := fill_server(found, environ), found.entry, place.settings.mcp):
                 problems.append(f"{found.origin.place}: the MCP server '{found.name}' is not started: {why}")
             else:
-                ready.append(made)
+                ready.append(replace(made, by_host=True) if is_named_by_host(found, place.options) else made)
                 secrets += filled_secrets(found, environ)
         except InvalidSetting as wrong:
             problems.append(format_mcp_problem(found.origin.place, found.name, wrong))
@@ -115,6 +115,12 @@ def iter_mcp_entries(place: McpConfigInput, problems: list[str]) -> Iterable[Mcp
     if not options.strict_mcp_config:
         yield from [one for one in settings.mcp.servers if one.origin.source is not SettingsSource.ADMINISTRATOR]
         yield from read_project_entries(place, problems)
+
+
+def is_named_by_host(found: McpEntry, options: SessionOptions) -> bool:
+    """Whether the program that embeds us wrote the entry itself. A file that it names may be the project's."""
+    said = SettingOrigin(SettingsSource.COMMAND_LINE, options.spell("mcp_servers"))
+    return options.in_process and found.origin == said
 
 
 def describe_entry_origin(found: McpEntry) -> str:
@@ -348,11 +354,11 @@ class SessionMcpServers:
         speaker = self.servers.speaker(word)
         return speaker is not None and speaker.status is McpStatus.PENDING
 
-    async def brought(self, said: str, may: May) -> tuple[User, ...]:
-        """The MCP prompt that it expands to, and the resources that it mentions. Raises `ToolError` if there is no such
-        prompt, or its server does not return it."""
+    async def brought(self, said: str, may: May, *, mentions: bool = True) -> tuple[User, ...]:
+        """The MCP prompt that it expands to and, with `mentions`, the resources that it mentions. Raises `ToolError` if
+        there is no such prompt, or its server does not return it."""
         prompt = await self._prompted(said) if said.startswith(f"/{START}") else ()
-        if "@" not in said or ":" not in said:
+        if not mentions or "@" not in said or ":" not in said:
             return prompt
         return (*prompt, *await read_mentioned_resources(context.find_mentions(said), self.servers, may))
 

@@ -158,7 +158,9 @@ def build_session_parts(
     telemetry = SessionTelemetry(opened.session_id, config.options.tracing)
     session = new_session(config, deps, side_model.ledger, loaded, policy, telemetry)
     session.shared.agent_spent(before.by_agents)  # the first event includes it
-    attach = make_mention_attacher(surroundings, config.gate, session, config.cwd, servers)
+    attach = make_mention_attacher(
+        surroundings, config.gate, session, config.cwd, servers, reads="Read" in tools.hands.offers
+    )
     world = SessionParts(
         config=config,
         session=session,
@@ -426,7 +428,7 @@ class NoMcpServers:
     def knows(self, word: str, words: str) -> bool:  # noqa: ARG002  # as `SessionMcpServers` has it
         return False
 
-    async def brought(self, said: str, may: May) -> tuple[User, ...]:  # noqa: ARG002
+    async def brought(self, said: str, may: May, *, mentions: bool = True) -> tuple[User, ...]:  # noqa: ARG002
         return ()
 
     async def close(self) -> None:

@@ -75,16 +75,18 @@ def skill_names(found: ContextSources) -> tuple[str, ...]:
     return tuple(found.skills.told) if found.has_skills else ()
 
 
-def make_mention_attacher(
+def make_mention_attacher(  # noqa: PLR0913  # its inputs
     found: ContextSources,
     gate: PermissionChecker,
     session: EngineSession,
     cwd: str,
     servers: SessionMcpServers | NoMcpServers | None = None,
+    *,
+    reads: bool = True,
 ) -> Attach:
     """Returns a function that attaches the files and MCP resources that a prompt mentions. The current rules for `Read`
     apply. Attachments that are already in the view are not sent again. It raises `ToolError` if a server does not
-    return the chosen prompt."""
+    return the chosen prompt. `reads`: False if `Read` is not among the tools of the session: then a mention is text."""
 
     async def may(path: str) -> Verdict:
         verdict = await gate.verdict(
@@ -101,8 +103,8 @@ def make_mention_attacher(
     async def attach(text: str) -> ExpandedPrompt:
         if parse_compact_command(text) is not None:
             return ExpandedPrompt()
-        of_servers = await servers.brought(text, may_of) if servers is not None else ()
-        brought = await found.named(text, may, medium_of)
+        of_servers = await servers.brought(text, may_of, mentions=reads) if servers is not None else ()
+        brought = await found.named(text, may, medium_of) if reads else ()
         if not brought and not of_servers:
             return ExpandedPrompt()
         seen = view(session.state.history, session.state.edits)

@@ -15,6 +15,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from mainspring import mcp
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.mcp.base import (
@@ -160,7 +162,8 @@ class McpServerConnection:
         host = self._host
         loading = host.load()  # loading takes time, and so does starting a program: do both at once
         if self.wanted.kind == "stdio":
-            ways.program = mcp.McpServerProcess(host.children(), self.wanted, host.env(), host.ground)
+            ground = replace(host.ground, trusted=True) if self.wanted.by_host else host.ground
+            ways.program = mcp.McpServerProcess(host.children(), self.wanted, host.env(), ground)
             stack.push_async_callback(ways.program.close)
         await asyncio.shield(loading)
         streams = await stack.enter_async_context(self._way(ways))

@@ -2,9 +2,9 @@
 
 The user configured a server, not a replacement that a repository provides (security T1). Many programs run code from
 the directory they start in (`python -m`, `npx`). So if the working directory is not trusted, servers start in a
-directory of ours, and programs and libraries are never looked up in the working directories. `args` are passed
-unchanged: the full path of a project's script there is the user's choice, and a relative path counts from where the
-server starts.
+directory of ours, and programs and libraries are never looked up in the working directories. Servers that the program
+which embeds us names itself start in the working directory: both are its own choice. `args` are passed unchanged: the
+full path of a project's script there is the user's choice, and a relative path counts from where the server starts.
 
 `McpServerDefaults` is what all servers of a session share: where they run, their time limits, and the client.
 

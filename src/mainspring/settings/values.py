@@ -200,6 +200,7 @@ class McpServer(Value):
     env: dict[str, str] = field(default_factory=dict)
     url: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    by_host: bool = False  # the program that embeds us names it, so it starts in the working directory, trusted or not
 
 
 class McpSettings(Value):
