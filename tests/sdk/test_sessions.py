@@ -413,17 +413,17 @@ def test_worktrees(home: Home, tmp_path: Path) -> None:
 
 
 def test_which_home(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client's variable, then ours, then `~/.claude`."""
+    """Our variable, then the client's, then both usual homes (settled 31)."""
     for number, config in enumerate((tmp_path / "config", tmp_path / "own", tmp_path / "user" / ".claude")):
         folder = config / "projects" / home.folder.name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{ID}.jsonl").write_bytes(encoded(said(0, text=f"home {number}")))
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     monkeypatch.setenv("MAINSPRING_HOME", str(tmp_path / "own"))
-    assert same("list_sessions")[0]["summary"] == "home 0"
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     assert ours.list_sessions()[0].summary == "home 1"
     monkeypatch.delenv("MAINSPRING_HOME")
+    assert same("list_sessions")[0]["summary"] == "home 0"
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     assert same("list_sessions")[0]["summary"] == "home 2"
 
 
@@ -590,4 +590,4 @@ def test_signatures() -> None:
 
 def test_nobody_is_found(home: Home) -> None:
     assert same_reads(NOBODY)["info"] is None
-    assert sessions.find_projects_folder() == home.config / "projects"
+    assert sessions.find_projects_folders() == [home.config / "projects"]

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from mainspring.agent.endpoints import build_router as build_router
     from mainspring.agent.endpoints import endpoint_of as endpoint_of
     from mainspring.agent.endpoints import key_of as key_of
+    from mainspring.agent.find_session import describe_other_home as describe_other_home
+    from mainspring.agent.find_session import find_session_by_name as find_session_by_name
+    from mainspring.agent.find_session import format_no_session as format_no_session
+    from mainspring.agent.find_session import list_sessions_of as list_sessions_of
     from mainspring.agent.hooks import HookListeners as HookListeners
     from mainspring.agent.hooks import attach_hook_watcher as attach_hook_watcher
     from mainspring.agent.hooks import hooks_of as hooks_of
@@ -41,8 +45,6 @@ if TYPE_CHECKING:
     from mainspring.agent.model import patience_of as patience_of
     from mainspring.agent.permissions import resolve_folder as resolve_folder
     from mainspring.agent.results import make_outcome as make_outcome
-    from mainspring.agent.resume import find_session_by_name as find_session_by_name
-    from mainspring.agent.resume import format_no_session as format_no_session
     from mainspring.agent.resume import new_place as new_place
     from mainspring.agent.slash_commands import expand_slash_command as expand_slash_command
 
@@ -67,12 +69,18 @@ MODULES = {
     "find_cloud_endpoint": "clouds",
     "find_session_by_name": "resume",
     "format_no_session": "resume",
+    "describe_other_home": "find_session",
+    "endpoint_of": "endpoints",
+    "expand_slash_command": "slash_commands",
+    "find_session_by_name": "find_session",
+    "format_no_session": "find_session",
     "get_notes_folder": "context",
     "hold_keys": "mcp",
     "hooks_of": "hooks",
     "host_hooks": "hooks",
     "is_elsewhere": "model",
     "key_of": "endpoints",
+    "list_sessions_of": "find_session",
     "load_mcp_config": "mcp",
     "make_cloud_provider": "clouds",
     "make_outcome": "results",

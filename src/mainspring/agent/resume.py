@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mainspring import processes, sessions
-from mainspring.agent.options import CHECKPOINTS, SessionOptions, StartError, is_uuid
+from mainspring import agent, processes, sessions
+from mainspring.agent.options import CHECKPOINTS, SessionOptions, StartError
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import new_id
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.line_format import Envelope
-from mainspring.sessions.paths import file_of, find_session_file, folder_of, id_of, read_log
-from mainspring.settings.load import home_folder
+from mainspring.sessions.paths import file_of, folder_of, id_of, read_log
+from mainspring.settings.load import home_folder, other_homes
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
 
 NOT_STORED = "this session is not stored"
-SHORTEST = 4  # characters of a session id prefix
-OF_IDS = frozenset("0123456789abcdef-")
-MOST_CANDIDATES = 5
 LONGEST_DRIVER, LONGEST_HEAD = 50, 1_000  # characters
 ON_BRANCH = "ref: refs/heads/"
 MOST_WARNINGS = 5  # of a damaged file; `mainspring sessions show` has them all
@@ -57,16 +54,27 @@ class OpenedSession(Bundle):
 class SessionLocation(Bundle):
     """Where the sessions of this process are stored, and the fields of their lines."""
 
-    home: str | None
+    home: str | None  # where new sessions are stored
     cwd: str
     secrets: tuple[str, ...]
     mirror: Mirrored | None = None  # receives each line of them, too (stream-json 14.5)
     entrypoint: str = "cli"  # names the program that drives us
     branch: str = ""  # of the repository in the working directory
+    others: tuple[str, ...] = ()  # further homes where sessions may be
+    lists_others: bool = False  # whether lists, and the newest session, include those of the others
 
     @property
     def folder(self) -> str:
         return folder_of(self.home or "", self.cwd)
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """Where a session is searched by name."""
+        return (self.home, *self.others) if self.home is not None else ()
+
+    @property
+    def listed_homes(self) -> tuple[str, ...]:
+        return self.homes if self.lists_others else self.homes[:1]
 
     def envelope(self, session_id: str) -> Envelope:
         return Envelope(session_id, self.cwd, __version__, self.entrypoint, self.branch)
@@ -104,10 +112,20 @@ def new_place(
     mirror: Mirrored | None = None,
     home: str | None = None,
 ) -> SessionLocation:
-    """`home`: where the session is stored; None: in ours."""
+    """`home`: the only place of sessions; None: ours, and the others where sessions may be."""
     driver = environment.get("CLAUDE_CODE_ENTRYPOINT", "")
     entrypoint = driver if driver.isprintable() and len(driver) <= LONGEST_DRIVER else ""
-    return SessionLocation(home or home_folder(environment), cwd, secrets, mirror, entrypoint or "cli", branch_of(cwd))
+    others, has_usual_home = other_homes(environment) if home is None else ((), False)
+    return SessionLocation(
+        home or home_folder(environment),
+        cwd,
+        secrets,
+        mirror,
+        entrypoint or "cli",
+        branch_of(cwd),
+        others,
+        has_usual_home,
+    )
 
 
 def branch_of(folder: str) -> str:
@@ -142,7 +160,7 @@ def check_session_options(options: SessionOptions) -> None:
 
 def open_unstored_session(options: SessionOptions, session_id: str) -> OpenedSession:
     if options.resume:
-        raise ResumeError(format_no_session(options.resume))
+        raise ResumeError(agent.format_no_session(options.resume))
     why = "no home directory found: set MAINSPRING_HOME"
     if options.require_journal:
         raise options.error("require_journal", f": {why}")
@@ -208,52 +226,16 @@ def journal_options(options: SessionOptions, place: SessionLocation) -> JournalO
 def find_session_to_resume(options: SessionOptions, place: SessionLocation) -> str | None:
     """The file to resume; None: a new session, also if there is none to continue."""
     if options.resume:
-        file = find_session_by_name(options.resume, place)
+        file = agent.find_session_by_name(options.resume, place)
         if file is None:
-            raise ResumeError(format_no_session(options.resume))
+            raise ResumeError(agent.format_no_session(options.resume))
+        if where := agent.describe_other_home(file, place):
+            options.tell(where)
         return file
-    if options.continue_conversation:
+    if options.continue_conversation:  # of our home only: another program may still work on a newer one of its own
         latest = sessions.find_newest_session(place.folder)
         return os.fspath(latest) if latest is not None else None
     return None
-
-
-def find_session_by_name(name: str, place: SessionLocation) -> str | None:
-    """By its id, from any directory; by its title, from this one; else by a prefix of its id."""
-    assert place.home is not None
-    if is_uuid(name):
-        return find_session_file(place.home, name.lower(), place.cwd)
-    titled = [os.fspath(entry.file) for entry in sessions.list_sessions_in(place.folder, None) if entry.title == name]
-    return titled[0] if titled else find_session_by_prefix(name.lower(), place)
-
-
-def find_session_by_prefix(name: str, place: SessionLocation) -> str | None:
-    """Sessions of this directory come before those of others. Raises `ResumeError` if several match."""
-    if len(name) < SHORTEST or not set(name) <= OF_IDS:
-        return None
-    projects = f"{place.home}/projects"
-    for folders in ((place.folder,), tuple([f"{projects}/{one}" for one in names_in(projects)])):
-        entries = [
-            entry for folder in folders for entry in sessions.newest_first(folder) if entry.session_id.startswith(name)
-        ]
-        if len(entries) > 1:
-            told = ", ".join([f"'{entry.session_id}'" for entry in entries[:MOST_CANDIDATES]])
-            more = f" and {len(entries) - MOST_CANDIDATES} more" if len(entries) > MOST_CANDIDATES else ""
-            raise ResumeError(f"'{name}' matches {len(entries)} sessions: {told}{more}. Give more characters of the id")
-        if entries:
-            return os.fspath(entries[0].file)
-    return None
-
-
-def names_in(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))  # noqa: PTH208
-    except OSError:
-        return []
-
-
-def format_no_session(name: str) -> str:
-    return f"No conversation found with session ID: {name}"
 
 
 def resume_session_file(

@@ -19,7 +19,7 @@ SETTINGS = ("--settings", "--setting-sources")
 RULES = ("--allowedTools", "--disallowedTools", "--permission-mode", "--add-dir")
 SESSION_FILE = "id, start of an id, title, or path of a session file"
 LAST_KEPT = "number of the last turn to keep"
-SESSION_ID = "id, start of an id, or title of a session; default: the newest session of this folder"
+SESSION_ID = f"{SESSION_FILE}, or a folder (its newest session); default: this folder"
 
 
 class SubcommandError(StartError):
@@ -46,8 +46,45 @@ class Parser(argparse.ArgumentParser):
 
 def add_sessions(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", parser_class=Parser)
-    show = actions.add_parser("show", help="print one session", description="Print one session as text.")
-    show.add_argument("session_name", metavar="ID", help="id, start of an id, or title of a session")
+    about = "Print one session as text, or list the sessions of a folder."
+    show = actions.add_parser("show", help="print one session (the default)", description=about)
+    show.add_argument("session_name", metavar="ID", help=f"{SESSION_FILE}; or a folder")
+    about = "Delete sessions with their subagents, file history and stored results. A session in use is kept."
+    delete = actions.add_parser("delete", help="delete sessions", description=about)
+    delete.add_argument("session_names", metavar="ID", nargs="+", help=SESSION_FILE)
+    about = "Delete the sessions of all folders that have not been used for some time. A session in use is kept."
+    purge = actions.add_parser("purge", help="delete old sessions", description=about)
+    purge.add_argument(
+        "--older-than",
+        metavar="TIME",
+        required=True,
+        type=parse_age,
+        help="such as 30d, 12h or 8w (days, hours, weeks)",
+    )
+    purge.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
+    for action in (delete, purge):
+        action.add_argument("--yes", "-y", action="store_true", help="do not ask")
+
+
+SESSION_ACTIONS = ("show", "delete", "purge")
+
+
+def add_session_action(argv: list[str]) -> list[str]:
+    """`sessions ID` is `sessions show ID`."""
+    words = argv[1:2]
+    is_name = bool(words) and not words[0].startswith("-") and words[0] not in SESSION_ACTIONS
+    return [argv[0], "show", *argv[1:]] if argv[0] == "sessions" and is_name else argv
+
+
+AGE_UNITS = {"h": 3_600, "d": 86_400, "w": 604_800}  # seconds
+
+
+def parse_age(value: str) -> int:
+    """In seconds."""
+    number, unit = value[:-1], AGE_UNITS.get(value[-1:])
+    if unit is None or not (number.isascii() and number.isdigit()) or not 0 < int(number) < 100_000:
+        raise argparse.ArgumentTypeError(f"'{value}' is not a time: write a number and h, d or w, such as 30d")
+    return int(number) * unit
 
 
 def add_context(parser: Parser) -> None:
@@ -239,7 +276,7 @@ def parse_subcommand(argv: Sequence[str]) -> Namespace:
     name = argv[0]
     parser = commands.add_parser(name, description=f"{SUBCOMMANDS[name][0].upper()}{SUBCOMMANDS[name][1:]}.")
     RUN[name][1](parser)
-    args, unknown = top.parse_known_args(list(argv))
+    args, unknown = top.parse_known_args(add_session_action(list(argv)))
     if unknown:
         raise SubcommandError(parser, f"unknown argument '{unknown[0]}'{find_near_flag(unknown[0], parser.flags())}")
     args.session = Arguments(values=getattr(args, "values", {})).session

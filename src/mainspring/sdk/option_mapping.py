@@ -263,6 +263,8 @@ def absolute_from_session(given: Options, path: str | os.PathLike[str]) -> str:
 
 def make_environment(given: Options) -> dict[str, str]:
     found = {**os.environ, ENTRYPOINT: "sdk-py", **given.env}
+    if given.env.get("CLAUDE_CONFIG_DIR") and "MAINSPRING_HOME" not in given.env:
+        found.pop("MAINSPRING_HOME", None)  # the program chose another home than the process has
     if "CLAUDECODE" not in given.env:
         found.pop("CLAUDECODE", None)  # variables of a session that may run this program
     if given.client_app is not None:

@@ -27,7 +27,7 @@ from mainspring.sdk.host import ProgramHost, own_copy
 from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.sdk.option_mapping import make_environment, own_tools, session_options
 from mainspring.sdk.options import Options
-from mainspring.settings.load import home_folder, with_compatible_home
+from mainspring.settings.load import home_folder
 from mainspring.stream_json.control import about_us
 from mainspring.stream_json.render import Renderer, states_in
 from mainspring.stream_json.task_frames import never_begun
@@ -45,7 +45,7 @@ class ConnectedSession:
     def __init__(self, given: Options, servers: SdkMcpServers, sessions_home: str | None) -> None:
         """Raises `StartError` or `UsageError`. `sessions_home`: where a session from a store was restored."""
         callbacks: dict[str, hooks.HookCallback] = {}
-        self._environment = with_compatible_home(make_environment(given))
+        self._environment = make_environment(given)
         options = session_options(given, hooks.host_hooks(given.hooks or {}, callbacks), sessions_home)
         self._config = resolve_config(options, self._environment, HostSupplied(own_tools(given), given.provider))
         self.messages: Channel[Frame] = Channel()

@@ -36,7 +36,7 @@ from mainspring.sessions.line_format import OURS
 from mainspring.sessions.paths import LONGEST_KEY, Place, is_session_id, project_key, side_folder
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.subagents import meta_file
-from mainspring.settings.load import compatible_home
+from mainspring.settings.load import home_folder, other_homes
 
 SUFFIX = ".jsonl"
 GIT_PATIENCE = 5  # seconds; as claude-agent-sdk waits
@@ -113,10 +113,13 @@ def normalize_directory(directory: Place) -> str:
     return unicodedata.normalize("NFC", os.path.realpath(directory))
 
 
-def find_projects_folder() -> Path | None:
-    """By the environment of the process: these functions have no options. None: there is no home."""
-    home = compatible_home(os.environ)
-    return Path(home, "projects") if home is not None else None
+def find_projects_folders() -> list[Path]:
+    """By the environment of the process: these functions have no options. Our home comes first, then the others where
+    sessions may be, unless a variable names ours (settled 31)."""
+    home = home_folder(os.environ)
+    others, has_usual_home = other_homes(os.environ)
+    homes = [home] if home is not None else []
+    return [Path(one, "projects") for one in (*homes, *(others if has_usual_home else ()))]
 
 
 def files_of(session_id: str, directory: str | None) -> Iterator[SessionFile]:
@@ -145,17 +148,18 @@ def _looked_at(file: Path, project: str | None) -> SessionFile | None:
 
 
 def _all_folders() -> Iterator[tuple[Path, str | None]]:
-    return ((folder, None) for folder in _listed(find_projects_folder()) if folder.is_dir())
+    return ((folder, None) for above in find_projects_folders() for folder in _listed(above) if folder.is_dir())
 
 
 def _folders(paths: Iterable[str]) -> Iterator[tuple[Path, str | None]]:
     """The session directories of working directories, where they exist; with the working directory."""
     seen: set[Path] = set()
     for path in paths:
-        folder = _folder_for(path)
-        if folder is not None and folder not in seen:
-            seen.add(folder)
-            yield folder, path
+        for above in find_projects_folders():
+            folder = _folder_for(path, above)
+            if folder is not None and folder not in seen:
+                seen.add(folder)
+                yield folder, path
 
 
 def _with_worktrees(path: str) -> Iterator[str]:
@@ -189,11 +193,8 @@ def list_worktrees(path: str) -> list[str]:
     return [unicodedata.normalize("NFC", row[9:]) for row in rows if row.startswith("worktree ")]
 
 
-def _folder_for(path: str) -> Path | None:
+def _folder_for(path: str, above: Path) -> Path | None:
     """Where the sessions of a working directory are. Programs differ in how they shorten a long name (14.1)."""
-    above = find_projects_folder()
-    if above is None:
-        return None
     exact = above / project_key(path)
     if exact.is_dir():
         return exact
@@ -201,9 +202,9 @@ def _folder_for(path: str) -> Path | None:
     return next((each for each in _listed(above) if long and each.name.startswith(long) and each.is_dir()), None)
 
 
-def _listed(folder: Path | None) -> list[Path]:
+def _listed(folder: Path) -> list[Path]:
     try:
-        return list(folder.iterdir()) if folder is not None else []
+        return list(folder.iterdir())
     except OSError:
         return []
 

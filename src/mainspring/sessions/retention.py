@@ -1,4 +1,4 @@
-"""`cleanupPeriodDays`: removes session files that have not been written to for so many days.
+"""Removes sessions: one by its file, or all that have not been written to for so many days (`cleanupPeriodDays`).
 
 It considers only names of sessions, in the directories of sessions, and follows no link: every step uses the descriptor
 of the directory before it. A session that any process has open stays, however old it is. What belongs to a session
@@ -17,6 +17,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
+from mainspring.core.errors import UsageError
 from mainspring.sessions.paths import is_session_id
 
 DAY = 86_400  # seconds
@@ -38,13 +39,39 @@ def start_cleanup(home: str, days: int, *, now: float, keep: str) -> threading.T
 def remove_old_sessions(home: str, days: int, *, now: float, keep: str = "") -> list[str]:
     """Returns the ids of the removed sessions. `now` is in seconds; `keep` is the session in use. Keeps what cannot be
     removed."""
-    before = now - days * DAY
     removed: list[str] = []
     with suppress(OSError), _opened(f"{home}/projects") as projects:
         for name in os.listdir(projects):
             with suppress(OSError), _opened(name, projects) as project:
-                removed += [one for one in _old(project, before) if one != keep and _remove(one, project)]
+                for one in _old(project, now - days * DAY):
+                    with suppress(OSError):  # another process has it open, or we may not remove it
+                        if one != keep:
+                            _remove(one, project)
+                            removed.append(one)
     return removed
+
+
+def find_old_sessions(home: str, *, before: float) -> list[str]:
+    """The files of sessions that were last written to before this time, in seconds. The oldest come first."""
+    found: list[tuple[float, str]] = []
+    with suppress(OSError), _opened(f"{home}/projects") as projects:
+        for name in os.listdir(projects):
+            with suppress(OSError), _opened(name, projects) as project:
+                for one in _old(project, before):
+                    changed = os.stat(f"{one}{SUFFIX}", dir_fd=project, follow_symlinks=False).st_mtime
+                    found.append((changed, f"{home}/projects/{name}/{one}{SUFFIX}"))
+    return [file for _, file in sorted(found)]
+
+
+def delete_stored_session(file: str) -> None:
+    """Removes a session with all that belongs to it. Raises `BlockingIOError` if it is in use, other errors of the
+    system, and `UsageError` if the file has not the name of a session."""
+    folder, _, name = file.rpartition("/")
+    session_id = name.removesuffix(SUFFIX)
+    if not name.endswith(SUFFIX) or not is_session_id(session_id):
+        raise UsageError(f"'{file}' is not the file of a session: its name is not '<id>.jsonl'")
+    with _opened(folder or ".") as project:
+        _remove(session_id, project)
 
 
 def _old(project: int, before: float) -> list[str]:
@@ -59,23 +86,17 @@ def _old(project: int, before: float) -> list[str]:
     return found
 
 
-def _remove(session_id: str, project: int) -> bool:
-    """Whether it is gone. Takes the lock that a session in use holds."""
+def _remove(session_id: str, project: int) -> None:
+    """Takes the lock that a session in use holds. Raises `OSError` if it is still there."""
     name = f"{session_id}{SUFFIX}"
-    try:
-        file = os.open(name, _FILE, dir_fd=project)
-    except OSError:
-        return False
+    file = os.open(name, _FILE, dir_fd=project)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(session_id, dir_fd=project)
         os.unlink(name, dir_fd=project)
-    except OSError:  # another process has it open, or we may not remove it
-        return False
     finally:
         os.close(file)
-    return True
 
 
 @contextmanager

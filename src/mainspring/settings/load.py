@@ -37,6 +37,16 @@ def home_folder(environ: Mapping[str, str], *, compatible: bool = False) -> str 
     return _normal(f"{user.rstrip('/')}/{'.claude' if compatible else '.mainspring'}")
 
 
+def other_homes(environ: Mapping[str, str]) -> tuple[tuple[str, ...], bool]:
+    """Where other front ends and programs store sessions (settled 31), without our own home; and whether ours is the
+    usual one, which no variable names. With a variable, the user separates sessions: then lists show ours alone."""
+    own, user = home_folder(environ), users_folder(environ).rstrip("/")
+    said = [environ[name] for name in VARIABLES if environ.get(name, "").startswith("/")]
+    usual = [f"{user}/.mainspring", f"{user}/.claude"] if user else []
+    found = dict.fromkeys([_normal(one) for one in (*said, *usual)])
+    return tuple([one for one in found if one != own]), not any(environ.get(name) for name in VARIABLES)
+
+
 def compatible_home(environ: Mapping[str, str]) -> str | None:
     """For programs that drive Claude Code, and look there themselves. `CLAUDE_CONFIG_DIR` comes first: a client sets it
     for a session that it stores elsewhere.

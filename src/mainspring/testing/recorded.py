@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mainspring.agent.config import HostSupplied
+from mainspring.agent.find_session import locate_session
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.resume import new_place
 from mainspring.sessions.paths import Place
 from mainspring.viewer.compare import SessionComparison, compare_sessions
-from mainspring.viewer.forks import ForkedSession, fork_session_at, locate_session
+from mainspring.viewer.forks import ForkedSession, fork_session_at
 from mainspring.viewer.replay import ReplayReport, replay_session
 from mainspring.viewer.what_if import CompactionChoice, OtherCalls, WhatIfChange, WhatIfResult, run_what_if
 

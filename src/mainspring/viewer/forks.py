@@ -1,6 +1,5 @@
-"""Find a session by what a user calls it, and fork it after any of its turns.
+"""Fork a session after any of its turns.
 
-    file = locate_session("1f3a", place)
     forked = fork_session_at(file, 3)           # the first three turns, in a new file
 
 The fork has what the model saw after that turn: its view, with the edits of that time. Where the core cannot follow the
@@ -10,82 +9,25 @@ file, it has the conversation up to the last message of the turn. The other sess
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 from msgspec import Struct
 
-from mainspring.agent.options import StartError, is_uuid
-from mainspring.agent.resume import (
-    SHORTEST,
-    OpenedSession,
-    SessionLocation,
-    find_session_by_name,
-    fork_loaded_session,
-    format_no_session,
-    names_in,
-)
+from mainspring.agent.options import is_uuid
+from mainspring.agent.resume import OpenedSession, fork_loaded_session
 from mainspring.core.errors import UsageError
 from mainspring.core.state import State
 from mainspring.engine.session_deps import new_id
 from mainspring.sessions.decoder import LoadedSession
 from mainspring.sessions.journal import DEFAULT
 from mainspring.sessions.line_format import Envelope
-from mainspring.sessions.listing import SessionEntry, describe_session, newest_first
+from mainspring.sessions.listing import SessionEntry, describe_session
 from mainspring.sessions.paths import Place, id_of, size_of
 from mainspring.sessions.resume import load_session
-from mainspring.text import distance, plural
+from mainspring.text import plural
 from mainspring.version import __version__
 from mainspring.viewer.transcript import Transcript, TranscriptTurn, read_transcript
 
-HOW = "Run 'mainspring sessions' to list the sessions of this folder"
 UNTITLED = "Forked session"
-MOST_NEAR = 3
-MOST_SEARCHED = 1_000  # ids of each folder, the newest
-
-
-# --- by name --------------------------------------------------------------------------------------------------
-
-
-def locate_session(name: str, place: SessionLocation) -> str:
-    """The file of a session: by its path, its id, the start of an id, or its title. Raises `StartError`, which names
-    sessions with a similar id."""
-    if "/" in name or name.endswith(".jsonl"):
-        return check_session_path(name)
-    if place.home is None:
-        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME, or give the path of a session file")
-    file = find_session_by_name(name, place)
-    if file is None:
-        near = ", ".join([f"'{one}'" for one in find_near_ids(name, place)])
-        raise StartError(f"{format_no_session(name)}. {f'Similar ids: {near}. ' if near else ''}{HOW}")
-    return file
-
-
-def check_session_path(path: str) -> str:
-    try:
-        with open(path, "rb") as opened:  # noqa: PTH123  # as the user gave it
-            opened.read(1)
-    except OSError as error:
-        raise StartError(f"cannot read '{path}': {error.strerror}") from None
-    return path
-
-
-def find_near_ids(name: str, place: SessionLocation) -> list[str]:
-    """Ids that begin with the same characters, or nearly like this one, the nearest first; those of this folder before
-    others."""
-    said = name.lower()[:36]
-    limit, begin = max(1, len(said) // 4), said[:SHORTEST]
-    found = [(distance(said, one[: len(said)]), one) for one in dict.fromkeys(list_session_ids(place))]
-    near = sorted([pair for pair in found if pair[0] <= limit or pair[1].startswith(begin)], key=lambda pair: pair[0])
-    return [one for _, one in near[:MOST_NEAR]]
-
-
-def list_session_ids(place: SessionLocation) -> Iterator[str]:
-    projects = f"{place.home}/projects"
-    for folder in (place.folder, *[f"{projects}/{one}" for one in names_in(projects)]):
-        for number, entry in enumerate(newest_first(folder)):
-            if number >= MOST_SEARCHED:
-                break
-            yield entry.session_id
 
 
 # --- forks ----------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from mainspring.core.money import NANOS_PER_USD
 from mainspring.processes.own_process import harden_process
 from mainspring.text import plural, strip_control_characters
 from mainspring.viewer.compare import SessionComparison, SessionDifference, SessionFigures, compare_sessions
-from mainspring.viewer.forks import ForkedSession, fork_session_at, locate_session, parse_turn
+from mainspring.viewer.forks import ForkedSession, fork_session_at, parse_turn
 from mainspring.viewer.replay import ReplayedDecision, ReplayReport, replay_session
 from mainspring.viewer.spans import make_label
 from mainspring.viewer.transcript import ItemKind, Transcript, read_transcript
@@ -46,7 +46,7 @@ def replay(args: Namespace) -> int:
 def fork(args: Namespace) -> int:
     place = find_place()
     try:
-        file = locate_session(args.session_name, place)
+        file = find_traced_session(args.session_name, place)
         if args.list:
             return print_turns(read_transcript(file), as_json=args.json)
         folder, cwd = find_fork_folder(file, place)
@@ -60,7 +60,7 @@ def fork(args: Namespace) -> int:
 def compare(args: Namespace) -> int:
     place = find_place()
     try:
-        found = compare_sessions(locate_session(args.a, place), locate_session(args.b, place))
+        found = compare_sessions(find_traced_session(args.a, place), find_traced_session(args.b, place))
     except OSError as error:
         raise StartError(explain_os_error(error)) from None
     print_lines(format_comparison(found, "A", "B"), found if args.json else None, same=found.same)
@@ -77,7 +77,7 @@ def what_if(args: Namespace) -> int:
     try:
         found = asyncio.run(
             run_what_if(
-                locate_session(args.session_name, place),
+                find_traced_session(args.session_name, place),
                 change,
                 after_turn=at,
                 options=args.session,

@@ -1,6 +1,7 @@
 """`mainspring sessions` and `mainspring context`.
 
-- `mainspring sessions` lists the sessions of this folder, `mainspring sessions show ID` prints one as text.
+- `mainspring sessions` lists the sessions of this folder, `sessions show ID` prints one as text, and `sessions delete`
+  and `sessions purge` delete them.
 - `mainspring context [ID]` shows what fills a session's context window, what it costs, and what each layer removed.
   `context/report.py` computes the figures; this module loads the session and prints them.
 """
@@ -8,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from itertools import chain
@@ -17,8 +19,10 @@ import msgspec
 
 from mainspring.agent.config import settings_of
 from mainspring.agent.context import is_trusted_folder
+from mainspring.agent.find_session import NO_HOME, list_session_folders, list_sessions_of, locate_session
 from mainspring.agent.options import SessionOptions, StartError
-from mainspring.agent.resume import SessionLocation, find_session_by_name, format_no_session, new_place
+from mainspring.agent.resume import SessionLocation, new_place
+from mainspring.cli.commands.trace import find_traced_session
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
 from mainspring.context.attachments import describe_workspace as place_in
@@ -46,23 +50,22 @@ from mainspring.secrets.redaction import redact
 from mainspring.sessions.decoder import LoadedSession, MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.line_format import CheckpointExtras
 from mainspring.sessions.line_parser import JournalLine, event_of
-from mainspring.sessions.listing import MOST_LISTED, SessionEntry, find_newest_session, list_sessions_in, render_session
+from mainspring.sessions.listing import MOST_LISTED, SessionEntry, describe_session, render_session
+from mainspring.sessions.paths import id_of, size_of
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError
 from mainspring.sessions.resume import load_session
+from mainspring.sessions.retention import delete_stored_session, find_old_sessions
 from mainspring.text import plural, strip_control_characters, truncate
 from mainspring.tools.builtin import FOR_PEOPLE
 from mainspring.tools.catalog import SPECS
 
-HOW = "Run 'mainspring sessions' to list the sessions of this folder"
 PRICES = "cached: price per request when read from the cache; fresh: when sent uncached"
 
 
 def context(args: Namespace) -> int:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
-    if place.home is None:
-        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
-    loaded = load_named_session(args.session_name, place) if args.session_name else load_latest_session(place)
+    loaded = load_session_file(Path(find_traced_session(args.session_name or "", place)))
     made = compute_context_report(loaded, place, args.session)
     lines = report_to_json(made, loaded) if args.json else format_report(made, loaded)
     for line in lines:
@@ -73,9 +76,7 @@ def context(args: Namespace) -> int:
 def lines_of(session_id: str) -> Iterator[str]:
     """For `/context` in a conversation. Raises `StartError` before its first prompt."""
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109  # pathlib takes 8 ms to load
-    if place.home is None:
-        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
-    loaded = load_named_session(session_id, place)
+    loaded = load_session_file(Path(locate_session(session_id, place)))
     return format_report(compute_context_report(loaded, place, SessionOptions()), loaded)
 
 
@@ -85,20 +86,6 @@ def compute_context_report(loaded: LoadedSession, place: SessionLocation, option
 
 
 # --- loading ----------------------------------------------------------------------------------------------
-
-
-def load_named_session(name: str, place: SessionLocation) -> LoadedSession:
-    file = find_session_by_name(name, place)
-    if file is None:
-        raise StartError(f"{format_no_session(name)}. {HOW}")
-    return load_session_file(Path(file))
-
-
-def load_latest_session(place: SessionLocation) -> LoadedSession:
-    file = find_newest_session(place.folder)
-    if file is None:
-        raise StartError(f"no sessions in '{place.folder}'. {HOW}")
-    return load_session_file(file)
 
 
 def load_session_file(file: Path) -> LoadedSession:
@@ -264,6 +251,7 @@ def report_to_json(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
 
 AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
 USUAL = 80  # columns, if the terminal does not report them
+MOST_TITLE = 60  # characters
 LEAST_TITLE = 10  # columns, however narrow the terminal is
 HOW_TO_RESUME = "Resume one: mainspring --resume ID. Print one: mainspring sessions show ID"
 
@@ -271,12 +259,21 @@ HOW_TO_RESUME = "Resume one: mainspring --resume ID. Print one: mainspring sessi
 def sessions(args: Namespace) -> int:
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
     if place.home is None:
-        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
-    if args.action is None:
-        return print_session_table(list_sessions_in(place.folder), place.folder)
-    file = find_session_by_name(args.session_name, place)
-    if file is None:
-        raise StartError(format_no_session(args.session_name))
+        raise StartError(NO_HOME)
+    match args.action:
+        case "delete":
+            return delete_sessions(
+                list(dict.fromkeys([locate_session(one, place) for one in args.session_names])), args
+            )
+        case "purge":
+            return purge_sessions(place.home, args)
+        case "show" if not os.path.isdir(args.session_name):  # noqa: PTH112
+            return print_session(find_traced_session(args.session_name, place))
+        case _:
+            return print_session_table(args.session_name if args.action else place.cwd, place)
+
+
+def print_session(file: str) -> int:
     from mainspring.sessions.subagents import agent_lines  # not needed for the list
 
     for line in chain(render_session(file), agent_lines(file)):
@@ -284,16 +281,77 @@ def sessions(args: Namespace) -> int:
     return 0
 
 
-def print_session_table(entries: list[SessionEntry], folder: str) -> int:
+def print_session_table(folder: str, place: SessionLocation) -> int:
+    entries, folders = list_sessions_of(folder, place), list_session_folders(folder, place)
     if not entries:
-        print(f"no sessions in '{folder}'")
+        print("no sessions in " + " or ".join([f"'{one}'" for one in folders]))
         return 0
     for row in format_session_rows(entries):
         print(row)
     if len(entries) == MOST_LISTED:
-        print(f"(newest {MOST_LISTED} only; older ones are in '{folder}')")
+        print(f"(newest {MOST_LISTED} only; older ones are in '{folders[0]}')")
+    for other in folders[1:]:
+        ids = [entry.session_id[:8] for entry in entries if os.fspath(entry.file).startswith(f"{other}/")]
+        if ids:
+            print(f"In '{other}': {', '.join(ids)}")
     print(HOW_TO_RESUME)
     return 0
+
+
+# --- deleting -------------------------------------------------------------------------------------------------
+
+
+def purge_sessions(home: str, args: Namespace) -> int:
+    files = find_old_sessions(home, before=time.time() - args.older_than)
+    if not files:
+        print(f"no sessions in '{home}' are that old")
+        return 0
+    if args.dry_run:
+        for file in files:
+            print(f"Would delete {describe_stored_session(file)}")
+        return 0
+    return delete_sessions(files, args)
+
+
+def delete_sessions(files: list[str], args: Namespace) -> int:
+    """Exit code 1 if one of them could not be deleted."""
+    if not args.yes and sys.stdin.isatty() and is_terminal() and not confirm_deletion(files):
+        print("Nothing was deleted.")
+        return 1
+    failed = False
+    for file in files:
+        about = describe_stored_session(file)
+        try:
+            delete_stored_session(file)
+        except BlockingIOError:
+            failed = True
+            print(f"Not deleted: {about} is in use", file=sys.stderr)
+        except OSError as error:
+            failed = True
+            print(f"Not deleted: {about}: {error.strerror}", file=sys.stderr)
+        else:
+            print(f"Deleted {about}")
+    return 1 if failed else 0
+
+
+def confirm_deletion(files: list[str]) -> bool:
+    for file in files[:MOST_LISTED]:
+        print(describe_stored_session(file))
+    if len(files) > MOST_LISTED:
+        print(f"and {len(files) - MOST_LISTED} more")
+    print(f"Delete {plural(len(files), 'session')}? This cannot be undone. [y/N] ", end="", flush=True)
+    try:
+        said = input()
+    except EOFError:
+        return False
+    return said.strip().lower() in ("y", "yes")
+
+
+def describe_stored_session(file: str) -> str:
+    """Its id, its title and its file."""
+    entry = describe_session(SessionEntry(id_of(file), Path(file), 0, size_of(file)))
+    title = sanitize_line(entry.title) if entry is not None else ""
+    return " ".join(["session", id_of(file), *([f'"{truncate(title, MOST_TITLE)}"'] if title else []), f"('{file}')"])
 
 
 def format_session_rows(entries: list[SessionEntry]) -> Iterator[str]:

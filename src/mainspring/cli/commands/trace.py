@@ -8,20 +8,20 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
 
 from mainspring import viewer
+from mainspring.agent.find_session import describe_other_home, locate_newest_session, locate_session
 from mainspring.agent.options import StartError
 from mainspring.agent.resume import SessionLocation, new_place
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
-from mainspring.sessions.listing import find_newest_session
 from mainspring.sessions.paths import FILE, draft_of
 from mainspring.text import plural, strip_control_characters
-from mainspring.viewer.forks import HOW, locate_session
 from mainspring.viewer.trace import Trace
 
 USUAL = 100  # columns without a terminal
@@ -55,14 +55,12 @@ def explain_serve_error(error: OSError, port: int | None) -> str:
 
 
 def find_traced_session(name: str, place: SessionLocation) -> str:
-    if name:
-        return locate_session(name, place)
-    if place.home is None:
-        raise StartError("no home folder to find sessions in: set MAINSPRING_HOME")
-    latest = find_newest_session(place.folder)
-    if latest is None:
-        raise StartError(f"no sessions in '{place.folder}'. {HOW}")
-    return os.fspath(latest)
+    """By its id, title, path or folder; without a name, the newest one of this folder. Prints where it was found, if
+    that is not our home."""
+    file = locate_session(name, place) if name else locate_newest_session(place.cwd, place)
+    if where := describe_other_home(file, place):
+        print(f"Note: {where}", file=sys.stderr)
+    return file
 
 
 def looked_at(file: str) -> Trace:

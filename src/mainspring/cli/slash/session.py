@@ -36,6 +36,7 @@ from mainspring.text import plural, strip_control_characters, truncate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mainspring.agent.resume import SessionLocation
     from mainspring.cli.terminal_session import TerminalSession
     from mainspring.core.messages import Block
     from mainspring.sessions.line_parser import JournalLine
@@ -64,7 +65,7 @@ async def clear(talk: TerminalSession, _: str) -> None:
 async def resume(talk: TerminalSession, name: str) -> None:
     place = agent.new_place(talk.config.environment, talk.config.cwd, ())
     if not name:
-        await list_sessions(talk, place.folder)
+        await list_sessions(talk, place)
         return
     try:
         file = await asyncio.to_thread(agent.find_session_by_name, name, place) if place.home is not None else None
@@ -79,11 +80,11 @@ async def resume(talk: TerminalSession, name: str) -> None:
     cli.tell_of_last(talk.output, talk.world)
 
 
-async def list_sessions(talk: TerminalSession, folder: str) -> None:
+async def list_sessions(talk: TerminalSession, place: SessionLocation) -> None:
     def others() -> list[SessionEntry]:
         return [
             one
-            for one in sessions.list_sessions_in(folder, MOST_SESSIONS + 1)
+            for one in agent.list_sessions_of(place.cwd, place, MOST_SESSIONS + 1)
             if one.session_id != talk.world.about.session_id
         ]
 

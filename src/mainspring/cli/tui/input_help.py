@@ -15,7 +15,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
-from mainspring import agent, cli, sessions
+from mainspring import agent, cli
 from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.cli.tui.completion import (
@@ -153,6 +153,6 @@ def list_session_options(talk: TerminalSession) -> Iterable[CompletionOption]:
     own = talk.world.about.session_id
     return [
         CompletionOption(one.session_id, one.title)
-        for one in sessions.list_sessions_in(place.folder, MOST_SESSIONS)
+        for one in agent.list_sessions_of(place.cwd, place, MOST_SESSIONS)
         if one.session_id != own
     ]

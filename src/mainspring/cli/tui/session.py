@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from rich.text import Text as RichText
 
-from mainspring import agent, cli, sessions
+from mainspring import agent, cli
 from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, parse_compact_command
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import (
@@ -403,7 +403,8 @@ async def choose_session(talk: TerminalSession, stage: Screen) -> str | None:
     if place.home is None:
         return ""
     own = talk.world.about.session_id
-    found = [one for one in await asyncio.to_thread(sessions.list_sessions_in, place.folder) if one.session_id != own]
+    listed = await asyncio.to_thread(agent.list_sessions_of, place.cwd, place)
+    found = [one for one in listed if one.session_id != own]
     return (
         await ask_dialog(dialog.make_session_picker(found, at=time.time(), now=stage.attended), stage) if found else ""
     )
