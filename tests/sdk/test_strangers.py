@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mainspring.sdk import ResultMessage
+from mainspring.core.errors import UsageError
+from mainspring.sdk import ResultMessage, query
 from mainspring.simulator.replies import Say
 from sdk.stage import Stage, call, outcomes, play, texts
 
@@ -67,3 +69,14 @@ def test_a_server_that_the_program_names_starts_in_its_folder(tmp_path: Path, is
         assert ("5" in str(outcome.content)) == is_inline
 
     play(main, tmp_path, Say.of(call("mcp__shop__add", a=2, b=3)), Say.of("Done."))
+
+
+def test_a_stream_of_prompts_that_yields_a_text_is_told(tmp_path: Path) -> None:
+    async def prompts() -> AsyncIterator[Any]:
+        yield "hello"
+
+    async def main(stage: Stage) -> None:
+        with pytest.raises(UsageError, match=r"must yield messages such as \{'type': 'user', .*, not 'hello'"):
+            _ = [message async for message in query(prompt=prompts(), options=stage.options())]
+
+    play(main, tmp_path)
