@@ -31,7 +31,7 @@ from mainspring.sdk.host import own_copy
 from mainspring.sdk.mcp_server import SdkMcpServers
 from mainspring.sdk.messages import Message, ResultMessage
 from mainspring.sdk.option_mapping import make_listener
-from mainspring.sdk.options import Options, check_options, shorten_repr
+from mainspring.sdk.options import Options, check_options
 from mainspring.sdk.permissions import PermissionMode
 from mainspring.sdk.session import OVER, ConnectedSession, Frame
 from mainspring.stream_json.incoming import BadLineError, WirePrompt, parse_prompt_frame
