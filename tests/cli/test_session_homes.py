@@ -105,8 +105,8 @@ def test_the_list_names_the_other_home(stage: Stage, monkeypatch: pytest.MonkeyP
 def test_an_unknown_session_names_the_searched_homes(stage: Stage) -> None:
     done = stage.run("trace", "beef", "--text", env=usual(stage))
     assert done.returncode == 1
-    homes = f"'{user_of(stage)}/.mainspring' or '{user_of(stage)}/.claude'"
-    assert f"No conversation found with session ID: beef in {homes}" in done.stderr.decode()
+    assert "No conversation found with session ID: beef. Run 'mainspring sessions'" in done.stderr.decode()
+    assert f"Searched: '{user_of(stage)}/.mainspring', '{user_of(stage)}/.claude'" in done.stderr.decode()
 
 
 def test_the_newest_session_to_continue_is_one_of_our_home(stage: Stage) -> None:

@@ -45,8 +45,9 @@ def locate_session(name: str, place: SessionLocation) -> str:
     if os.path.isdir(name):
         return locate_newest_session(name, place)
     near = ", ".join([f"'{one}'" for one in find_near_ids(name, place)])
-    where = " or ".join([f"'{home}'" for home in place.homes])
-    raise StartError(f"{format_no_session(name)} in {where}. {f'Similar ids: {near}. ' if near else ''}{HOW}")
+    where = ", ".join([f"'{home}'" for home in place.homes])
+    similar = f"Similar ids: {near}. " if near else ""
+    raise StartError(f"{format_no_session(name)}. {similar}{HOW}. Searched: {where}")
 
 
 def locate_newest_session(folder: str, place: SessionLocation) -> str:
