@@ -132,7 +132,7 @@ def test_a_file_from_elsewhere_is_forked_into_this_folder(
         (("replay", "zzzz"), "No conversation found with session ID: zzzz. Run 'mainspring sessions'"),
         (("replay", "1111"), "'1111' matches 2 sessions"),
         (("replay", "./none.jsonl"), "cannot read './none.jsonl': No such file or directory"),
-        (("replay", "/"), "cannot read '/': Is a directory"),
+        (("replay", "/"), "no sessions in '"),
         (("replay", "/dev/null"), "'/dev/null' has no decisions to replay"),
         (("compare", ID, "/dev/null"), "'/dev/null' contains no session"),
         (("compare", ID), "'mainspring compare': the following arguments are required: B"),
