@@ -56,6 +56,7 @@ class MessageDecoder:
         return found
 
     def _read_size(self, at: int) -> int:
+        size: int
         size, headers, checksum = struct.unpack_from(">III", self._buffer, at)
         if crc32(self._buffer[at : at + PRELUDE - CHECKSUM]) != checksum:
             fail("the checksum of a prelude is wrong")
