@@ -207,10 +207,9 @@ def test_what_it_reads_and_where_it_goes_is_its_own(serve: Serve) -> None:
     (stage.folder / "sub").mkdir()
     run(stage, "--allowedTools", "Bash,Edit")
     assert told(cast.of("GO")[2])[-1].strip() == f"{stage.folder}/sub"
-    edit, pwd = told(cast.of("MAIN")[2])[-2:]
-    assert "read" in edit
+    pwd = told(cast.of("MAIN")[2])[-1]
     assert pwd.strip() == str(stage.folder)
-    assert (stage.folder / "a.txt").read_text() == FILE
+    assert (stage.folder / "a.txt").read_text() == FILE.replace("some", "many")  # read again, by the session itself
 
 
 def test_it_begins_where_its_session_is_and_can_go_anywhere_in_the_working_folder(serve: Serve) -> None:
@@ -789,8 +788,7 @@ def test_two_agents_ask_one_person_one_after_the_other(serve: Serve, sit_at: Sit
     terminal = sit_at(stage)
     terminal.say("MAIN")
     first = terminal.see("Allow? [y/a/p/n] ")
-    assert "(for the agent 'do " in first
-    assert "'; no rule covers 'touch " in first
+    assert "\nFor the subagent 'do " in first
     assert {"    do ONE: Bash touch one\n", "    do TWO: Bash touch two\n"} & set(first.splitlines(keepends=True))
     terminal.type("y\r")
     terminal.see("Allow? [y/a/p/n] ")

@@ -29,7 +29,7 @@ def test_turns_over_one_history(serve: Serve, sit_at: SitAt) -> None:
     without_notes(stage)
     (stage.folder / "a.py").write_text("print('hello')\n")
     terminal = sit_at(stage)
-    assert "mainspring, claude-sonnet-5-5" in terminal.see("Mode: default.")
+    assert " · claude-sonnet-5-5 · " in terminal.see("mode default")
     terminal.say("what is in a.py?")
     shown = terminal.see("$0.00")
     lines = "Let me look.", "* Read a.py", "  Read 1 lines", "It says hello.", "[2 turns, "
@@ -275,7 +275,7 @@ def test_the_way_to_trust_is_told_once(serve: Serve, sit_at: SitAt) -> None:
         (stage.folder / name).mkdir()
         (stage.folder / name / "settings.json").write_text('{"env": {"A": "b"}}')
     terminal = sit_at(stage)
-    shown = terminal.see("Mode: default.")
+    shown = terminal.see("mode default")
     assert shown.count("env: not used, because this directory is not trusted\n") == 2
     assert shown.count("'mainspring trust'") == 1
 
@@ -283,7 +283,7 @@ def test_the_way_to_trust_is_told_once(serve: Serve, sit_at: SitAt) -> None:
 def test_colour_is_for_those_who_want_it(serve: Serve, sit_at: SitAt) -> None:
     plain, coloured = sit_at(serve()), sit_at(serve(), NO_COLOR="")
     for terminal in (plain, coloured):
-        terminal.see("Mode: default.")
+        terminal.see("mode default")
     assert "\x1b[1m" not in plain.shown
     assert "\x1b[1m" in coloured.shown
 

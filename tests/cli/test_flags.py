@@ -59,6 +59,7 @@ def test_the_table_and_the_options_are_one() -> None:
     others = {"words", "given", "values"}
     others |= {"cwd", "driven", "ignored", "in_process", "lists_commands", "own_tools", "sessions_home"}
     others |= {"notice", "remark", "spell"}
+    others |= {"bare", "deps", "max_output", "persist", "sampling", "tracing"}  # of programs
     others |= {"host_hooks", "skills", "exclude_dynamic_sections", "forward_subagent_text"}  # of `initialize`
     assert fields | others == own | options
     assert len(BY_NAME) == sum(1 + len(flag.also) for flag in FLAGS)

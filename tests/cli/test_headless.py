@@ -651,7 +651,7 @@ def test_sessions_are_listed_and_shown(serve: Serve) -> None:
     told = stage.run("sessions", "show", path.stem).stdout.decode()
     assert [words in told for words in ("> what is in a.py?", "Look.", "* Read", "Done.")] == [True] * 4
     assert b"No conversation found" in stage.run("sessions", "show", EXAMPLE).stderr
-    assert b"invalid choice: 'shwo'" in stage.run("sessions", "shwo").stderr
+    assert b"No conversation found with session ID: shwo" in stage.run("sessions", "shwo").stderr
 
 
 def test_a_folder_that_is_gone(serve: Serve) -> None:

@@ -55,6 +55,6 @@ def test_one_that_was_replaced_stays_as_it_is(serve: Serve) -> None:
 def test_a_terminal_shows_it(serve: Serve, sit_at: SitAt) -> None:
     stage = removing(serve, "rm {home}/projects/*/*.jsonl")
     terminal = sit_at(stage)
-    terminal.see("Mode: default.")
+    terminal.see("mode default")
     terminal.type("go\r")
     assert "was removed while this session was using it: it was written again" in terminal.see("]\n> ")

@@ -549,8 +549,8 @@ def test_without_the_key_or_by_a_project_nothing_is_removed(serve: Serve) -> Non
 
 def test_an_unsupported_key_is_told_at_the_start_and_in_config(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
-    settings(stage, theme="dark")
-    assert b"'theme' has no effect: the terminal of mainspring cannot be customized" in fine(stage).stderr
+    settings(stage, verbose=True)
+    assert b"'verbose' has no effect: the terminal of mainspring cannot be customized" in fine(stage).stderr
     assert b"unsupported: " in stage.run("config").stdout
 
 

@@ -307,7 +307,8 @@ def test_servers_of_one_name_are_told_whoever_has_them(serve: Serve) -> None:
     ours, inline = '{"mcpServers": {"a": {"command": "true"}}}', '{"mcpServers": {"a": {"command": "cat"}}}'
     lines = told(stage.run("-p", "hi", "--mcp-config", ours, "--settings", inline))
     assert "--settings: the MCP server 'a' is skipped: the command line (--mcp-config) also defines it" in lines
-    assert f"{file}: the MCP server 'a' is skipped: '--settings' also defines it" in lines
+
+    assert f"{file}: the MCP server 'a' is not used: '--settings' defines it, too" in lines
 
 
 def test_a_list_of_servers_under_another_name_is_told(serve: Serve) -> None:

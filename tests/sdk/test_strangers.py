@@ -66,7 +66,7 @@ def test_a_server_that_the_program_names_starts_in_its_folder(tmp_path: Path, is
         )
         [outcome] = outcomes(told)
         assert bool(outcome.is_error) == (not is_inline)
-        assert ("5" in str(outcome.content)) == is_inline
+        assert "5" in str(outcome.content) if is_inline else "cannot be used" in str(outcome.content)
 
     play(main, tmp_path, Say.of(call("mcp__shop__add", a=2, b=3)), Say.of("Done."))
 
@@ -76,7 +76,7 @@ def test_a_stream_of_prompts_that_yields_a_text_is_told(tmp_path: Path) -> None:
         yield "hello"
 
     async def main(stage: Stage) -> None:
-        with pytest.raises(UsageError, match=r"must yield messages such as \{'type': 'user', .*, not 'hello'"):
+        with pytest.raises(UsageError, match="the prompt stream yielded 'hello': yield dicts"):
             _ = [message async for message in query(prompt=prompts(), options=stage.options())]
 
     play(main, tmp_path)
