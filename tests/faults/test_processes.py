@@ -180,6 +180,8 @@ def short(frame: Any) -> list[str]:
     match frame:
         case {"type": "system", "subtype": "init"}:
             return ["init"]
+        case {"type": "system", "subtype": "mainspring_turn" | "mainspring_prefix_break"}:
+            return []
         case {"type": "system", "subtype": "api_retry"}:
             return [f"retry {frame['error']} {frame['error_status']}"]
         case {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected"}}:

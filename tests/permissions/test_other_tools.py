@@ -96,7 +96,7 @@ def test_tools_by_name(tool: str, input: dict[str, Any], given: dict[str, Any], 
 
 def test_the_whole_verdict() -> None:
     assert call("mcp__s__t", {"x": 1}) == PermissionDecision(
-        "ask", "no rule covers 'mcp__s__t'", shown='mcp__s__t: {"x":1}'
+        "ask", "no rule covers 'mcp__s__t'", shown='mcp__s__t: {"x":1}', is_default=True
     )
     assert call("mcp__s__t", {}, mode="auto", allow=["WebFetch"]) == PermissionDecision(
         "ask",

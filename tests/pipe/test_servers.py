@@ -323,7 +323,9 @@ def test_an_interrupt_ends_the_wait(serve: Serve) -> None:
         told.append(await exchange(client, "again"))
 
     stage.talk(main, mcp_servers=late_server(stage), **FREE)
-    assert [one.result.terminal_reason for one in told] == ["aborted_tools", "completed"]
+    ended, again = [one.result.terminal_reason for one in told]
+    assert ended in ("aborted_tools", "aborted_streaming")  # the first call may be done before the reply has ended
+    assert again == "completed"
 
 
 # --- what is told of them ---------------------------------------------------------------------------
