@@ -104,7 +104,7 @@ def test_the_whole_verdict() -> None:
         shown="mcp__s__t: {}",
     )
     assert call("WebFetch", {"url": "https://x.com/"}) == PermissionDecision(
-        "ask", "no rule covers the host 'x.com'", shown="WebFetch: https://x.com/"
+        "ask", "no rule covers the host 'x.com'", shown="WebFetch: https://x.com/", is_default=True
     )
     assert call(
         "WebFetch", {"url": "https://x.com/"}, ask=["WebFetch(domain:x.com)"], allow=["WebFetch"]
@@ -126,7 +126,7 @@ def test_the_whole_verdict() -> None:
         "allow", "it only reads, where reading is free", shown=f"Read: {CWD}/x"
     )
     assert call("Bash", {"command": "npm x"}) == PermissionDecision(
-        "ask", "no rule covers 'npm x'", shown="Bash: npm x"
+        "ask", "no rule covers 'npm x'", shown="Bash: npm x", is_default=True
     )
     assert call("Bash", {"command": "npm x"}, allow=["Bash(npm:*)"]) == PermissionDecision(
         "allow", "allowed by Bash(npm:*)", "Bash(npm:*)", "flag", "Bash: npm x"
