@@ -38,6 +38,8 @@ def test_a_rule_added_in_the_session_counts_unless_the_administrator_forbids_it(
     assert decide(forbids, bash("make"), added).decision == "ask"
     assert forbids.suggestions(bash("make"), DEFAULT) == ()
     assert [one.rule for one in checker().suggestions(bash("make"), DEFAULT)]
+    assert forbids.wider_suggestions(bash("git add a"), DEFAULT) == ()
+    assert [one.rule for one in checker().wider_suggestions(bash("git add a"), DEFAULT)] == ["Bash(git add:*)"]
 
 
 def test_the_policy_is_made_anew_when_rules_or_folders_change() -> None:

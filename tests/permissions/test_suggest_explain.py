@@ -122,6 +122,11 @@ def test_a_wider_rule_does_not_cover_what_runs_something_else(rule: str, command
     assert bash(command, allow=[f"Bash({rule})"]) == "ask"
 
 
+def test_a_command_with_odd_words_has_no_wider_rule() -> None:
+    found = suggest_wider_rules(PermissionRequest("Bash", {"command": "git 'add x' y"}, CWD), policy(), PATHS)
+    assert [one.rule for one in found] in ([], ["Bash(git 'add x' y)"])
+
+
 def test_no_rule_is_offered_for_what_only_a_rule_asks_about() -> None:
     assert offered("Task", {"subagent_type": "Explore"}, ask=["Agent"]) == []
 
