@@ -60,6 +60,12 @@ def was_shown(person: Person, words: bytes) -> bool:
     return words in person.raw or words.decode() in person.text
 
 
+def is_interrupted(person: Person) -> bool:
+    """On a busy machine the first byte of a stray sequence may come alone, and is then an Escape: the run ends before
+    it asks."""
+    return "(interrupted)" in person.text
+
+
 def at_trust(stage: Stage, sit_at: SitAt, seed: int) -> None:
     random_, ran = random.Random(seed), folder_with_hooks(stage)
     without_notes(stage)
@@ -83,10 +89,11 @@ def at_a_call(stage: Stage, sit_at: SitAt, seed: int, *, early: bool) -> None:
     person.say("go")
     if early:
         types(person, random_, 2)
-    person.until(lambda: was_shown(person, b"1. Yes"), "it was not asked")
+    person.until(lambda: was_shown(person, b"1. Yes") or is_interrupted(person), "it was not asked")
     types(person, random_, 4)
     person.type(ESCAPE)
-    person.see("you said no")
+    if not is_interrupted(person):
+        person.see("you said no")
     assert not (stage.folder / "made").exists(), f"seed {seed}:\n{person.text}"
     assert not (stage.folder / ".claude").exists(), "no rule was kept"
 
@@ -102,11 +109,12 @@ def at_a_plan(stage: Stage, sit_at: SitAt, seed: int) -> None:
     person.say("plan it")
     if seed % 2:
         types(person, random_, 2)
-    person.until(lambda: b"Carry out this plan?" in person.raw, "it was not asked")
+    person.until(lambda: b"Carry out this plan?" in person.raw or is_interrupted(person), "it was not asked")
     types(person, random_, 4)
     person.type(ESCAPE)
     person.see_no("Carry out this plan?")
-    person.see("not approve")
+    if not is_interrupted(person):
+        person.see("not approve")
     assert "The user approved" not in str(stage.requests), f"seed {seed}:\n{person.text}"
     assert "was approved" not in person.text
 
