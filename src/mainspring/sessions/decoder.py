@@ -72,7 +72,10 @@ class TranscriptDecoder:
     # --- conversation lines ---
 
     def take(self, offset: int, line: JournalLine) -> list[str]:
-        """The ids of the messages that this line is, or is a part of."""
+        """The ids of the messages that this line is, or is a part of. A line that lost its own id is none: the
+        conversation by its links cannot hold it, so no other way of reading may."""
+        if not line.uuid:
+            return []
         match line.type:
             case "user":
                 messages = user_messages(line, spoke_of(line), self._payload((line.mainspring or PLAIN).payload))

@@ -264,7 +264,7 @@ class JournalReplay:
             resumed=how,
             start=min([offsets[name] for name in named if name in offsets], default=0),
             spent=self._earlier + state.totals.cost,
-            commands=tuple(self._commands.values()),
+            commands=tuple([each for each in self._commands.values() if each.id not in kept]),
         )
 
     def _leaf(self, kept: set[str]) -> str | None:

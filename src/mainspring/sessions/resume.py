@@ -32,7 +32,7 @@ from mainspring.sessions.parent_links import KINDS, ChainNode, ParentChain, make
 from mainspring.sessions.paths import Place
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
-from mainspring.sessions.replay import JournalReplay, UnusableReplayError, saved_in
+from mainspring.sessions.replay import MERGED, JournalReplay, UnusableReplayError, saved_in
 
 BEGINS = {  # messages that begin a turn
     Origin.PROMPT: "another prompt",
@@ -89,9 +89,24 @@ def load_session(file: Place, *, config: Config | None = None, at: str = "", dro
         loaded = _by_conversation(reader, at, drops) if at else _newest(reader, config)
         if loaded.standing.used is None:  # an earlier version has written it, or only another program
             loaded.standing.used = used_by(loaded.state.history)
+        if reader.warnings and loaded.how in REBUILT and loaded.standing.n:
+            loaded = _to_restate(loaded, reader)
         return loaded._replace(
             size=reader.size, ends_in_mid_line=reader.ends_in_mid_line, warnings=tuple(reader.warnings)
         )
+
+
+REBUILT = ("conversation", MERGED)
+
+
+def _to_restate(loaded: LoadedSession, reader: JournalReader) -> LoadedSession:
+    """Of a damaged file of ours: the journal writes the rebuilt conversation again, behind what is there. The next
+    resume begins with these lines and need not rebuild anything; it could find something else in the damaged ones."""
+    messages = view(loaded.state.history, loaded.state.edits)
+    state = replace(loaded.state, history=History(messages), edits=())
+    start = reader.size + reader.ends_in_mid_line
+    standing = standing_for(loaded.standing, state, leaf=None, resumed="conversation", start=start)
+    return loaded._replace(state=state, standing=standing, made=messages, summaries=frozenset())
 
 
 def _newest(reader: JournalReader, config: Config | None) -> LoadedSession:
