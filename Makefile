@@ -98,8 +98,10 @@ fix: $(READY)
 	@$(BIN)/ruff check -q --output-format concise --fix .
 	@$(BIN)/ruff format -q .
 
-# The pages that are written from the code and from the tests.
+# The pages that are written from the code and from the tests, and the table of what the model reads about tools.
 docs: $(READY)
+	@$(BIN)/python scripts/tool_catalog.py
+	@$(BIN)/python scripts/flags_page.py
 	@$(BIN)/python scripts/loop_page.py
 	@$(BIN)/python scripts/checklist_page.py
 	@$(BIN)/python scripts/settings_keys_page.py

@@ -490,3 +490,15 @@ def test_shift_tab_reaches_auto_only_where_the_session_started_in_it() -> None:
     assert cycle("default") == ["default", "acceptEdits", "plan", "default", "acceptEdits"]
     assert cycle("auto") == ["auto", "default", "acceptEdits", "plan", "auto"]
     assert cycle("dontAsk") == ["dontAsk", "default", "acceptEdits", "plan", "default"]
+
+
+def test_shift_tab_reaches_bypass_only_where_the_session_may_switch_to_it() -> None:
+    def cycle(start: str, **allowed: bool) -> list[str]:
+        modes = [start]
+        for _ in range(4):
+            modes.append(next_mode(modes[-1], start, **allowed))
+        return modes
+
+    assert cycle("bypassPermissions") == ["bypassPermissions", "default", "acceptEdits", "plan", "default"]
+    assert cycle("default", may_bypass=True) == ["default", "acceptEdits", "plan", "bypassPermissions", "default"]
+    assert cycle("auto", may_bypass=True) == ["auto", "bypassPermissions", "default", "acceptEdits", "plan"]

@@ -27,7 +27,7 @@ def test_the_catalog_says_what_the_tools_say() -> None:
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     current = script.page() == (ROOT / "src/mainspring/tools/catalog.py").read_text()
-    assert current, "run '.venv/bin/python scripts/tool_catalog.py'"
+    assert current, "run 'make docs'"
 
 
 def test_every_tool_can_be_had_under_its_name() -> None:

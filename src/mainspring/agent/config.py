@@ -132,6 +132,12 @@ class ResolvedConfig(Bundle):
     servers: McpConfig | None = None  # MCP servers; None: none is configured
     plugins: tuple[Plugin, ...] = ()
 
+    @property
+    def may_bypass(self) -> bool:
+        """Whether the session may switch to `bypassPermissions`."""
+        asked = self.mode == permissions.BYPASS or self.options.allow_dangerously_skip_permissions
+        return asked and not self.settings.permissions.bypass_disabled
+
     def resolve_again(self, options: SessionOptions) -> ResolvedConfig:
         """Reads the settings again, for the next session of this process. Raises `StartError`."""
         return resolve_config(options, self.given_environment, self.supplied)

@@ -127,6 +127,7 @@ class SessionOptions(Fields):
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     permission_mode: str | None = None
+    allow_dangerously_skip_permissions: bool = False  # `bypassPermissions` may be switched to later
     permission_prompt_tool_name: str | None = None  # an MCP tool; 'stdio': the host
     add_dirs: tuple[str, ...] = ()
     host_hooks: tuple[HostHook, ...] = ()  # functions of the host

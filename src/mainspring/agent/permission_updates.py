@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from mainspring import settings
 from mainspring.agent.config import asked_by
 from mainspring.agent.options import MODES, OTHER_MODES, log_warning
-from mainspring.agent.permissions import AUTO, BYPASS, expand_home
+from mainspring.agent.permissions import AUTO, BYPASS, BYPASS_SETTING, expand_home
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.session import EngineSession
@@ -55,13 +55,15 @@ class PermissionUpdates:
         *,
         may_bypass: bool,
         bypass_option: str = BYPASS_FLAG,
+        bypass_disabled: str = "",
         auto_disabled: str = "",
         keeper: SettingsWriter | None = None,
         tell: Callable[[str], object] = log_warning,
     ) -> None:
         """Without a keeper nothing is saved. `tell` shows warnings to the user."""
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
-        self._bypass_option, self._auto_disabled, self._keeper, self._tell = bypass_option, auto_disabled, keeper, tell
+        self._bypass_option, self._keeper, self._tell = bypass_option, keeper, tell
+        self._disabled = {BYPASS: bypass_disabled, AUTO: auto_disabled}
 
     @property
     def mode(self) -> str:
@@ -84,13 +86,13 @@ class PermissionUpdates:
         named = mode_named(mode)
         if named not in MODES:
             raise UsageError(f"Invalid permission mode '{mode}': use one of {', '.join(MODES)}")
+        if disabled := self._disabled.get(named):
+            raise UsageError(f"Cannot set permission mode to {named}: it is disabled by '{disabled}'")
         if named == BYPASS and not self._may_bypass:
             raise UsageError(
                 f"Cannot set permission mode to {BYPASS} because the session was not launched with "
                 f"{self._bypass_option}"
             )
-        if named == AUTO and self._auto_disabled:
-            raise UsageError(f"Cannot set permission mode to {AUTO}: it is disabled by '{self._auto_disabled}'")
         policy = self._session.shared.policy
         if policy.mode != named:
             await self._session.change(replace(policy, mode=named))
@@ -174,6 +176,7 @@ def permission_updates(
         place,
         may_bypass=may_bypass,
         bypass_option=BYPASS_FLAG if spelled.startswith("--") else spelled,
+        bypass_disabled=BYPASS_SETTING if config.settings.permissions.bypass_disabled else "",
         auto_disabled=config.settings.permissions.auto_disabled,
         keeper=keeper,
         tell=options.tell,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mainspring.permissions.checker import SandboxRules
 
 BYPASS, AUTO, DEFAULT = "bypassPermissions", "auto", "default"
+BYPASS_SETTING = "permissions.disableBypassPermissionsMode"
 SERVERS = "mcpServers"  # of a file with MCP servers
 
 # The name of a settings source in a permission decision.
@@ -205,10 +206,11 @@ def expand_home(folder: str, home: str | None = None) -> str:
 def choose_permission_mode(options: SessionOptions, settings: Settings, environment: Mapping[str, str]) -> str:
     chosen = options.permission_mode or settings.permissions.default_mode or DEFAULT
     if chosen == BYPASS and settings.permissions.bypass_disabled:
-        raise StartError(f"'{BYPASS}' is disabled by 'permissions.disableBypassPermissionsMode': choose another mode")
+        raise StartError(f"'{BYPASS}' is disabled by '{BYPASS_SETTING}': choose another mode")
     if chosen == AUTO and settings.permissions.auto_disabled:
         raise StartError(f"'{AUTO}' is disabled by '{settings.permissions.auto_disabled}': choose another mode")
-    if chosen == BYPASS and os.geteuid() == 0 and environment.get("IS_SANDBOX") != "1":
+    may_bypass = chosen == BYPASS or options.allow_dangerously_skip_permissions
+    if may_bypass and os.geteuid() == 0 and environment.get("IS_SANDBOX") != "1":
         raise StartError(
             f"'{BYPASS}' is not allowed for root, who can change everything: use another user, or set IS_SANDBOX=1 "
             "where nothing can be harmed, such as in a container"

@@ -78,7 +78,7 @@ class AgentSession:
         self._runs = RunLoop(lambda: self.world, self._updates, self._commands(), deltas=deltas)
         self._closing: asyncio.Task[None] | None = None
         self._hooks_watched = False
-        self._may_bypass = config.mode == "bypassPermissions"
+        self._may_bypass = config.may_bypass
         self._questions: HostQuestions | None = None
         self._permissions: PermissionUpdates | None = None
         self._take(config, opened, "startup", ledger)

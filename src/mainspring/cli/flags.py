@@ -58,6 +58,10 @@ class Arguments(Fields):
     output_format: str = "text"
     input_format: str = "text"
     verbose: bool = False
+    permission_prompts: str = "host"
+    workload: str = ""
+    debug: bool = False
+    debug_file: str = ""
     debug_to_stderr: bool = False
     plain: bool = False
     version: bool = False
@@ -69,6 +73,8 @@ class Arguments(Fields):
         values = dict(self.values)
         if any(name in values for name in JSON):
             values |= read_json_options(values)
+        if self.permission_prompts == "none":
+            values["permission_prompt_tool_name"] = None
         return SessionOptions(
             driven=self.input_format == "stream-json",
             lists_commands=self.output_format != "text",
@@ -132,6 +138,7 @@ OPTIONS = {
     "--json-schema": "output_schema",
     "--mcp-config": "mcp_servers",
     "--permission-prompt-tool": "permission_prompt_tool_name",
+    "--no-session-persistence": "persist",
     "--plugin-dir": "plugin_dirs",
 }
 FLAGS: tuple[Flag, ...] = (
@@ -217,9 +224,20 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag("--dangerously-skip-permissions", FlagValueKind.NOTHING, "same as --permission-mode bypassPermissions"),
     Flag(
+        "--allow-dangerously-skip-permissions",
+        FlagValueKind.NOTHING,
+        "let the session switch to bypassPermissions later, without starting in it",
+    ),
+    Flag(
         "--permission-prompt-tool",
         FlagValueKind.TEXT,
         "ask this MCP tool for approvals, or 'stdio' for the program on standard input",
+    ),
+    Flag(
+        "--permission-prompts",
+        FlagValueKind.CHOICE,
+        "none: deny what would need an approval, even if --permission-prompt-tool is given",
+        choices=("host", "none"),
     ),
     Flag("--add-dir", FlagValueKind.EACH, "let tools work in this folder too; repeatable"),
     Flag("--session-id", FlagValueKind.UUID, "use this id for the new session"),
@@ -233,6 +251,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--resume-session-at", FlagValueKind.UUID, "with --continue or --resume: drop everything after this message"),
     Flag(
         "--resume-drops-turn", FlagValueKind.UUID, "with --resume-session-at: fail unless this is the only turn dropped"
+    ),
+    Flag(
+        "--no-session-persistence", FlagValueKind.NOTHING, "store nothing on disk: the session cannot be resumed later"
     ),
     Flag("--require-journal", FlagValueKind.NOTHING, "stop if the session cannot be stored"),
     Flag(
@@ -264,11 +285,24 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--strict-mcp-config", FlagValueKind.NOTHING, "use only the MCP servers of --mcp-config"),
     Flag("--agents", FlagValueKind.TEXT, 'define agent types as JSON: {"name": {"description", "prompt", ...}}'),
     Flag("--plugin-dir", FlagValueKind.EACH, "load a plugin from this folder"),
+    Flag("--workload", FlagValueKind.TEXT, "accepted for compatibility, without effect"),
+    Flag("--debug", FlagValueKind.NOTHING, "log debug messages", later="logging"),
+    Flag("--debug-file", FlagValueKind.FILE, "log debug messages to a file", later="logging"),
     Flag("--debug-to-stderr", FlagValueKind.NOTHING, "print debug messages", later="logging"),
     Flag("--plain", FlagValueKind.NOTHING, "read and print line by line, for screen readers and simple terminals"),
     Flag("--version", FlagValueKind.NOTHING, "print the version", also=("-v",)),
     Flag("--help", FlagValueKind.NOTHING, "show this help", also=("-h",)),
 )
+# Flags of Claude Code that its SDKs may pass, and that we do not take: why, and what to do instead.
+REFUSED = {
+    "--agent": "a session cannot run as an agent type; use --append-system-prompt, --tools and --model",
+    "--await-initialize": "pass plugins, MCP servers and settings as flags, not in the initialize request",
+    "--channels": "MCP servers cannot send prompts to a session",
+    "--managed-settings": "managed settings come from the file of the system; use --settings",
+    "--managed-settings-in-initialize": "managed settings come from the file of the system; use --settings",
+    "--plugin-dir-no-mcp": "a plugin is loaded with its MCP servers; use --plugin-dir",
+    "--project-config-root": "settings come from the working directory; start there and use --add-dir",
+}
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, *flag.also)}
 
 
@@ -288,6 +322,8 @@ def parse_arguments(arguments: list[str]) -> Arguments:
             continue
         name, has_value, value = word.partition("=")
         flag = BY_NAME.get(name)
+        if flag is None and name in REFUSED:
+            raise StartError(f"'{name}' is not supported: {REFUSED[name]}")
         if flag is None:
             raise StartError(f"unknown flag '{name}'{find_near_flag(name, BY_NAME)}")
         given.append(flag.name)
@@ -305,6 +341,8 @@ def parse_arguments(arguments: list[str]) -> Arguments:
     own = {name: values.pop(name) for name in Arguments.__annotations__ if name in values}
     if "--dangerously-skip-permissions" in given:
         values["permission_mode"] = "bypassPermissions"
+    if "persist" in values:
+        values["persist"] = False  # the only flag of this option turns it off
     return Arguments(values=values, words=tuple(words), given=tuple(given), **own)
 
 

@@ -57,6 +57,7 @@ def session_options(
         allowed_tools=(*rules, *own),  # the program passed the function so that it is called
         disallowed_tools=tuple(given.disallowed_tools),
         permission_mode=OTHER_MODES.get(given.permission_mode or "", given.permission_mode),
+        allow_dangerously_skip_permissions="allow-dangerously-skip-permissions" in flags,
         permission_prompt_tool_name="stdio" if given.can_use_tool else given.permission_prompt_tool_name,
         add_dirs=tuple([os.fspath(folder) for folder in given.add_dirs]),
         host_hooks=hooks,
@@ -91,6 +92,7 @@ def session_options(
 
 # Options of a session that have another name here.
 NAMES = {
+    "allow_dangerously_skip_permissions": "allow-dangerously-skip-permissions",  # in `extra_args`
     "output_schema": "output_format",
     "plugin_dirs": "plugins",
     "require_journal": "require-journal",  # in `extra_args`
@@ -115,7 +117,12 @@ def make_listener(tell: Callable[[str], object] | None) -> Callable[[str], None]
     return hear
 
 
-FLAGS = ("replay-user-messages", "require-journal")  # flags of the command that have no option of their own
+# Flags of the command that have no option of their own.
+FLAGS = (
+    "allow-dangerously-skip-permissions",
+    "replay-user-messages",
+    "require-journal",
+)
 NO_USE = ("debug-to-stderr", "verbose")
 
 

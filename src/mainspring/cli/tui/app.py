@@ -342,7 +342,9 @@ class TerminalApp:
         """Changes run one after the other: each starts from the mode that the previous one set."""
         async with self._changing:
             session, policy = talk.world.session, talk.world.session.shared.policy
-            await session.change(replace(policy, mode=cli.next_mode(policy.mode, talk.world.config.mode)))
+            config = talk.world.config
+            mode = cli.next_mode(policy.mode, config.mode, may_bypass=config.may_bypass)
+            await session.change(replace(policy, mode=mode))
         self.rests(0)
         self.stage.redraw()
 

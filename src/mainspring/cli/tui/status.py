@@ -35,32 +35,33 @@ from mainspring.hooks.invocation import HookCallError
 from mainspring.text import format_elapsed, strip_control_characters, truncate
 from mainspring.version import __version__
 
-# Shift-Tab cycles through these. The other modes are set at the start; Shift-Tab leaves them, and returns only to auto.
+# Shift-Tab cycles through these. The other modes are set at the start; Shift-Tab leaves them, and returns only to auto
+# and, where the session allows it, to bypassPermissions.
 MODES = ("default", "acceptEdits", "plan")
-AUTO = "auto"
+AUTO, BYPASS = "auto", "bypassPermissions"
 SAID = {
     "default": "? for shortcuts",
     "acceptEdits": "accepting edits (shift-tab)",
     "plan": "plan mode (shift-tab)",
     "dontAsk": "not asking: denied unless a rule allows it (shift-tab)",
     AUTO: "auto mode: a classifier approves what it can (shift-tab)",
-    "bypassPermissions": "bypassing permissions (shift-tab)",
+    BYPASS: "bypassing permissions (shift-tab)",
 }
 STYLE = {
     "acceptEdits": "fg:ansimagenta",
     "plan": "fg:ansicyan",
     "dontAsk": "fg:ansiyellow",
     AUTO: "fg:ansiyellow",
-    "bypassPermissions": "bold fg:ansired",
+    BYPASS: "bold fg:ansired",
 }
 PLAIN = "class:footer"
 LONGEST_BRANCH = 30  # columns
 MOST_HEAD = 1_000  # bytes of a file of git
 
 
-def next_mode(mode: str, start: str = "default") -> str:
+def next_mode(mode: str, start: str = "default", *, may_bypass: bool = False) -> str:
     """`start`: the mode that the session started in. Only a session that started in auto can return to it."""
-    modes = (*MODES, AUTO) if start == AUTO else MODES
+    modes = (*MODES, *((AUTO,) if start == AUTO else ()), *((BYPASS,) if may_bypass else ()))
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
