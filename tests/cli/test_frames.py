@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,8 +13,10 @@ import pytest
 from claude_agent_sdk._internal.message_parser import parse_message
 from msgspec.structs import replace
 
+from mainspring import stream_json
 from mainspring.agent.results import ROWS, make_outcome
 from mainspring.agent.session_parts import SessionInfo
+from mainspring.agent.updates import PromptQueued
 from mainspring.agent.usage import UsageMeter
 from mainspring.core.config import Config
 from mainspring.core.events import StopDecision
@@ -581,8 +585,24 @@ def test_the_lines_about_the_loop_word_for_word() -> None:
             '"lost_tokens":900,"cost_usd":0.002025,"estimated":false'
         ),
     }
+    edit, overloaded = Boundary("snip", freed=12), Failure(Trouble.OVERLOADED, "529", 529)
+    golden |= {
+        edit: '"subtype":"mainspring_context_edit","layer":"snip","freed_tokens":12',
+        Retrying(overloaded, 3, 30_000, 81, 2): (
+            '"subtype":"mainspring_heartbeat","attempt":3,"max_retries":80,"retry_delay_ms":30000,"error_status":529,'
+            '"error":"server_error","heartbeat":2,"retry_at":30'
+        ),
+    }
     for update, fields in golden.items():
         assert line_of(update).decode() == f'{{"type":"system",{fields},{own}'
+    encoder = FrameEncoder(ABOUT, UsageMeter(MODEL, lambda: 0), new_id=lambda: "id", now=lambda: 0)
+    queued = encoder.queued(PromptQueued("p", "steer"))
+    fields = '"subtype":"mainspring_prompt","prompt_id":"p","status":"queued","delivery":"steer"'
+    assert encode_line(queued).decode() == f'{{"type":"system",{fields},{own}'
+    sources = Path(stream_json.__file__).parent.glob("*frames.py")
+    named = {name for source in sources for name in re.findall(r'= .*"(mainspring_[a-z_]+)"', source.read_text())}
+    lines = [*golden.values(), fields]
+    assert {name for name in named if not any(f'"{name}"' in line for line in lines)} == set(), "a line for each frame"
 
 
 @pytest.mark.covers("A-22")

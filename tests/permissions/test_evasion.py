@@ -41,6 +41,18 @@ def test_nor_in_other_ways(given: dict[str, object], one_in: int) -> None:
         assert bash(line, ask=[rule], **given) in ("deny", "ask"), what
 
 
+@pytest.mark.long
+@pytest.mark.covers("N-15")
+def test_none_of_the_spellings_is_allowed_by_the_classifier() -> None:
+    """All of them, in mode auto, with a classifier that allows whatever it is asked about."""
+    found = Counter({"deny": 0, "ask": 0})
+    for what, rule, line in ALL:
+        decisions = bash(line, mode="auto", deny=[rule]), bash(line, mode="auto", ask=[rule])
+        assert "allow" not in decisions, (what, line)
+        found[decisions[0]] += 1
+    assert found["deny"] > len(ALL) // 3
+
+
 def test_no_limit_turns_a_deny_into_a_question() -> None:
     for line in (
         "true; " * 5_000 + "rm x",
