@@ -13,6 +13,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Text, ToolCall, ToolResult, User, user
 from mainspring.core.pairing import NeverRan, find_unpaired_ids
 from mainspring.core.reasons import Terminal
+from mainspring.core.state import MAX_FAILURES, Compaction, breaker_is_open
 from mainspring.core.updates import CallStarted, Result, Update
 from mainspring.core.view import view
 from mainspring.engine.run import Run
@@ -247,6 +248,34 @@ def without_into(file: Path, to: Path) -> Path:
     lines = file.read_bytes().splitlines(keepends=True)
     to.write_bytes(b"".join([line for line in lines if b'"mainspring","v"' not in line]))
     return to
+
+
+@pytest.mark.covers("D-30")
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_a_fork_keeps_the_compaction_breaker(is_rewritten: bool, tmp_path: Path) -> None:
+    """Its first checkpoint alone has it, from the session before: no event of the fork's own file says so. A client
+    that rewrites the file moves its lines, so that it is read from its records."""
+    source, file = tmp_path / f"{ID}.jsonl", tmp_path / f"{OTHER}.jsonl"
+    played("tool", source)
+    loaded = load_session(source)
+    open_breaker = Compaction(MAX_FAILURES, CONFIG.model.name)
+    forked = fork_session_state(loaded._replace(state=replace(loaded.state, compaction=open_breaker)), file)
+    assert forked.state.compaction == open_breaker
+
+    async def main() -> None:
+        world = CheckedWorld([says("Going on.")])
+        journal = FileJournal.fork(forked, replace(ENVELOPE, session_id=OTHER), options())
+        world.offset = 1 << 20
+        await consume(stored(world, journal, CONFIG, forked.state), "go on")
+        journal.close()
+
+    virtually(main())
+    if is_rewritten:
+        file.write_bytes(b"".join([line.replace(b":", b": ", 1) for line in file.read_bytes().splitlines(True)]))
+    again = load_session(file)
+    assert again.how == ("records" if is_rewritten else "checkpoint")
+    assert again.state.compaction == open_breaker
+    assert breaker_is_open(again.state.compaction, CONFIG.model.name)
 
 
 def test_a_fork_in_mid_reply_takes_what_was_shown_along(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from mainspring.sessions.records import (
     PolicyRecord,
 )
 
+ANEW = frozenset({"fork", "conversation"})  # how a state was found: none of the events before led to it
 MERGED = "merged"  # how a state was found: from the records, and from turns of another program
 
 
@@ -173,6 +174,9 @@ class JournalReplay:
         if standing.resumed and standing.added is not None:
             history = History([self._book.message(name) for name in standing.added])
             self.state = replace(self.state, history=history, edits=self._edits_at(line, standing))
+            if standing.resumed in ANEW and (saved := saved_in(line)) is not None:
+                # The breaker belongs to the session before: no event of this file reports it.
+                self.state = replace(self.state, compaction=saved.state.compaction)
             if standing.resumed == MERGED:  # nothing is open any more
                 self.state = replace(self.state, pending=None, waiting_for=None)
             self.standing.first = standing.first

@@ -27,8 +27,8 @@ from mainspring.sessions.line_format import PLAIN, CheckpointExtras
 from mainspring.sessions.line_parser import JournalLine, event_of, parse_timestamp, record_of, spoke_of, usage_from_api
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, Record
+from mainspring.sessions.replay import ANEW
 
-ANEW = frozenset({"fork", "conversation"})  # how a process resumed that began with a new state
 UNTOLD = 200  # characters of a reason
 
 
