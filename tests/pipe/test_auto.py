@@ -38,7 +38,7 @@ def test_the_python_sdk(serve: Serve) -> None:
 
     async def deny(tool: str, input: dict[str, Any], _: object) -> PermissionResultDeny:
         asked.append(input["file_path"])
-        return PermissionResultDeny("no")
+        return PermissionResultDeny(message="no")
 
     async def prompts() -> Any:
         yield {"type": "user", "session_id": "", "message": {"role": "user", "content": "Make it."}}

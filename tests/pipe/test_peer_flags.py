@@ -12,7 +12,7 @@ import pytest
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import BY_NAME, FLAGS, REFUSED, parse_arguments
 from mainspring.simulator.replies import Say
-from pipe.raw import prompt
+from pipe.raw import Frame, prompt
 from pipe.stage import Serve, bash
 from pipe.typescript import Client, package
 
@@ -71,7 +71,7 @@ def test_a_session_may_switch_to_bypass_only_if_it_was_started_so(serve: Serve) 
     """It does not start in the mode, and a setting that forbids the mode still does."""
     stage = serve(Say.of(bash("touch a")), Say.of("No."), Say.of(bash("touch b", "2")), Say.of("Done."))
     disabled = '{"permissions": {"disableBypassPermissionsMode": "disable"}}'
-    answers = []
+    answers: list[Frame] = []
     for flags in ((), (ALLOWED, "--settings", disabled), (ALLOWED,)):
         with stage.pipe(*flags) as pipe:
             pipe.initialize()

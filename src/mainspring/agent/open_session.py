@@ -586,6 +586,7 @@ def new_session_info(  # noqa: PLR0913, PLR0917  # its inputs
         used=load_usage(opened.loaded),
         max_retries=config.loop.max_retries,
         spent=before.spent,
+        breaks=opened.loaded.standing.breaks if opened.loaded is not None else (),
     )
 
 

@@ -120,7 +120,7 @@ class AgentSession:
         session = self.world.session
         session.shared.watch(self._updates.push)
         about = self.world.about
-        self.usage = UsageMeter(about.model, session.deps.now, about.spent, about.used)
+        self.usage = UsageMeter(about.model, session.deps.now, about.spent, about.used, about.breaks)
         if self._hooks_watched:
             self.watch_hooks()
 

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -13,9 +14,10 @@ from msgspec.structs import replace
 from mainspring import sessions
 from mainspring.agent.options import CHECKPOINTS
 from mainspring.agent.prompt_expansion import parse_compact_command, parse_token_budget
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
+from mainspring.sessions.records import SideCallsRecord
 from mainspring.settings.load import home_folder
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ class SessionInfo(Bundle):
     sandbox: Callable[[], str] = str  # its level, as text; called only to show it
     max_retries: int = 9  # of a request to the model (G-18)
     spent: int = 0  # nano-dollars, before this process resumed the session
+    breaks: tuple[tuple[str, int, int], ...] = ()  # of the prefix until then: by event, how often, nano-dollars
 
 
 class SessionCleanup:
@@ -139,6 +142,7 @@ class SessionParts(Bundle):
         await self.prompts.ended(reason)
         self.mind.drop_suggestion()
         await self.mind.close()
+        await self._journal_side_calls()
         await self.hands.hooks.close()
         await self.servers.close()
         await self.kit.close()
@@ -146,6 +150,14 @@ class SessionParts(Bundle):
         await self.config.model.close()
         self.config.holder.release()
         await self.cleanup.close()
+
+    async def _journal_side_calls(self) -> None:
+        """Those since the last event, such as the last suggestion: a session that is resumed counts their cost."""
+        usage, cost = self.mind.take_cost()
+        if cost:
+            deps = self.session.deps
+            with suppress(MainspringError):  # a full disk: the rest must be closed all the same
+                await deps.journal.append(SideCallsRecord(cost, usage, deps.now()))
 
     async def rewind(self, user_message_id: str) -> dict[str, Any]:
         """Restores every file that our tools have changed since that prompt (stream-json 4). Raises `UsageError` with a

@@ -17,9 +17,15 @@ class UsageMeter:
     """Observes the updates on their way to the front end. They carry no timestamps, so it reads the clock then."""
 
     def __init__(
-        self, model: Model, now: Callable[[], int], before: int = 0, used: Iterable[tuple[str, Usage]] = ()
+        self,
+        model: Model,
+        now: Callable[[], int],
+        before: int = 0,
+        used: Iterable[tuple[str, Usage]] = (),
+        breaks: Iterable[tuple[str, int, int]] = (),
     ) -> None:
-        """`before`: the cost of the session when it was resumed; `used`: its usage by model until then."""
+        """`before`: the cost of the session when it was resumed; `used`: its usage by model until then; `breaks`: its
+        prefix breaks until then."""
         self._models = {model.name: model}
         self._now, self._began = now, now()
         self._model = model.name  # of the last request
@@ -29,7 +35,8 @@ class UsageMeter:
         self._before = before - sum(self._cost.values())  # the part that no reply accounts for
         self._run_used, self._run_cost = Usage(), 0
         self._ahead = 0  # cost of subagents that no result has included yet
-        self.breaks: dict[str, tuple[int, int]] = {}  # by event: how often the prefix broke, and nano-dollars
+        # By event: how often the prefix broke, and nano-dollars.
+        self.breaks: dict[str, tuple[int, int]] = {event: (times, price) for event, times, price in breaks}
         self.api_ms = 0
 
     def observe(self, update: object) -> None:

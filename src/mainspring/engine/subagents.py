@@ -34,6 +34,7 @@ from mainspring.core.updates import (
     AgentUpdate,
     CallDone,
     Failed,
+    PrefixBroken,
     ReplyDone,
     RequestStarted,
     Result,
@@ -129,6 +130,7 @@ class SubagentRun:
         self._ledger = self._shared.ledger.child()
         self._failure: Failure | None = None
         self._used: list[tuple[str, Usage]] = []
+        self._breaks: dict[str, tuple[int, int]] = {}  # by event: how often the prefix broke, and nano-dollars
         self._model = ""  # the model of the last request
         self._calls = 0
         self._began = monotonic()
@@ -205,7 +207,9 @@ class SubagentRun:
         for model, usage in self._used:
             used[model] = used.get(model, Usage()) + usage
         now, rows = self._home.now(), tuple(used.items())
-        await self._home.note(AgentRecord(self.id, self._background, now, ended=True, cost=cost, used=rows))
+        breaks = tuple([(event, *row) for event, row in self._breaks.items()])
+        ended = AgentRecord(self.id, self._background, now, ended=True, cost=cost, used=rows, breaks=breaks)
+        await self._home.note(ended)
         self._shared.agent_spent(cost)
 
     async def _worked(self, deps: SubagentDeps, prompt: User) -> Result:
@@ -240,6 +244,9 @@ class SubagentRun:
                 self._model = update.model
             case ReplyDone():
                 self._used.append((self._model, update.usage))
+            case PrefixBroken():
+                times, price = self._breaks.get(update.event, (0, 0))
+                self._breaks[update.event] = times + 1, price + update.price
             case _:
                 pass
         self._calling.show(AgentUpdate(self._calling.id, self.id, update))

@@ -7,6 +7,7 @@ returns with one `write`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -43,6 +44,8 @@ from mainspring.sessions.line_format import (
     last_prompt_line,
     name_lines,
     note_agent,
+    note_break,
+    note_side_calls,
     note_usage,
     record_line,
     result_line,
@@ -60,8 +63,10 @@ from mainspring.sessions.records import (
     IntentRecord,
     OutcomeRecord,
     PolicyRecord,
+    PrefixRecord,
     Record,
     SaidRecord,
+    SideCallsRecord,
     WithdrawnRecord,
 )
 
@@ -105,7 +110,7 @@ class TranscriptEncoder:
                 return self._checkpoint(record)
             case FileRecord():
                 return self._file(record)
-            case PolicyRecord() | AgentRecord():
+            case PolicyRecord() | AgentRecord() | PrefixRecord() | SideCallsRecord():
                 self._note(record)
             case ConfigRecord() if record.config == self.standing.config:
                 return b""
@@ -117,11 +122,18 @@ class TranscriptEncoder:
                 pass
         return record_line(record)
 
-    def _note(self, record: PolicyRecord | AgentRecord) -> None:
-        if isinstance(record, AgentRecord):
-            note_agent(self.standing, record)
-        else:
-            self.standing.policy = record
+    def _note(self, record: PolicyRecord | AgentRecord | PrefixRecord | SideCallsRecord) -> None:
+        match record:
+            case AgentRecord():
+                note_agent(self.standing, record)
+            case PrefixRecord():
+                note_break(self.standing, record)
+            case SideCallsRecord():
+                note_side_calls(self.standing, record)
+            case PolicyRecord():
+                self.standing.policy = record
+            case _:
+                assert_never(record)
 
     # --- conversation lines ---
 

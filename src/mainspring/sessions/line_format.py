@@ -45,7 +45,15 @@ from mainspring.messages_api import (
     one_line,
     usage_to_api,
 )
-from mainspring.sessions.records import AgentRecord, CommandRecord, FileRecord, PolicyRecord, Record
+from mainspring.sessions.records import (
+    AgentRecord,
+    CommandRecord,
+    FileRecord,
+    PolicyRecord,
+    PrefixRecord,
+    Record,
+    SideCallsRecord,
+)
 
 VERSION = 1  # of our own lines; a reader skips those of an unknown version
 LARGEST_INLINE = 256 * 1024  # bytes of content in a line; more goes into a separate file
@@ -340,7 +348,8 @@ class CheckpointExtras(Struct, omit_defaults=True):
     policy: PolicyRecord | None = None
     commands: tuple[CommandRecord, ...] = ()  # submitted, and not yet taken
     away: tuple[AgentRecord, ...] = ()  # subagents that have started and not ended
-    unbooked: int = 0  # nano-dollars that subagents have spent, and no event has reported
+    unbooked: int = 0  # nano-dollars that subagents and side calls have spent, and no event has reported
+    breaks: tuple[tuple[str, int, int], ...] = ()  # by event: how often the prefix broke, and nano-dollars
     prompt: str = ""  # the last one, truncated
     title: str = ""  # as a client has named the session,
     tag: str = ""  # and marked it
@@ -352,6 +361,24 @@ def note_agent(standing: CheckpointExtras, record: AgentRecord) -> None:
     standing.unbooked += record.cost
     for model, usage in record.used:
         _book(standing, model, usage, is_last=False)
+    for row in record.breaks:
+        _add_breaks(standing, *row)
+
+
+def note_side_calls(standing: CheckpointExtras, record: SideCallsRecord) -> None:
+    standing.unbooked += record.cost
+    _book(standing, _last_model(standing), record.usage, is_last=True)
+
+
+def note_break(standing: CheckpointExtras, record: PrefixRecord) -> None:
+    _add_breaks(standing, record.event, 1, record.price)
+
+
+def _add_breaks(standing: CheckpointExtras, event: str, times: int, price: int) -> None:
+    known = {name: (count, paid) for name, count, paid in standing.breaks}
+    count, paid = known.get(event, (0, 0))
+    known[event] = count + times, paid + price
+    standing.breaks = tuple([(name, *row) for name, row in known.items()])
 
 
 def note_usage(standing: CheckpointExtras, event: Event) -> None:
@@ -360,10 +387,14 @@ def note_usage(standing: CheckpointExtras, event: Event) -> None:
         case Replied(reply=reply):
             _book(standing, reply.model, reply.usage, is_last=True)
         case ContextReady() | CallFailed() | Compacted() | Aborted():
-            configured = standing.config.model.name if standing.config is not None else ""
-            _book(standing, standing.used[-1][0] if standing.used else configured, event.usage, is_last=True)
+            _book(standing, _last_model(standing), event.usage, is_last=True)
         case _:
             pass
+
+
+def _last_model(standing: CheckpointExtras) -> str:
+    configured = standing.config.model.name if standing.config is not None else ""
+    return standing.used[-1][0] if standing.used else configured
 
 
 def note_replies(standing: CheckpointExtras, messages: Iterable[Message]) -> None:

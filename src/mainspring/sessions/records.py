@@ -137,6 +137,7 @@ class AgentRecord(Value):
     ended: bool = False
     cost: int = 0  # nano-dollars
     used: tuple[tuple[str, Usage], ...] = ()  # by model
+    breaks: tuple[tuple[str, int, int], ...] = ()  # by event: how often the prefix broke, and nano-dollars
 
 
 class PolicyRecord(Value):
@@ -169,6 +170,19 @@ class PrefixRecord(Value):
     reason: BreakReason = "unknown"
     layers: tuple[str, ...] = ()
     estimated: bool = False
+
+    @property
+    def event(self) -> str:
+        """What to add up breaks by, as in `PrefixBroken`."""
+        return ", ".join(self.layers) or self.reason
+
+
+class SideCallsRecord(Value):
+    """The cost of side calls that no event of this process has reported: the session was closed after them."""
+
+    cost: int  # nano-dollars
+    usage: Usage
+    at: int
 
 
 class ToolSummaryRecord(Value):
@@ -214,6 +228,7 @@ Record = (
     | PolicyRecord
     | PrefixRecord
     | RetryRecord
+    | SideCallsRecord
     | ToolSummaryRecord
     | WithdrawnRecord
     | ConfigRecord

@@ -22,7 +22,15 @@ from mainspring.core.view import Edit, Fold, view
 from mainspring.messages_api import Unreadable, block_id
 from mainspring.sessions.decoder import LoadedSession, MissingReferenceError, TranscriptDecoder, standing_for
 from mainspring.sessions.foreign_turns import ForeignLines, ForeignTurns
-from mainspring.sessions.line_format import CheckpointExtras, agents_cost, note_agent, note_replies, note_usage
+from mainspring.sessions.line_format import (
+    CheckpointExtras,
+    agents_cost,
+    note_agent,
+    note_break,
+    note_replies,
+    note_side_calls,
+    note_usage,
+)
 from mainspring.sessions.line_parser import JournalLine, note_names, record_of
 from mainspring.sessions.parent_links import KINDS
 from mainspring.sessions.paths import live_file
@@ -34,6 +42,8 @@ from mainspring.sessions.records import (
     ConfigRecord,
     IntentRecord,
     PolicyRecord,
+    PrefixRecord,
+    SideCallsRecord,
 )
 
 ANEW = frozenset({"fork", "conversation"})  # how a state was found: none of the events before led to it
@@ -165,6 +175,10 @@ class JournalReplay:
                 self._intents[record.call.id] = None
             case AgentRecord():
                 note_agent(self.standing, record)
+            case PrefixRecord():
+                note_break(self.standing, record)
+            case SideCallsRecord():
+                note_side_calls(self.standing, record)
             case _:
                 pass
 

@@ -61,7 +61,8 @@ MOST_HEAD = 1_000  # bytes of a file of git
 
 def next_mode(mode: str, start: str = "default", *, may_bypass: bool = False) -> str:
     """`start`: the mode that the session started in. Only a session that started in auto can return to it."""
-    modes = (*MODES, *((AUTO,) if start == AUTO else ()), *((BYPASS,) if may_bypass else ()))
+    modes: tuple[str, ...] = (*MODES, AUTO) if start == AUTO else MODES
+    modes = (*modes, BYPASS) if may_bypass else modes
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
