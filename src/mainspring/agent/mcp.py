@@ -29,6 +29,8 @@ from mainspring.mcp.resources import (
     format_prompt_hint,
     read_mentioned_resources,
 )
+from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
+from mainspring.mcp.servers import McpServers
 from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.redaction import secrets_in
 from mainspring.settings.keys import InvalidSetting, check_table
@@ -51,7 +53,6 @@ from mainspring.settings.values import McpEntry, McpServer, McpSettings, Setting
 if TYPE_CHECKING:
     from mainspring.mcp.host_transport import Send
     from mainspring.mcp.resources import May
-    from mainspring.mcp.servers import McpServers
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
 
@@ -270,9 +271,6 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
 ) -> McpServers:
     """`McpServers.start` starts them, inside an event loop. `relay` reaches servers inside the host; None: no host
     drives the session."""
-    from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
-    from mainspring.mcp.servers import McpServers
-
     if relay is None:
         known, found = found.problems, without_host_servers(found)
         for problem in found.problems[len(known) :]:

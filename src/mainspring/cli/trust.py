@@ -16,6 +16,7 @@ from mainspring import agent, context
 from mainspring.agent.options import StartError
 from mainspring.settings import trust
 from mainspring.settings.load import home_folder
+from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
 from mainspring.settings.values import ProblemKind
 from mainspring.text import as_list, as_object, strip_control_characters, truncate
 
@@ -91,8 +92,6 @@ def list_untrusted_servers(talk: TerminalSession) -> list[str]:
     sources, path = talk.config.options.setting_sources, f"{talk.config.cwd}/.mcp.json"
     if not os.path.lexists(path) or (sources is not None and "project" not in sources):
         return []
-    from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
-
     try:
         data = read_file(path)
         tree = parse_settings_text(data).tree if data is not None else {}

@@ -16,6 +16,7 @@ again. Git runs while the first reply streams (`git.py`), so it delays no start.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 from enum import StrEnum
@@ -155,8 +156,6 @@ def _harmless(text: str) -> str:
     """Break anything that could pass for the marker. Most texts do not mention it and need no import."""
     if MARKER not in text.lower():
         return text
-    import re
-
     return re.sub(_OPENING, "&lt;", text)
 
 

@@ -11,6 +11,7 @@ name, as in Claude Code; built-in slash commands, such as `/compact`, take prece
 from __future__ import annotations
 
 import re
+import shlex
 
 from mainspring.context.frontmatter import split_frontmatter
 from mainspring.context.skills import (
@@ -124,8 +125,6 @@ def fill_arguments(body: str, arguments: str) -> str:
 
 def _words(arguments: str) -> list[str]:
     """Split as a shell does."""
-    import shlex
-
     try:
         return shlex.split(arguments)
     except ValueError:  # an unclosed quote, as in "don't"

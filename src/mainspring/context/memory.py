@@ -18,6 +18,7 @@ path rules.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
@@ -344,8 +345,6 @@ def find_mentions(text: str) -> tuple[str, ...]:
     """The paths that a text mentions, in order, each once."""
     if "@" not in text:  # as in most texts
         return ()
-    import re
-
     found: dict[str, None] = {}
     for quoted, lines, name in dict.fromkeys(re.findall(_MENTION, _without_code(text))):
         if len(found) == MOST:
@@ -358,14 +357,10 @@ def find_mentions(text: str) -> tuple[str, ...]:
 def find_absent_mentions(text: str, folder: str) -> tuple[str, ...]:
     """Mentions that clearly mean a file that does not exist, relative to a directory. People and packages are not
     files."""
-    import re
-
     return tuple([name for name in find_mentions(text) if re.fullmatch(_PLAIN, name) and _is_absent(name, folder)])
 
 
 def _is_absent(name: str, folder: str) -> bool:
-    import re
-
     path = os.path.join(folder, os.path.expanduser(name))  # noqa: PTH111, PTH118  # pathlib takes 8 ms to load
     if os.path.lexists(path):
         return False
@@ -407,8 +402,6 @@ def _fence(line: str) -> str:
 
 def _without_spans(line: str) -> str:
     """Remove text between two equal runs of backticks. Linear, unlike a regular expression for this."""
-    import re
-
     parts = re.split(_TICKS, line)  # text, ticks, text, ticks, ..., text
     last = {ticks: place for place, ticks in enumerate(parts) if place % 2}
     kept: list[str] = []

@@ -9,6 +9,7 @@ message for each: `MentionAttachment` has it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -145,8 +146,6 @@ def look_up(name: str, reach: MentionScope) -> MentionTarget | None:
 
 def lines_of(name: str) -> tuple[str, LineRange]:
     """`a.py#L10-20`; `a.py#L10` is one line."""
-    import re
-
     said = re.fullmatch(r"(.+)#L(\d{1,7})(?:-L?(\d{1,7}))?", name)
     if said is None:
         return name, LineRange()

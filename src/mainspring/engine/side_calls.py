@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from mainspring import processes, secrets, sessions
 from mainspring.context.attachments import MARKER
+from mainspring.context.collapse import cut_for_summary, line_of
 from mainspring.context.tokens import LEAST, Ask, SideCall, SideCallReply, total_bytes, wrong_with
 from mainspring.core.config import Config, RunSource
 from mainspring.core.effects import Request, Retried
@@ -418,8 +419,6 @@ def is_worth_it(turn: list[Message]) -> bool:
 
 
 def render_turn(turn: list[Message]) -> str:
-    from mainspring.context.collapse import cut_for_summary, line_of  # it loads the layers
-
     lines: list[str] = []
     for message in turn:
         if isinstance(message, Assistant):

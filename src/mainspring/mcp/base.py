@@ -15,6 +15,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Protocol, cast
 
 from mainspring.core.errors import UsageError
@@ -168,8 +169,6 @@ def make_tool_name(server: str, tool: str) -> str:
     whole = f"{START}{server}__{replace_forbidden(tool)}"
     if len(whole) <= LONGEST:
         return whole
-    from hashlib import sha256
-
     return f"{whole[: LONGEST - 9]}_{sha256(tool.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 

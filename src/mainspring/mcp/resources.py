@@ -16,6 +16,7 @@ what the user typed.
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
@@ -183,8 +184,6 @@ def fill_prompt_arguments(prompt: McpPrompt, word: str, said: str) -> dict[str, 
 
 def split_prompt_arguments(said: str) -> list[str]:
     """Split at blanks, but not inside double quotes. A quote without its partner is an ordinary character."""
-    import shlex
-
     words = shlex.shlex(said, posix=True)
     words.whitespace_split, words.quotes, words.escape, words.commenters = True, '"', "", ""
     try:

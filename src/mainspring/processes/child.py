@@ -16,6 +16,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -112,8 +113,6 @@ def watch_process(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -
 
 
 def watch_in_thread(popen: subprocess.Popen[bytes], ended: Callable[[], object]) -> Stop:
-    import threading
-
     loop = asyncio.get_running_loop()
 
     def wait() -> None:

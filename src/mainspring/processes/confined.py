@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -87,8 +88,6 @@ def can_be_confined(program: str) -> bool:
     """
     if sys.platform != "linux":
         return False
-    import subprocess
-
     from mainspring.processes import landlock_helper as landlock
 
     if not landlock.landlock_version():

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
 import sys
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -197,8 +198,6 @@ def _around(path: str, top: str) -> Iterator[str]:
 
 def find_landlock_problem(home: str) -> str:
     """Why landlock does not work here, if so: tries it with `true`."""
-    import subprocess
-
     true = processes.find_program("true")
     if true is None:
         return "'true' was not found for the test: install the package 'coreutils'"

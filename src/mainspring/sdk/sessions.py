@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -176,8 +177,6 @@ def _listed_with(path: str) -> list[str]:
 
 def list_worktrees(path: str) -> list[str]:
     """Worktrees of the git repository of a directory; empty without git, or if git does not answer."""
-    import subprocess
-
     try:
         done = subprocess.run(
             ["git", "worktree", "list", "--porcelain"],  # noqa: S607  # the user's own

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping
 
@@ -75,8 +76,6 @@ class KeyHelper:
 
 
 def program_and_words(command: str, environ: Mapping[str, str], cwd: str) -> tuple[str, ...]:
-    import shlex
-
     rest = command.strip().removeprefix("~/")
     odd = "".join(sorted(set(rest) & OF_SHELLS))
     if odd:

@@ -13,6 +13,7 @@ change that it was written for did not happen.
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 
 import msgspec
 from msgspec import Struct
@@ -66,8 +67,6 @@ def _read(line: bytes) -> FileHistoryEntry | None:
 
 def read_version(file: str, was: FileVersion) -> bytes | None:
     """The bytes of a file that existed; None: they are missing, or have changed."""
-    from hashlib import blake2b
-
     if not was.digest.isalnum():
         return None
     try:

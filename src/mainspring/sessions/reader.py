@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from hashlib import sha256
+from json import JSONDecoder
 from pathlib import Path
 
 from mainspring.messages_api import Unreadable
@@ -210,8 +211,6 @@ class JournalReader:
 
 def _objects_in(data: bytes) -> list[int]:
     """The end of each complete JSON object, as they follow each other from the beginning."""
-    from json import JSONDecoder
-
     text, ends, place, size = data.decode(errors="surrogateescape"), list[int](), 0, 0
     decode = JSONDecoder().raw_decode
     while True:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from hashlib import blake2b
 
 from mainspring.core.errors import ToolError
 from mainspring.core.value import Bundle
@@ -57,8 +58,6 @@ def read_file_state(real: str, most: int) -> FileState:
 
 def _look(fd: int, most: int) -> FileState:
     """The digest covers the whole file, as in `processes/atomic_write.py`."""
-    from hashlib import blake2b
-
     so_far, pieces, size = blake2b(digest_size=32), list[bytes](), 0
     while piece := os.read(fd, _BLOCK):
         so_far.update(piece)

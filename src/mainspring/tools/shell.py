@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import signal
 import socket
 import time
@@ -377,8 +378,6 @@ def _program(words: list[str]) -> str:
 
 def _last_chain(command: str) -> list[list[str]]:
     """The commands that `&&` and `||` join at the end, as words: the exit code is that of one of them."""
-    import shlex  # only after a failure
-
     lexer = shlex.shlex(command.strip(), posix=True, punctuation_chars=";&|()\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True

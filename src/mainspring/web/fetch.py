@@ -22,6 +22,7 @@ import re
 import socket
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from urllib.parse import unquote, urljoin
 
 from msgspec.structs import replace
 
@@ -151,8 +152,6 @@ def parse_target(url: str) -> FetchTarget:
 
 def resolve_redirect(before: FetchTarget, location: str) -> FetchTarget:
     """The target of a redirect. Raises `AddressError` for what cannot be the address of a page."""
-    from urllib.parse import urljoin  # 3 ms, only for a redirect
-
     # Headers arrive as Latin-1. Characters that are not ASCII are usually bytes of a path; in a host '%' is refused.
     ascii_only = "".join([c if c < "\x80" else f"%{ord(c):02X}" for c in location.strip()])
     try:
@@ -317,8 +316,6 @@ class WebFetcher:
         raise ToolError(f"The page redirects more than {MOST_REDIRECTS} times: '{target.url[:200]}' is the last.")
 
     def _refuse_keys(self, target: FetchTarget) -> None:
-        from urllib.parse import unquote
-
         if any(key in text for key in self._known for text in (target.url, unquote(target.url))):
             raise ToolError("Not fetched: the address contains a key. Keys are sent only to their own service.")
 

@@ -56,6 +56,7 @@ from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.replay import JournalReplay, UnusableReplayError
 from mainspring.sessions.resume import load_session
 from mainspring.sessions.retention import delete_stored_session, find_old_sessions
+from mainspring.sessions.subagents import agent_lines
 from mainspring.text import plural, strip_control_characters, truncate
 from mainspring.tools.builtin import FOR_PEOPLE
 from mainspring.tools.catalog import SPECS
@@ -274,8 +275,6 @@ def sessions(args: Namespace) -> int:
 
 
 def print_session(file: str) -> int:
-    from mainspring.sessions.subagents import agent_lines  # not needed for the list
-
     for line in chain(render_session(file), agent_lines(file)):
         print(line)
     return 0

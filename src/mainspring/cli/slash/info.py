@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mainspring import agent, cli, context, sessions
+from mainspring.agent.context_usage import context_usage
 from mainspring.agent.options import StartError
 from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
 from mainspring.agent.usage import UsageMeter
@@ -34,6 +35,7 @@ from mainspring.core.messages import Text, ToolCall
 from mainspring.core.models import MODELS, same_model
 from mainspring.core.money import NANOS_PER_USD, Account
 from mainspring.messages_api import Unreadable
+from mainspring.settings.load import SettingsPaths, home_folder
 from mainspring.text import plural, strip_control_characters, truncate
 from mainspring.version import __version__
 
@@ -276,8 +278,6 @@ def one_server(state: dict[str, object]) -> str:
 
 def settings_files(talk: TerminalSession) -> list[str]:
     """The files that exist; later ones override earlier ones."""
-    from mainspring.settings.load import SettingsPaths, home_folder
-
     options = talk.config.options
     places = SettingsPaths(home_folder(talk.config.environment, compatible=False), talk.config.cwd)
     found = [path for _, path in places.files(options.setting_sources) if os.path.exists(path)]  # noqa: PTH110
@@ -285,8 +285,6 @@ def settings_files(talk: TerminalSession) -> list[str]:
 
 
 def format_context_share(talk: TerminalSession) -> str:
-    from mainspring.agent.context_usage import context_usage
-
     used = context_usage(talk.world)
     return f"{used['percentage']}% of {used['maxTokens']:,} tokens used (details: /context)"
 

@@ -25,7 +25,9 @@ from mainspring.cli.slash.table import clean_line, print_to_terminal, print_usag
 from mainspring.context.memory import LEFT_OUT, MemoryFile
 from mainspring.core.errors import UsageError
 from mainspring.core.models import same_model
+from mainspring.hooks.events import GUARDS, HookPoint
 from mainspring.secrets.redaction import redact
+from mainspring.settings.effective import format_origins
 from mainspring.settings.values import HookSetting, ProblemKind, Settings
 from mainspring.text import plural, strip_control_characters
 
@@ -296,8 +298,6 @@ async def config(talk: TerminalSession, _: str) -> None:
 
 def set_here(talk: TerminalSession) -> Iterator[str]:
     """What `mainspring config` prints, for the settings that this session started with."""
-    from mainspring.settings.effective import format_origins
-
     settings = talk.config.settings
     yield from format_origins(settings)
     for problem, way_out in agent.broken_rules(settings):
@@ -330,8 +330,6 @@ def format_hook_row(hook: HookSetting) -> str:
 
 def explain_hook(hook: HookSetting) -> str:
     """Why the hook never runs or denies calls; empty if it works."""
-    from mainspring.hooks.events import GUARDS, HookPoint
-
     point = next((one for one in HookPoint if one == hook.event), None)
     kind = clean_line(str(hook.command.get("type")))
     if point is None:

@@ -8,6 +8,7 @@ from prompt_toolkit.filters import Condition, Filter, has_focus, is_searching
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.search import stop_search
 
 from mainspring.cli.tui.editor import Editor
 
@@ -176,8 +177,6 @@ class TerminalKeyBindings:
         self._actions.erase_next()
 
     def _end_search(self, event: KeyPressEvent) -> None:
-        from prompt_toolkit.search import stop_search
-
         stop_search()
         event.app.layout.focus(self._editor.control)
 

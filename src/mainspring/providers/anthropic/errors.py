@@ -8,6 +8,7 @@ repairs run only after the normal decoder has failed (`stream.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -93,8 +94,6 @@ def limit_lifts(headers: Mapping[str, str], now: float, wait: int | None) -> int
 
 
 def parse_rfc3339(text: str) -> int | None:
-    from datetime import datetime
-
     try:
         return round(datetime.fromisoformat(text).timestamp() * SECOND)
     except ValueError:
