@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from agent.stage import ScriptedHost, Stage, play, read_until_idle
 from mainspring import Agent
 from mainspring.agent.host import Reach
 from mainspring.agent.updates import Idle, PromptAnswered, PromptExpanded, RunBroken, RunStarted
+from mainspring.cli.flags import spell_option
 from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.updates import Delta, Result
@@ -41,11 +43,11 @@ def wait_for_requests(stage: Command, number: int) -> None:
     stage.until(lambda: len(stage.requests) == number)
 
 
-def through_sdk(stage: Command, *prompts: str) -> list[Any]:
+def through_sdk(stage: Command, *prompts: str, **options: Any) -> list[Any]:
     async def main() -> list[Any]:
         env = {"ANTHROPIC_BASE_URL": stage.server.url, "CLAUDE_CONFIG_DIR": str(stage.home), "IS_SANDBOX": "1"}
         told: list[Any] = []
-        async with Client(Options(cwd=stage.folder, env=env, setting_sources=["user"])) as client:
+        async with Client(Options(cwd=stage.folder, env=env, setting_sources=["user"], **options)) as client:
             for prompt in prompts:
                 await client.query(prompt)
                 told += [message async for message in client.receive_response()]
@@ -54,10 +56,10 @@ def through_sdk(stage: Command, *prompts: str) -> list[Any]:
     return asyncio.run(main())
 
 
-def through_library(stage: Command, *prompts: str) -> None:
+def through_library(stage: Command, *prompts: str, **options: Any) -> None:
     async def main() -> None:
         env = {"ANTHROPIC_BASE_URL": stage.server.url, "MAINSPRING_HOME": str(stage.home), "IS_SANDBOX": "1"}
-        agent = Agent(cwd=stage.folder, env=env, setting_sources=["user"], expand_prompts=True)
+        agent = Agent(cwd=stage.folder, env=env, setting_sources=["user"], expand_prompts=True, **options)
         async with agent.session() as chat:
             for prompt in prompts:
                 await chat.run(prompt)
@@ -67,22 +69,24 @@ def through_library(stage: Command, *prompts: str) -> None:
 
 @pytest.fixture
 def say(sit_at: SitAt, sit_at_terminal: Any) -> Callable[..., None]:
-    """Says these things through a front end, one after the other, and leaves."""
+    """Says these things through a front end, one after the other, and leaves. `flags`: options of the session by name,
+    which commands take as flags."""
 
-    def through(front_end: str, stage: Command, *prompts: str) -> None:
+    def through(front_end: str, stage: Command, *prompts: str, flags: Mapping[str, str] = MappingProxyType({})) -> None:
+        given = [f"{spell_option(name)}={value}" for name, value in flags.items()]
         match front_end:
             case "print":
                 for prompt in prompts:
-                    assert stage.run("-p", prompt).returncode == 0
+                    assert stage.run("-p", prompt, *given).returncode == 0
             case "plain":
-                terminal = sit_at(stage)
+                terminal = sit_at(stage, *given)
                 for prompt in prompts:
                     terminal.say(prompt)
                 terminal.see("> ")
                 terminal.type(CTRL_D)
                 assert terminal.end() == 0
             case "terminal":
-                person = sit_at_terminal(stage)
+                person = sit_at_terminal(stage, *given)
                 for number, prompt in enumerate(prompts):
                     person.see("? for shortcuts")
                     person.type(f"{prompt}\r")
@@ -91,14 +95,23 @@ def say(sit_at: SitAt, sit_at_terminal: Any) -> Callable[..., None]:
                 person.type(CTRL_D)
                 assert person.process.wait(40) == 0
             case "pipe":
-                done = stage.run(*STREAM, "--input-format=stream-json", input=lines_in(*prompts))
+                done = stage.run(*STREAM, "--input-format=stream-json", *given, input=lines_in(*prompts))
                 assert done.returncode == 0, done.stderr
             case "sdk":
-                through_sdk(stage, *prompts)
+                through_sdk(stage, *prompts, **flags)
             case _:
-                through_library(stage, *prompts)
+                through_library(stage, *prompts, **flags)
 
     return through
+
+
+@pytest.mark.parametrize("front_end", FRONT_ENDS)
+def test_an_option_reaches_the_model_from_every_front_end(
+    serve: Serve, say: Callable[..., None], front_end: str
+) -> None:
+    stage = serve(Say.of("Hi."))
+    say(front_end, stage, "hello", flags={"model": "claude-opus-5"})
+    assert [request.body["model"] for request in stage.requests] == ["claude-opus-5"]
 
 
 def hooked(stage: Command) -> Path:

@@ -34,7 +34,7 @@ def test_turns_over_one_history(serve: Serve, sit_at: SitAt) -> None:
     shown = terminal.see("$0.00")
     lines = "Let me look.", "* Read a.py", "  Read 1 lines", "It says hello.", "[2 turns, "
     assert "\n".join(["", *lines]) in shown
-    assert re.search(r"\n\[2 turns, \d+\.\d s, [\d,]+ \+ \d+ tokens, ", shown)
+    assert re.search(r"\n\[2 turns, \d+\.\d s, [\d,]+ tokens in, \d+ out, ", shown)
     terminal.say("and now?")
     terminal.see("Two.\n")
     terminal.see("> ")

@@ -33,7 +33,7 @@ def test_figures_that_were_guessed_are_shown_as_such(estimated: bool, capsys: py
     spent = Usage(input=1_200, output=30, estimated=estimated)
     ended = Result(Terminal.COMPLETED, Cause.END_TURN, Subtype.SUCCESS, turns=1, usage=spent, cost=5_000_000)
     screen.show(replace(ended, estimated=estimated))
-    told = "about 1,200 + 30 tokens, about $0.0050" if estimated else "1,200 + 30 tokens, $0.0050"
+    told = "about 1,200 tokens in, 30 out, about $0.0050" if estimated else "1,200 tokens in, 30 out, $0.0050"
     assert capsys.readouterr().out.splitlines()[-1] == f"[1 turn, 0.0 s, {told}]"
 
 

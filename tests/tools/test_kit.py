@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from mainspring.core.errors import UsageError
-from mainspring.permissions.rules import READERS, WRITERS
+from mainspring.permissions import READERS, WRITERS
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools
 from mainspring.tools.catalog import SPECS

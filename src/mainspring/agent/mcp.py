@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from mainspring.tools.builtin import BuiltinTools
     from mainspring.tools.toolset import Toolset
 
-READERS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `mcp/resources.py`
+RESOURCE_TOOLS = ("ListMcpResourcesTool", "ReadMcpResourceTool")  # see `mcp/resources.py`
 LEAST, MOST = 1.0, 86_400.0  # seconds: the range of timeouts
 
 
@@ -378,7 +378,7 @@ class SessionMcpServers:
         off = tuple(
             [f"{START}{one.name}__" for one in self.servers.servers.values() if one.status is McpStatus.DISABLED]
         )
-        ours = [name for name in self._hands.offers if name.startswith(START) or name in READERS]
+        ours = [name for name in self._hands.offers if name.startswith(START) or name in RESOURCE_TOOLS]
         return tuple([name for name in ours if not name.startswith(off)])
 
     def states(self) -> list[dict[str, str]]:
@@ -401,7 +401,7 @@ def read_seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
 
 def taken_away(rules: Iterable[str]) -> Callable[[str], bool]:
     """Returns a check whether a rule denies a tool, or its whole server."""
-    bare = tuple([rule for rule in rules if rule.startswith("mcp__") or rule in READERS])
+    bare = tuple([rule for rule in rules if rule.startswith("mcp__") or rule in RESOURCE_TOOLS])
 
     def is_away(name: str) -> bool:
         return any(name == rule or (rule.count("__") == 1 and name.startswith(f"{rule}__")) for rule in bare)

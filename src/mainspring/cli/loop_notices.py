@@ -1,5 +1,5 @@
-"""Why the loop went on, what left the model's view, and what a prefix break cost: in words, for the terminal and for
-plain mode.
+"""Why the loop went on, what left the model's view, what a prefix break cost, and the figures of a run: in words, for
+the terminal and for plain mode.
 
 Tables translate internal names, so that none is shown. A notice that would come with every turn is not shown: an
 ordinary turn, an edit that pays for itself. `/cost` has the sums of all prefix breaks.
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mainspring.agent.results import LOCAL
 from mainspring.agent.usage import UsageMeter
 from mainspring.core.models import MODELS, Model, same_model
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Transition
-from mainspring.core.updates import Boundary, PrefixBroken, RequestStarted
+from mainspring.core.updates import Boundary, PrefixBroken, RequestStarted, Result
 from mainspring.text import plural
 
 TRANSITIONS: dict[Transition, str] = {
@@ -108,3 +109,17 @@ def list_prefix_breaks(usage: UsageMeter) -> Iterator[str]:
 
 def format_price(nanos: int) -> str:
     return f"${nanos / NANOS_PER_USD:.4f}"
+
+
+def format_run_figures(result: Result, model: Model, separator: str = " · ") -> str:
+    """The figures of a run, as in `2 turns · 3.1 s · 1,234 tokens in, 56 out · $0.0123`; empty for a local
+    command that called no model."""
+    if result.cause in LOCAL and not result.usage.total:
+        return ""
+    turns = [] if result.cause in LOCAL else [plural(result.turns, "turn")]
+    roughly = "about " if result.estimated else ""
+    parts = [*turns, f"{result.duration / 1_000:.1f} s"]
+    parts.append(f"{roughly}{result.usage.prompt:,} tokens in, {result.usage.output:,} out")
+    if any(same_model(model.name, listed) for listed in MODELS):  # else the price is unknown
+        parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
+    return separator.join(parts)

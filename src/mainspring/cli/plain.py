@@ -15,7 +15,7 @@ from mainspring import cli
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.prompt_expansion import parse_compact_command
-from mainspring.agent.results import LOCAL, make_outcome
+from mainspring.agent.results import make_outcome
 from mainspring.agent.session_parts import SessionParts
 from mainspring.agent.slash_commands import lines_of_attached
 from mainspring.agent.updates import (
@@ -30,15 +30,14 @@ from mainspring.agent.updates import (
     SessionUpdate,
 )
 from mainspring.cli.flags import Arguments, show_argument
-from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request
+from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
 from mainspring.cli.main import freeze_garbage_collector
 from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, wants_colour
 from mainspring.cli.plain_input import PlainHost, TypedAhead, load_line_editing, read_typed_line
 from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.terminal_session import LineWriter, TerminalSession
 from mainspring.core.messages import Assistant, Message, ToolCall
-from mainspring.core.models import MODELS, Model, same_model
-from mainspring.core.money import NANOS_PER_USD
+from mainspring.core.models import Model
 from mainspring.core.reasons import Failure
 from mainspring.core.updates import (
     AgentDone,
@@ -232,15 +231,8 @@ class PlainScreen:
             self._line("(interrupted)", TextStyle.YELLOW)
         elif out.is_error:
             self._line(strip_control_characters(out.words), TextStyle.RED)
-        if result.cause in LOCAL and not result.usage.total:
-            return  # nothing ran
-        turns = [] if result.cause in LOCAL else [plural(result.turns, "turn")]
-        parts = [*turns, f"{result.duration / 1_000:.1f} s"]
-        roughly = "about " if result.estimated else ""
-        parts.append(f"{roughly}{result.usage.prompt:,} + {result.usage.output:,} tokens")
-        if any(same_model(self._model.name, listed) for listed in MODELS):  # else the price is unknown
-            parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
-        self._line(f"[{', '.join(parts)}]", TextStyle.DIM)
+        if figures := format_run_figures(result, self._model, ", "):  # for screen readers and simple terminals
+            self._line(f"[{figures}]", TextStyle.DIM)
 
 
 def describe_call(call: ToolCall) -> str:

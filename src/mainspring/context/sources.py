@@ -27,6 +27,7 @@ from mainspring.core.messages import Assistant, Message, Origin, ToolCall, User
 from mainspring.core.state import State
 from mainspring.core.value import Bundle
 from mainspring.core.view import Edit, replaced_since, view
+from mainspring.permissions import READERS, WRITERS
 from mainspring.processes.paths import PathRefused, resolve_path
 
 if TYPE_CHECKING:
@@ -38,12 +39,7 @@ if TYPE_CHECKING:
     from mainspring.processes.atomic_write import ReadSet
     from mainspring.processes.children import Children
 
-# Fields of our tools that name a file or a directory.
-PATHS = {
-    **dict.fromkeys(("Read", "Edit", "Write"), "file_path"),
-    **dict.fromkeys(("Grep", "Glob"), "path"),
-    "NotebookEdit": "notebook_path",
-}
+PATHS = READERS | WRITERS  # fields of tools that name a file or a directory
 
 
 class ContextSourceOptions(Bundle):

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from mainspring.permissions.suggest import suggest_wider_rules as suggest_wider_rules
     from mainspring.permissions.suggest import suggested_mode as suggested_mode
 
+# The tools that read and write files, and the input field with the path: the one table of them. It is here because a
+# start needs it, and none of the modules below.
+READERS = {"Read": "file_path", "NotebookRead": "notebook_path", "Grep": "path", "Glob": "path", "LS": "path"}
+WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
     "names_host": "hosts",

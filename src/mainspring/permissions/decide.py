@@ -13,6 +13,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from mainspring import permissions
+from mainspring.permissions import READERS, WRITERS
 from mainspring.permissions.files import FileAccessRequest, FileRules
 from mainspring.permissions.policy import (
     Decision,
@@ -24,8 +25,6 @@ from mainspring.permissions.policy import (
     PermissionRequest,
 )
 from mainspring.permissions.rules import (
-    READERS,
-    WRITERS,
     BrokenRule,
     FieldRule,
     PermissionRule,

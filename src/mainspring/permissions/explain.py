@@ -11,9 +11,10 @@ from contextlib import suppress
 from typing import Any, TextIO, cast
 
 from mainspring.core.errors import UsageError
+from mainspring.permissions import READERS, WRITERS
 from mainspring.permissions.decide import decide
 from mainspring.permissions.policy import Mode, Paths, PermissionDecision, PermissionPolicy, PermissionRequest
-from mainspring.permissions.rules import READERS, WRITERS, RuleSource, parse_rules
+from mainspring.permissions.rules import RuleSource, parse_rules
 from mainspring.permissions.suggest import suggest_rules
 from mainspring.text import show_invisible
 

@@ -9,11 +9,9 @@ from functools import lru_cache
 from typing import Literal
 
 from mainspring.core.value import Value
-from mainspring.permissions import patterns
+from mainspring.permissions import READERS, WRITERS, patterns
 from mainspring.permissions.policy import Findings, Paths, PermissionPolicy
 from mainspring.permissions.rules import (
-    READERS,
-    WRITERS,
     Behavior,
     PermissionRule,
     glob_matches,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
-from mainspring.permissions import patterns
+from mainspring.permissions import READERS, WRITERS, patterns
 
 if TYPE_CHECKING:
     from mainspring.permissions import commands
@@ -201,11 +201,6 @@ def glob_matches(parts: Sequence[str], text: str) -> bool:
             return False
         position = found + len(part)
     return len(text) - position >= len(parts[-1]) and text.endswith(parts[-1])
-
-
-# The tools that read and write files, and the input field with the path.
-READERS = {"Read": "file_path", "NotebookRead": "notebook_path", "Grep": "path", "Glob": "path", "LS": "path"}
-WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
 
 
 class CommandRule(NamedTuple):

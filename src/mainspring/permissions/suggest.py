@@ -13,13 +13,13 @@ import re
 from msgspec.structs import replace
 
 from mainspring.core.value import Value
-from mainspring.permissions import hosts
+from mainspring.permissions import READERS, WRITERS, hosts
 from mainspring.permissions.commands import find_working_directories
 from mainspring.permissions.coverage import RuleCoverage
 from mainspring.permissions.decide import NAMED_BY, decide
 from mainspring.permissions.files import FileRules
 from mainspring.permissions.policy import Mode, Paths, PermissionPolicy, PermissionRequest
-from mainspring.permissions.rules import READERS, WRITERS, PermissionRules, RuleError, RuleSource, parse_rule
+from mainspring.permissions.rules import PermissionRules, RuleError, RuleSource, parse_rule
 from mainspring.permissions.shell.analyze import analyze_command
 from mainspring.permissions.shell.values import ShellWord, names
 from mainspring.permissions.targets import redirect_ask

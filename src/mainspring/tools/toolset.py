@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User
 from mainspring.hooks.events import Hooks, NoHooks
+from mainspring.permissions import READERS, WRITERS
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import ToolSpec
 from mainspring.tools.base import CallContext, Tool, ToolHandle, Workspace, make_handle
@@ -213,7 +214,7 @@ def _name_in(schema: str) -> str | None:
         return None  # another tool printed it
 
 
-FILE_TOOLS = {"Read": "file_path", "Edit": "file_path", "Write": "file_path", "NotebookEdit": "notebook_path"}
+FILE_TOOLS = {"Read": READERS["Read"], **WRITERS}  # whose result or input has the content
 MOST_SHOWN = 200  # files, the newest
 
 

@@ -37,6 +37,7 @@ from mainspring.core.messages import ToolCall, result
 from mainspring.core.pairing import NeverRan
 from mainspring.core.updates import AgentStarted, CallDone, Rendering
 from mainspring.engine.executor import ABANDONED, CANCELLED
+from mainspring.permissions import READERS, WRITERS
 from mainspring.text import format_elapsed, plural
 from mainspring.tools.base import DENIED, INTERRUPTED, INTERRUPTED_AFTER
 from mainspring.tools.plan import NO
@@ -47,7 +48,7 @@ LONGEST_TITLE = 400  # columns: no line shows more
 PATIENCE = 2.0  # seconds before the elapsed time of a call is shown
 MOST_PROGRESS = 5  # lines of output of a running call
 MOST_RECENT = 3  # calls shown for a subagent
-ABOUT_FILES = ("Read", "Edit", "Write", "NotebookEdit", "Grep", "Glob")  # their titles contain paths only
+ABOUT_FILES = READERS | WRITERS  # their titles contain paths only
 SAID_NO = "The user said no: "  # prefix that `deny_approval` writes before the user's reason
 
 

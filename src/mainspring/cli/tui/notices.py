@@ -16,14 +16,11 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from mainspring.agent.results import LOCAL
 from mainspring.cli.tui.call_view import BULLET, CallResultView, CallTitle
 from mainspring.cli.tui.layout import MORE, WidthAware, clip_text, clipped_line, indent_with_branch
 from mainspring.core.messages import Origin, User
-from mainspring.core.models import MODELS, Model, same_model
-from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Trouble
-from mainspring.core.updates import Result, Retrying
+from mainspring.core.updates import Retrying
 from mainspring.text import format_elapsed, plural
 
 TROUBLES: dict[Trouble, str] = {
@@ -105,20 +102,6 @@ def describe_moment(delay: int, now: float) -> str:
     if delay < LONG_WAIT:
         return ""
     return f" at {time.strftime('%H:%M', time.localtime(now + delay / 1_000))}"
-
-
-def format_run_figures(result: Result, model: Model) -> str:
-    """The figures of a run, as in `2 turns · 3.1 s · 1,234 tokens in, 56 out · $0.0123`; empty if no model was
-    called."""
-    if not result.usage.total:
-        return ""
-    turns = [] if result.cause in LOCAL else [plural(result.turns, "turn")]
-    roughly = "about " if result.estimated else ""
-    parts = [*turns, f"{result.duration / 1_000:.1f} s"]
-    parts.append(f"{roughly}{result.usage.prompt:,} tokens in, {result.usage.output:,} out")
-    if any(same_model(model.name, listed) for listed in MODELS):  # else the price is unknown
-        parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
-    return " · ".join(parts)
 
 
 # `engine/subagents.py` writes reports: what the model must know, a blank line, and the text of the subagent.

@@ -32,8 +32,8 @@ from mainspring.cli.tui.diff_view import render_proposed_change
 from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, frame_text, make_markdown_page, one_line
 from mainspring.cli.tui.menu import Clock, FreeTextChoice, Menu, MenuItem, MenuSelection
 from mainspring.core.value import Bundle
+from mainspring.permissions import READERS, WRITERS
 from mainspring.permissions.policy import Mode
-from mainspring.permissions.rules import READERS, WRITERS
 from mainspring.text import show_invisible
 from mainspring.tools.base import Approval
 from mainspring.tools.plan import is_approved

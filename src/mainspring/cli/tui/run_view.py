@@ -344,7 +344,7 @@ class RunView:
             self._note(out.words, "error")
             if result.terminal is Terminal.PROMPT_TOO_LONG:
                 self._note(notices.explain_full_context(self._tried), "note")
-        if words := notices.format_run_figures(result, self._model):
+        if words := loop_notices.format_run_figures(result, self._model):
             self._note(words, "note")
 
     # --- scrollback --------------------------------------------------------------------------------------------------
