@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal, dataclass_transform, final
 
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result, Update
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from mainspring.agent.prompt_expansion import AttachedMention, Prompt
     from mainspring.core.messages import User
     from mainspring.engine.run import Run
@@ -24,7 +26,7 @@ State = Literal["idle", "running", "requires_action"]
 
 @dataclass_transform(frozen_default=True)
 class SessionUpdate:
-    """The base class: `isinstance(update, SessionUpdate)` distinguishes these from the updates of a run.
+    """The base class. `AnySessionUpdate` is the union; `is_session_update` distinguishes it from the updates of a run.
 
     Plain classes, with their fields as annotations: fifteen structs would take half a millisecond of every start.
     """
@@ -47,10 +49,12 @@ class SessionUpdate:
         return f"{self.__class__.__name__}({fields})"
 
 
+@final
 class StateChanged(SessionUpdate):
     state: State
 
 
+@final
 class RunStarted(SessionUpdate):
     """A run begins. Its prompt is not expanded yet, and hooks have not seen it."""
 
@@ -59,6 +63,7 @@ class RunStarted(SessionUpdate):
     message: User | None = None  # the prompt as a message, with its id
 
 
+@final
 class PromptQueued(SessionUpdate):
     """A prompt that was submitted to steer is queued, and journaled if it joins the current run."""
 
@@ -66,6 +71,7 @@ class PromptQueued(SessionUpdate):
     delivery: Literal["next_run", "steer"]  # next_run: it could not join, and gets a run of its own
 
 
+@final
 class PromptExpanded(SessionUpdate):
     """Which of the prompt's mentions were attached, and which were not."""
 
@@ -73,30 +79,35 @@ class PromptExpanded(SessionUpdate):
     missing: tuple[str, ...] = ()  # files that are mentioned and do not exist
 
 
+@final
 class PromptBlocked(SessionUpdate):
     """A hook blocked the prompt, or it could not be expanded: the model is not called. This ends the run."""
 
     reason: str
 
 
+@final
 class PromptAnswered(SessionUpdate):
     """The answer of a slash command that needs no model. This ends the run."""
 
     text: str
 
 
+@final
 class PromptReturned(SessionUpdate):
     """The run was interrupted before the model saw its prompt. This ends the run."""
 
     prompt: Prompt | None
 
 
+@final
 class RunBroken(SessionUpdate):
     """The journal or our code failed: the run ends without a result (law 3)."""
 
     error: Exception
 
 
+@final
 class SessionReset(SessionUpdate):
     """Another conversation has replaced this one."""
 
@@ -105,24 +116,28 @@ class SessionReset(SessionUpdate):
     why: Literal["clear", "resume", "rewind", "reload"]
 
 
+@final
 class Idle(SessionUpdate):
     """Nothing to run now."""
 
     background: int = 0  # subagents that will report
 
 
+@final
 class TaskChanged(SessionUpdate):
     """A command in the background has started or ended."""
 
     task: Any
 
 
+@final
 class PromptSuggested(SessionUpdate):
     """What the user may want to say next. After the result of a run, and only if no other run has begun since."""
 
     text: str
 
 
+@final
 class Notice(SessionUpdate):
     """A message for the user."""
 
@@ -130,10 +145,12 @@ class Notice(SessionUpdate):
     level: Literal["info", "warning"] = "info"
 
 
+@final
 class HookStarted(SessionUpdate):
     hook: Any
 
 
+@final
 class HookFinished(SessionUpdate):
     hook: Any
 
@@ -141,7 +158,29 @@ class HookFinished(SessionUpdate):
 # --- the stream ---
 
 
-AnyUpdate = Update | SessionUpdate
+AnySessionUpdate = (
+    StateChanged
+    | RunStarted
+    | PromptQueued
+    | PromptExpanded
+    | PromptBlocked
+    | PromptAnswered
+    | PromptReturned
+    | RunBroken
+    | SessionReset
+    | Idle
+    | TaskChanged
+    | PromptSuggested
+    | Notice
+    | HookStarted
+    | HookFinished
+)
+AnyUpdate = Update | AnySessionUpdate
+
+
+def is_session_update(update: AnyUpdate) -> TypeIs[AnySessionUpdate]:
+    """Not an update of a run. For type checkers: `isinstance` with the base class cannot be exhausted."""
+    return isinstance(update, SessionUpdate)
 
 
 class UpdateStream:

@@ -20,14 +20,22 @@ from mainspring.agent.session_parts import SessionParts
 from mainspring.agent.slash_commands import lines_of_attached
 from mainspring.agent.updates import (
     AnyUpdate,
+    HookFinished,
+    HookStarted,
     Idle,
     Notice,
     PromptAnswered,
     PromptBlocked,
     PromptExpanded,
+    PromptQueued,
     PromptReturned,
+    PromptSuggested,
     RunBroken,
-    SessionUpdate,
+    RunStarted,
+    SessionReset,
+    StateChanged,
+    TaskChanged,
+    is_session_update,
 )
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
@@ -354,6 +362,9 @@ class PlainRun:
 
     def _show(self, update: AnyUpdate) -> None:
         screen, output = self._screen, self._talk.output
+        if not is_session_update(update):
+            screen.show(update)
+            return
         match update:
             case PromptExpanded():
                 tell_of_mentions(update, output)
@@ -367,7 +378,11 @@ class PlainRun:
                 screen.broke_off(str(update.error))
             case Notice():
                 self._talk.config.options.say(update.text)
-            case SessionUpdate():
-                pass
+            case (
+                StateChanged() | RunStarted() | Idle() | SessionReset() | TaskChanged() | HookStarted() | HookFinished()
+            ):
+                pass  # not shown
+            case PromptQueued() | PromptSuggested():
+                pass  # not asked for here
             case _:
-                screen.show(update)
+                assert_never(update)

@@ -23,7 +23,14 @@ from mainspring.agent.host import ApprovalRequest, NoHost, Reach
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.prompt_expansion import Prompt
-from mainspring.agent.updates import PromptAnswered, PromptBlocked, PromptReturned, RunBroken, SessionUpdate
+from mainspring.agent.updates import (
+    AnySessionUpdate,
+    PromptAnswered,
+    PromptBlocked,
+    PromptReturned,
+    RunBroken,
+    is_session_update,
+)
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Content, Message, Text
 from mainspring.core.money import NANOS_PER_USD
@@ -181,7 +188,7 @@ class AgentChat(Generic[OutputT]):
         session.enqueue(Prompt(content, literal=not self.plan.expand))
         try:
             async for update in session.updates():
-                if not isinstance(update, SessionUpdate):
+                if not is_session_update(update):
                     if isinstance(update, Result):
                         results.append(update)
                         over = not session.has_more  # else a report of a subagent starts another run
@@ -231,7 +238,7 @@ def make_content(prompt: PromptLike) -> tuple[Content, ...]:
     return made
 
 
-def end_without_run(update: SessionUpdate) -> Result | None:
+def end_without_run(update: AnySessionUpdate) -> Result | None:
     """The result of a prompt that needed no model; None: the update ends nothing. Raises `AgentError`."""
     match update:
         case PromptAnswered(text=text):

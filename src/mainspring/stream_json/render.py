@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from mainspring.agent.updates import (
+    AnySessionUpdate,
     AnyUpdate,
     HookFinished,
     HookStarted,
@@ -19,9 +20,9 @@ from mainspring.agent.updates import (
     RunBroken,
     RunStarted,
     SessionReset,
-    SessionUpdate,
     StateChanged,
     TaskChanged,
+    is_session_update,
 )
 from mainspring.core.updates import Result
 from mainspring.messages_api import Object
@@ -59,13 +60,13 @@ class Renderer:
         )
 
     def render(self, update: AnyUpdate) -> list[Object]:
-        if not isinstance(update, SessionUpdate):
+        if not is_session_update(update):
             if isinstance(update, Result):
                 self._in_run = False
             return self.frames.of(update)
         return self._of_session(update)
 
-    def _of_session(self, update: SessionUpdate) -> list[Object]:
+    def _of_session(self, update: AnySessionUpdate) -> list[Object]:
         frames = self.frames
         match update:
             case RunStarted():
@@ -91,7 +92,7 @@ class Renderer:
             case Idle() | PromptExpanded():
                 return []
             case _:
-                raise AssertionError(update)
+                assert_never(update)
 
     def _started(self, update: RunStarted) -> list[Object]:
         policy, prompt = self._session.world.session.shared.policy, update.prompt

@@ -16,7 +16,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, assert_never
 
 from rich.text import Text as RichText
 
@@ -24,16 +24,23 @@ from mainspring import agent, cli
 from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, parse_compact_command
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import (
+    AnySessionUpdate,
+    HookFinished,
+    HookStarted,
     Idle,
     Notice,
     PromptAnswered,
     PromptBlocked,
     PromptExpanded,
+    PromptQueued,
     PromptReturned,
     PromptSuggested,
     RunBroken,
     RunStarted,
-    SessionUpdate,
+    SessionReset,
+    StateChanged,
+    TaskChanged,
+    is_session_update,
 )
 from mainspring.cli.output import TextStyle
 from mainspring.cli.plain import tell_of_mentions
@@ -328,12 +335,12 @@ class SessionController:
 
     async def _read(self) -> None:
         async for update in self._talk.session.updates():
-            if isinstance(update, SessionUpdate):
+            if is_session_update(update):
                 self._hear(update)
             else:
                 self._see(update)
 
-    def _hear(self, update: SessionUpdate) -> None:
+    def _hear(self, update: AnySessionUpdate) -> None:
         match update:
             case Idle():
                 self._idle = True
@@ -357,8 +364,10 @@ class SessionController:
                 self._place.suggest(update.text)
             case Notice():
                 self._talk.config.options.say(update.text)
+            case StateChanged() | PromptQueued() | SessionReset() | TaskChanged() | HookStarted() | HookFinished():
+                pass  # shown elsewhere, or not at all
             case _:
-                pass
+                assert_never(update)
 
     def _starts(self, update: RunStarted) -> None:
         self._idle, self._busy, self._began = False, True, time.monotonic()
