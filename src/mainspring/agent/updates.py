@@ -15,8 +15,6 @@ from mainspring.core.errors import UsageError
 from mainspring.core.updates import Result, Update
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
     from mainspring.agent.prompt_expansion import AttachedMention, Prompt
     from mainspring.core.messages import User
     from mainspring.engine.run import Run
@@ -26,7 +24,8 @@ State = Literal["idle", "running", "requires_action"]
 
 @dataclass_transform(frozen_default=True)
 class SessionUpdate:
-    """The base class. `AnySessionUpdate` is the union; `is_session_update` distinguishes it from the updates of a run.
+    """The base class: `isinstance(update, SessionUpdate)` distinguishes these from the updates of a run. The classes are
+    final, so that type checkers then narrow `AnyUpdate` to the union `AnySessionUpdate`, and `match` can exhaust it.
 
     Plain classes, with their fields as annotations: fifteen structs would take half a millisecond of every start.
     """
@@ -155,9 +154,6 @@ class HookFinished(SessionUpdate):
     hook: Any
 
 
-# --- the stream ---
-
-
 AnySessionUpdate = (
     StateChanged
     | RunStarted
@@ -178,9 +174,7 @@ AnySessionUpdate = (
 AnyUpdate = Update | AnySessionUpdate
 
 
-def is_session_update(update: AnyUpdate) -> TypeIs[AnySessionUpdate]:
-    """Not an update of a run. For type checkers: `isinstance` with the base class cannot be exhausted."""
-    return isinstance(update, SessionUpdate)
+# --- the stream ---
 
 
 class UpdateStream:

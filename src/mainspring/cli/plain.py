@@ -33,9 +33,9 @@ from mainspring.agent.updates import (
     RunBroken,
     RunStarted,
     SessionReset,
+    SessionUpdate,
     StateChanged,
     TaskChanged,
-    is_session_update,
 )
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
@@ -362,7 +362,7 @@ class PlainRun:
 
     def _show(self, update: AnyUpdate) -> None:
         screen, output = self._screen, self._talk.output
-        if not is_session_update(update):
+        if not isinstance(update, SessionUpdate):
             screen.show(update)
             return
         match update:

@@ -29,7 +29,7 @@ from mainspring.agent.updates import (
     PromptBlocked,
     PromptReturned,
     RunBroken,
-    is_session_update,
+    SessionUpdate,
 )
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Content, Message, Text
@@ -188,7 +188,7 @@ class AgentChat(Generic[OutputT]):
         session.enqueue(Prompt(content, literal=not self.plan.expand))
         try:
             async for update in session.updates():
-                if not is_session_update(update):
+                if not isinstance(update, SessionUpdate):
                     if isinstance(update, Result):
                         results.append(update)
                         over = not session.has_more  # else a report of a subagent starts another run

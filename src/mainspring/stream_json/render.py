@@ -20,9 +20,9 @@ from mainspring.agent.updates import (
     RunBroken,
     RunStarted,
     SessionReset,
+    SessionUpdate,
     StateChanged,
     TaskChanged,
-    is_session_update,
 )
 from mainspring.core.updates import Result
 from mainspring.messages_api import Object
@@ -60,7 +60,7 @@ class Renderer:
         )
 
     def render(self, update: AnyUpdate) -> list[Object]:
-        if not is_session_update(update):
+        if not isinstance(update, SessionUpdate):
             if isinstance(update, Result):
                 self._in_run = False
             return self.frames.of(update)

@@ -38,9 +38,9 @@ from mainspring.agent.updates import (
     RunBroken,
     RunStarted,
     SessionReset,
+    SessionUpdate,
     StateChanged,
     TaskChanged,
-    is_session_update,
 )
 from mainspring.cli.output import TextStyle
 from mainspring.cli.plain import tell_of_mentions
@@ -335,7 +335,7 @@ class SessionController:
 
     async def _read(self) -> None:
         async for update in self._talk.session.updates():
-            if is_session_update(update):
+            if isinstance(update, SessionUpdate):
                 self._hear(update)
             else:
                 self._see(update)
