@@ -24,8 +24,9 @@ State = Literal["idle", "running", "requires_action"]
 
 @dataclass_transform(frozen_default=True)
 class SessionUpdate:
-    """The base class: `isinstance(update, SessionUpdate)` distinguishes these from the updates of a run. The classes are
-    final, so that type checkers then narrow `AnyUpdate` to the union `AnySessionUpdate`, and `match` can exhaust it.
+    """The base class: `isinstance(update, SessionUpdate)` distinguishes these from the updates of a run.
+
+    The classes are final, so that type checkers then narrow to the union `AnySessionUpdate`, and `match` exhausts it.
 
     Plain classes, with their fields as annotations: fifteen structs would take half a millisecond of every start.
     """
