@@ -134,6 +134,7 @@ class Prompt(Bundle):
     id: str = ""  # the client's; empty: the session creates one
     data: str = ""  # piped in with the prompt: never searched for slash commands, mentions or token budgets
     literal: bool = False  # do not expand it
+    typed: str = ""  # by the user, if the content is its expansion: a slash command
     origin: Mapping[str, Any] | None = None  # returned with the result
     delivery: Literal["next_run", "steer"] = "next_run"  # steer: joins the current run, if it needs no expansion
 
@@ -141,6 +142,11 @@ class Prompt(Bundle):
     def text(self) -> str:
         """Without `data`."""
         return "".join([part.text for part in self.content if isinstance(part, Text)])
+
+    @property
+    def shown_text(self) -> str:
+        """As the user typed it."""
+        return self.typed or self.text
 
 
 MOST_REMEMBERED = 50  # prompts; the classifier reads fewer characters than these usually have

@@ -333,7 +333,8 @@ class RunLoop:
     async def _prompted(self, queued: QueuedPrompt) -> None:
         prompt, deps = queued.prompt, self._world.session.deps
         local = None if prompt.literal else self._commands.get(prompt.text.strip())
-        message = User(append_piped_data(prompt.content, prompt.data), id=queued.id, at=deps.now())
+        content = append_piped_data(prompt.content, prompt.data)
+        message = User(content, typed=prompt.typed, id=queued.id, at=deps.now())
         if local is not None and local.starts_anew:
             await self._answered_anew(local, prompt, message)
             return
@@ -362,7 +363,7 @@ class RunLoop:
             self._end(PromptBlocked(heard.reason))
         else:
             self._tell_of_mentions(read, heard)
-            self._world.own_words.add(message.id, prompt.text)
+            self._world.own_words.add(message.id, prompt.shown_text)
             await self._follow(self._world.run(wish, heard, deltas=self._deltas), prompt)
 
     def _meaning(self, prompt: Prompt, message: User) -> tuple[User, str, str]:
@@ -374,7 +375,8 @@ class RunLoop:
         if body is None:
             return message, prompt.text, prompt.text
         rest = tuple([part for part in prompt.content if not isinstance(part, Text)])
-        return replace(message, content=append_piped_data((Text(body), *rest), prompt.data)), body, ""
+        content = append_piped_data((Text(body), *rest), prompt.data)
+        return replace(message, content=content, typed=prompt.shown_text), body, ""
 
     def _tell_of_mentions(self, text: str, heard: tuple[User, ...]) -> None:
         attached = heard.attached if isinstance(heard, ExpandedPrompt) else ()

@@ -14,7 +14,7 @@ from typing import assert_never
 from mainspring import cli
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
-from mainspring.agent.prompt_expansion import parse_compact_command
+from mainspring.agent.prompt_expansion import Prompt, parse_compact_command
 from mainspring.agent.results import make_outcome
 from mainspring.agent.session_parts import SessionParts
 from mainspring.agent.slash_commands import lines_of_attached
@@ -44,7 +44,7 @@ from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, wants_colou
 from mainspring.cli.plain_input import PlainHost, TypedAhead, load_line_editing, read_typed_line
 from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.terminal_session import LineWriter, TerminalSession
-from mainspring.core.messages import Assistant, Message, ToolCall
+from mainspring.core.messages import Assistant, Message, Text, ToolCall
 from mainspring.core.models import Model
 from mainspring.core.reasons import Failure
 from mainspring.core.updates import (
@@ -276,7 +276,7 @@ def run_plain_conversation(arguments: Arguments) -> int:
             while said is not None:
                 if said.strip() and (meant := runner.run(expand_typed_line(said, talk, output))):
                     with ahead:
-                        runner.run(PlainRun(talk, output, signals).follow(meant))
+                        runner.run(PlainRun(talk, output, signals).follow(make_typed_prompt(said, meant)))
                 said = read_typed_line(signals, output, keyboard.take_early())
         finally:
             runner.run(talk.close())
@@ -299,6 +299,11 @@ async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOu
     from mainspring.cli.slash import table
 
     return await table.run_slash_command(word[1:], words.strip(), talk)
+
+
+def make_typed_prompt(said: str, meant: str) -> Prompt:
+    """`meant`: what the typed line expands to."""
+    return Prompt((Text(meant),), typed="" if meant == said else said.strip())
 
 
 def tell_of_mentions(update: PromptExpanded, output: LineWriter) -> None:
@@ -339,10 +344,10 @@ class PlainRun:
         self._talk, self._signals = talk, signals
         self._screen = PlainScreen(output, talk.model)
 
-    async def follow(self, text: str) -> None:
+    async def follow(self, prompt: Prompt) -> None:
         """Send the prompt and show updates until the session is idle and no subagent is left."""
         session, signals = self._talk.session, self._signals
-        await session.submit(text)
+        await session.submit(prompt)
         signals.during(signals.ending(asyncio.get_running_loop(), lambda: session.interrupt(hold_reports=True)))
         if signals.code:  # a signal arrived before there was anything to interrupt
             session.interrupt(hold_reports=True)

@@ -112,7 +112,7 @@ class Origin(StrEnum):
     REPORT = "report"  # of a background subagent
 
 
-class User(Stamped):
+class User(Stamped, omit_defaults=True):
     """A user message: a prompt, or text that the loop added.
 
     Example:
@@ -122,10 +122,16 @@ class User(Stamped):
 
     content: tuple[Content, ...]
     origin: Origin = Origin.PROMPT
+    typed: str = ""  # by the user, if the content is its expansion: a slash command. Never sent
 
     @property
     def text(self) -> str:
         return text_of(self.content)
+
+    @property
+    def shown_text(self) -> str:
+        """What people see in place of the text."""
+        return self.typed or self.text
 
 
 class Stop(StrEnum):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from mainspring.sdk.transcripts import Entry, blocks_of, content_of, entry_of, value_of
 from mainspring.sessions.listing import TITLE, WINDOW
+from mainspring.text import as_object
 
 
 @dataclass
@@ -137,6 +138,9 @@ def note_prompt(known: dict[str, Any], entry: Entry) -> None:
     hidden = entry.get("isMeta") is True or entry.get("isCompactSummary") is True
     if known.get("first_prompt_locked") or entry.get("type") != "user" or hidden or blocks_of(entry, "tool_result"):
         return
+    if typed := typed_command(entry):
+        known["command_fallback"] = known.get("command_fallback") or typed
+        return
     for text in texts_of(entry):
         words = text.replace("\n", " ").strip()
         if command := _COMMAND.search(words):
@@ -145,6 +149,12 @@ def note_prompt(known: dict[str, Any], entry: Entry) -> None:
             short = words if len(words) <= TITLE else words[:TITLE].rstrip() + "\u2026"
             known.update(first_prompt=short, first_prompt_locked=True)
             return
+
+
+def typed_command(entry: Entry) -> str:
+    """The slash command that the text of a line of ours is the expansion of."""
+    typed = as_object(entry.get("mainspring")).get("typed")
+    return typed if isinstance(typed, str) else ""
 
 
 def texts_of(entry: Entry) -> list[str]:

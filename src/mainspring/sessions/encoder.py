@@ -281,7 +281,7 @@ class TranscriptEncoder:
 
     def _begin(self, event: Submitted) -> None:
         self._earlier, self._this_run = self._earlier + self._this_run, 0
-        prompts = [message.text for message in event.messages if message.origin is Origin.PROMPT]
+        prompts = [message.shown_text for message in event.messages if message.origin is Origin.PROMPT]
         self.standing.prompt = prompts[-1][:LONGEST_PROMPT] if prompts else self.standing.prompt
 
     def _forget(self, event: Event) -> None:

@@ -81,6 +81,7 @@ class LineMark(Struct, omit_defaults=True, frozen=True):
     origin: Origin = Origin.PROMPT
     defect: Defect | None = None
     synthetic: bool = False
+    typed: str = ""  # the slash command that the user typed
     payload: str = ""  # the content is in the payload of this name; the line has only a placeholder
     odd: Raw = EMPTY  # a block that does not fit the API's form, in our own
 
@@ -178,6 +179,8 @@ FLAGS: dict[Origin, bytes] = {
 
 def user_line(message: User) -> ConversationLine:
     mark = OWN if message.origin is Origin.PROMPT else LineMark(origin=message.origin)
+    if message.typed:
+        mark = replace(mark, typed=message.typed)
     if not all(map(fits_api_form, message.content)):
         mark = replace(mark, odd=Raw(as_line(message.content)))
     return ConversationLine(

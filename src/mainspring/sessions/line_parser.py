@@ -291,13 +291,13 @@ def user_messages(line: JournalLine, spoke: ApiMessage, payload: bytes | None) -
     """Usually one. Other programs put several results, or results and text, into one line."""
     mark, at = line.mainspring or PLAIN, parse_timestamp(line.timestamp)
     if mark.odd:
-        return [User(_contents.decode(mark.odd), mark.origin, id=line.uuid, at=at)]
+        return [User(_contents.decode(mark.odd), mark.origin, mark.typed, id=line.uuid, at=at)]
     parts = [parse_content(raw) for raw in raw_blocks(Raw(payload) if payload is not None else spoke.content)]
     results = [part for part in parts if isinstance(part, ToolResult)]
     words = tuple([part for part in parts if not isinstance(part, ToolResult)])
     made: list[User | ToolResult] = [replace(part, synthetic=mark.synthetic) for part in results]
     if words or not results:
-        made.append(User(words, _origin(line, mark, words)))
+        made.append(User(words, _origin(line, mark, words), mark.typed or _foreign_command(line, words)))
     return [replace(message, id=block_id(line.uuid, place), at=at) for place, message in enumerate(made)]
 
 
@@ -374,6 +374,19 @@ def _origin(line: JournalLine, mark: LineMark, words: tuple[Content, ...]) -> Or
         if line.isMeta:
             return Origin.ATTACHMENT
     return mark.origin
+
+
+def _foreign_command(line: JournalLine, words: tuple[Content, ...]) -> str:
+    """The slash command that the user typed in Claude Code, which stores it in tags."""
+    text = words[0].text if words and isinstance(words[0], Text) else ""
+    if line.mainspring is not None or not text.startswith("<command-"):
+        return ""
+    name, arguments = [_tagged(text, tag).strip() for tag in ("command-name", "command-args")]
+    return f"/{name.removeprefix('/')} {arguments}".rstrip() if name else ""
+
+
+def _tagged(text: str, tag: str) -> str:
+    return text.partition(f"<{tag}>")[2].partition(f"</{tag}>")[0]
 
 
 def note_names(line: JournalLine, standing: CheckpointExtras) -> None:

@@ -138,7 +138,7 @@ def _first_prompt(head: bytes) -> str:
             continue
         for message in messages:
             if isinstance(message, User) and message.text.strip():
-                return " ".join(message.text.split())[:TITLE]
+                return " ".join(message.shown_text.split())[:TITLE]
     return ""
 
 
@@ -185,7 +185,7 @@ def render_session(file: Place) -> Iterator[str]:
 def _told(message: User | ToolResult) -> Iterator[str]:
     if isinstance(message, User):
         yield ""
-        yield from _indented("> ", message.content)
+        yield from _indented("> ", (Text(message.typed),) if message.typed else message.content)
     else:
         yield from _indented("  ! " if message.is_error else "  = ", message.content)
 

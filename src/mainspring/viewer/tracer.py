@@ -260,7 +260,7 @@ class Tracer:
     def _begin_run(self, at: int, before: State | None) -> None:
         self._break_off()
         prompts = [(offset, message) for offset, message in self._heard if message.origin is Origin.PROMPT]
-        words = [message.text for _, message in prompts]
+        words = [message.shown_text for _, message in prompts]
         self.sheet.run += 1
         self._turn = 1 if self.ours else self._turn
         self.sheet.turn = self._turn

@@ -13,6 +13,7 @@ from cli.stage import Stage
 from mainspring.agent.config import resolve_config
 from mainspring.agent.host import ApprovalRequest, NoHost, Reach
 from mainspring.agent.open_session import open_session
+from mainspring.agent.prompt_expansion import Prompt
 from mainspring.agent.updates import Notice, PromptBlocked, PromptExpanded, PromptReturned, RunBroken
 from mainspring.cli.flags import parse_arguments
 from mainspring.cli.output import TextStyle
@@ -66,7 +67,10 @@ class Sitting:
         """A run to its end."""
         await self.expanded(prompt)
 
-    async def expanded(self, prompt: str) -> list[PromptExpanded]:
+    async def ask(self, prompt: Prompt) -> None:
+        await self.expanded(prompt)
+
+    async def expanded(self, prompt: str | Prompt) -> list[PromptExpanded]:
         """The same, and what its mentions brought."""
         found: list[PromptExpanded] = []
         await self.talk.session.submit(prompt)

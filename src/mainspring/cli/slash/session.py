@@ -148,7 +148,7 @@ def list_prompts(talk: TerminalSession, prompts: list[User]) -> None:
     if len(prompts) > len(shown):
         print_to_terminal(talk, f"{len(prompts) - len(shown):,} earlier prompts not shown", TextStyle.DIM)
     for number, prompt in zip(range(len(shown), 0, -1), shown, strict=True):
-        print_to_terminal(talk, f"{number:>4}  {shorten_about(prompt.text) or '(no text)'}")
+        print_to_terminal(talk, f"{number:>4}  {shorten_about(prompt.shown_text) or '(no text)'}")
     print_to_terminal(
         talk,
         "Type /rewind N to go back to before that prompt and edit it. Files are not changed.",
@@ -165,14 +165,14 @@ async def go_back(talk: TerminalSession, prompt: User) -> None:
     except StartError as error:
         print_to_terminal(talk, f"Cannot rewind: {error}", TextStyle.YELLOW)
         return
-    talk.draft = strip_control_characters(prompt.text)
+    talk.draft = strip_control_characters(prompt.shown_text)
     print_to_terminal(
         talk,
         f"Rewound to before that prompt. Type /resume {before[:8]} to go back to the full conversation.",
         TextStyle.DIM,
     )
     print_to_terminal(talk, "Files are not changed.", TextStyle.DIM)
-    print_to_terminal(talk, f"Your prompt was: {truncate(clean_line(prompt.text), SHOWN)}")
+    print_to_terminal(talk, f"Your prompt was: {truncate(clean_line(prompt.shown_text), SHOWN)}")
 
 
 def first_of(prompt: User, newest_first: Iterator[Message]) -> str:
@@ -298,7 +298,7 @@ def export_message(message: Message) -> Iterator[ExportSection]:
         for block in message.blocks:
             yield from export_block(block, message.id)
     elif isinstance(message, User) and message.origin is Origin.PROMPT:
-        yield ExportSection("user", message.text)
+        yield ExportSection("user", message.shown_text)
 
 
 def export_block(block: Block, reply: str) -> Iterator[ExportSection]:

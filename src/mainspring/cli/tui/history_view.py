@@ -89,7 +89,7 @@ def last_exchanges(newest_first: Iterator[Message], cut_off: Assistant | None) -
         elif isinstance(message, User) and message.origin is Origin.INTERRUPTION:
             ended = INTERRUPTED
         elif isinstance(message, User) and message.origin is Origin.PROMPT:
-            made.append(PastExchange(message.text, parts))
+            made.append(PastExchange(message.shown_text, parts))
             parts = []
             if len(made) == MOST_PROMPTS:
                 return made

@@ -43,7 +43,7 @@ from mainspring.agent.updates import (
     TaskChanged,
 )
 from mainspring.cli.output import TextStyle
-from mainspring.cli.plain import tell_of_mentions
+from mainspring.cli.plain import make_typed_prompt, tell_of_mentions
 from mainspring.cli.plain_input import LEAVE
 from mainspring.cli.slash import table
 from mainspring.cli.slash.table import run_own
@@ -97,7 +97,7 @@ class PromptQueue:
         return ""
 
     def draw(self, width: int, height: int) -> Sequence[RichText]:
-        texts = [*[queued.prompt.text for queued in self._session.queued], *self._own]
+        texts = [*[queued.prompt.shown_text for queued in self._session.queued], *self._own]
         if not texts or height < 1:
             return ()
         most = min(MOST_DRAWN, height)
@@ -285,7 +285,7 @@ class SessionController:
         if not meant or self._left:
             return
         self._idle = False
-        queued = await self._submit(Prompt((Text(meant),)))
+        queued = await self._submit(make_typed_prompt(said, meant))
         if queued is not None and is_command:
             self._said[queued.id] = said
 
@@ -374,7 +374,7 @@ class SessionController:
         message = update.message
         self._last = self._said.pop(message.id, "") if message is not None else ""
         if update.prompt is not None and not self._last:
-            self._last = update.prompt.text
+            self._last = update.prompt.shown_text
             self._place.say(self._last)
         self._shown.begins(self._talk.model)
 
@@ -426,7 +426,7 @@ async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
 
 async def choose_prompt(talk: TerminalSession, stage: Screen) -> str | None:
     """Numbered from the end, as `/rewind` takes them. Empty: `/rewind` itself says why there is nothing to rewind."""
-    texts = [one.text for one in reversed(cli.list_user_prompts(talk))]
+    texts = [one.shown_text for one in reversed(cli.list_user_prompts(talk))]
     if not texts:
         return ""
     numbers = [str(number) for number in range(1, len(texts) + 1)]
