@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tui.seeing import ReadPaper
 
 from cli.slash.sitting import Sitting, here, sat, seated
 from cli.stage import Serve, Stage
@@ -15,7 +16,6 @@ from mainspring.cli.tui.history_view import put_past
 from mainspring.sdk import list_sessions
 from mainspring.sessions.listing import list_sessions_in, render_session
 from mainspring.simulator.replies import Say
-from tui.seeing import ReadPaper
 
 TYPED = "/hello world"
 EXPANDED = "Greet world, politely."
