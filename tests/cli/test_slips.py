@@ -85,9 +85,7 @@ def test_of_many_slips_some_are_told(serve: Serve) -> None:
     [
         ("--allowedTools", "Bash(git log:*),Read,Task,Agent(Explore),mcp__github,mcp__github__read,mcp__github__*"),
         ("--disallowedTools", "MultiEdit,TodoWrite,Web*,mcp__*,Bash()"),
-        ("--model", "claude-sonnet-6"),
         ("--model", "claude-haiku-4-5-20251001"),
-        ("--model", "a-model-of-my-own"),
     ],
 )
 def test_what_is_no_slip_is_not_spoken_of(flags: tuple[str, ...], serve: Serve) -> None:
@@ -97,7 +95,7 @@ def test_what_is_no_slip_is_not_spoken_of(flags: tuple[str, ...], serve: Serve) 
 
 def test_a_model_of_ones_own_is_no_slip(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
-    settings(stage, models={"sonet": {"window": 50_000}})
+    settings(stage, models={"sonet": {"window": 50_000, "inputUsd": 1, "outputUsd": 2}})
     done = stage.run("-p", "hello", "--model", "sonet")
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -131,10 +129,66 @@ def test_where_the_list_is_closed_nothing_is_begun(arguments: tuple[str, ...], w
     assert stage.requests == []
 
 
-def test_a_word_that_is_like_no_command_is_a_prompt_where_no_terminal_is(serve: Serve) -> None:
-    stage = serve(Say.of("Hi."), Say.of("Ho."))
-    assert stage.run("hello").stdout == b"Hi.\n"
-    assert stage.run("-p", "sesions").stdout == b"Ho.\n"
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("login", "."),
+        ("update", "."),
+        ("hello", "."),
+        ("resume", ". Did you mean '--resume'?"),
+        ("continue", ". Did you mean '--continue'?"),
+        ("agents", ". Did you mean '--agents'?"),
+        ("rewind", ". In a conversation, type '/rewind'."),
+        ("hlep", ". Did you mean 'help'?"),
+    ],
+)
+def test_a_bare_word_is_no_prompt_in_a_pipe_either(word: str, hint: str, serve: Serve) -> None:
+    """Settled 42."""
+    stage = serve()
+    done = stage.run(word)
+    words = f"unknown command '{word}'{hint} To send it as a prompt: 'mainspring -p {word}'. See 'mainspring --help'."
+    assert (done.returncode, done.stdout, told(done)) == (1, b"", [words])
+    assert stage.requests == []
+
+
+def test_a_bare_word_after_p_is_a_prompt(serve: Serve) -> None:
+    assert serve(Say.of("Ho.")).run("-p", "sesions").stdout == b"Ho.\n"
+
+
+def test_help_is_a_command(serve: Serve) -> None:
+    stage = serve()
+    assert stage.run("help").stdout == stage.run("--help").stdout
+    assert stage.run("help", "trace").stdout == stage.run("trace", "--help").stdout
+    done = stage.run("help", "trase")
+    assert told(done) == ["no help for 'trase'. Did you mean 'trace'? See 'mainspring --help'."]
+
+
+# --- unknown models -------------------------------------------------------------------------------------------
+
+ASSUMED = "its price is unknown, and its context window is assumed to be 200,000 tokens. Set both under 'models'"
+
+
+@pytest.mark.parametrize("name", ["claude-sonnet-6", "a-model-of-my-own", "openai/none"])
+def test_an_unknown_model_is_used_with_a_warning(name: str, serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    server = {"OPENAI_BASE_URL": f"{stage.server.url}/v1", "OPENAI_API_KEY": "none"}
+    done = stage.run("-p", "hello", "--model", name, env=server)
+    assert (done.returncode, done.stdout) == (0, b"Hi.\n")
+    assert told(done) == [f"unknown model '{name}': {ASSUMED} in your settings"]
+
+
+def test_a_model_with_a_window_but_no_price_is_named(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    settings(stage, models={"mine": {"window": 50_000}})
+    done = stage.run("-p", "hello", "--model", "mine")
+    assert told(done) == ["the price of model 'mine' is unknown: set it under 'models' in your settings"]
+
+
+def test_a_model_with_price_and_window_needs_no_warning(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    settings(stage, models={"mine": {"window": 50_000, "inputUsd": 1, "outputUsd": 2}})
+    done = stage.run("-p", "hello", "--model", "mine")
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_who_makes_no_mistake_does_not_pay_for_it(serve: Serve) -> None:

@@ -267,7 +267,11 @@ def find_model_access(  # noqa: PLR0913, PLR0917  # its inputs
 ) -> ModelAccess:
     if supplied.provider is not None:
         return ModelAccess(supplied.provider, close_nothing, "none")
-    return new_provider(options, settings, environment, cwd, (loop.model.name, *[m.name for m in loop.fallbacks]))
+    models = (loop.model, *loop.fallbacks)
+    for model in models:
+        if model.price.estimated and (words := agent.explain_unknown_model(model, settings)):
+            options.tell(words)
+    return new_provider(options, settings, environment, cwd, [model.name for model in models])
 
 
 def select_host_tools(supplied: HostSupplied, options: SessionOptions, settings: Settings) -> list[ToolHandle]:

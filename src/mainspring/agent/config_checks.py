@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from mainspring.agent.config import looks_right
 from mainspring.agent.options import SessionOptions
-from mainspring.core.models import MODELS
+from mainspring.core.models import MODELS, Model
 from mainspring.permissions.rules import Behavior, RuleError, parse_rule
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import ProblemKind, SettingEntry, Settings, SettingsProblem
@@ -126,6 +126,19 @@ def slip_in_model(name: str, settings: Settings) -> str:
     near = closest_name(name, (*ALIASES, *mine, *MODELS))
     return (
         f"unknown model '{name}'. Did you mean '{near}'?" if near and letters_only(near) != letters_only(name) else ""
+    )
+
+
+def explain_unknown_model(model: Model, settings: Settings) -> str:
+    """A server may have models of any name, so they are accepted; but the user should know what is assumed. Empty if
+    there is another warning, because the name looks like a known one."""
+    if slip_in_model(model.name, settings):
+        return ""
+    if any(entry.name == model.name for entry in settings.models):
+        return f"the price of model '{model.name}' is unknown: set it under 'models' in your settings"
+    return (
+        f"unknown model '{model.name}': its price is unknown, and its context window is assumed to be "
+        f"{model.window:,} tokens. Set both under 'models' in your settings"
     )
 
 

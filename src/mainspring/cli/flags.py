@@ -44,6 +44,7 @@ SUBCOMMANDS = {
     "doctor": "check your installation",
     "demo": "watch the loop repair a small project (no key, no network)",
     "simulate": "run a model server for tests that fails on request",
+    "help": "print this help, or that of a subcommand",
 }
 JSON = ("agents", "mcp_servers", "output_schema", "settings")  # options given as JSON or as a file name
 

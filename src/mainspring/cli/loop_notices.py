@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mainspring.agent.results import LOCAL
 from mainspring.agent.usage import UsageMeter
-from mainspring.core.models import MODELS, Model, same_model
+from mainspring.core.models import Model, has_price
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Transition
 from mainspring.core.updates import Boundary, PrefixBroken, RequestStarted, Result
@@ -88,8 +88,7 @@ def describe_freed_room(boundary: Boundary) -> str:
 def explain_prefix_break(broken: PrefixBroken, model: Model) -> str:
     """Empty if there is nothing to report: it cost little, a context layer did it (which has its own notice), or the
     price of the model is unknown."""
-    known = any(same_model(model.name, listed) for listed in MODELS)
-    if broken.reason == "context_edited" or broken.price < LEAST_SHOWN or not known:
+    if broken.reason == "context_edited" or broken.price < LEAST_SHOWN or not has_price(model):
         return ""
     roughly = "about " if broken.estimated else ""
     paid = f"{roughly}{broken.tokens:,} tokens were not read from the cache, {roughly}{format_price(broken.price)} more"
@@ -120,6 +119,6 @@ def format_run_figures(result: Result, model: Model, separator: str = " · ") ->
     roughly = "about " if result.estimated else ""
     parts = [*turns, f"{result.duration / 1_000:.1f} s"]
     parts.append(f"{roughly}{result.usage.prompt:,} tokens in, {result.usage.output:,} out")
-    if any(same_model(model.name, listed) for listed in MODELS):  # else the price is unknown
+    if has_price(model):
         parts.append(f"{roughly}${result.cost / NANOS_PER_USD:.4f}")
     return separator.join(parts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mainspring import cli, secrets
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import SUBCOMMANDS, Arguments, find_near_flag, help_text, parse_arguments
+from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, find_near_flag, help_text, parse_arguments
 from mainspring.cli.stdio import protect_terminal
 from mainspring.version import __version__
 
@@ -98,7 +98,7 @@ def run_conversation(arguments: Arguments) -> int:
         raise StartError("standard output is closed, so the answer cannot be printed. Use '> /dev/null' to discard it")
     once = arguments.print or arguments.input_format == "stream-json" or not is_interactive()
     if not arguments.print:
-        check_word(arguments, sure=not once)
+        check_word(arguments)
     if not once:
         check_conversation(arguments)
     with cli.defer_signals():
@@ -139,15 +139,25 @@ def check_conversation(arguments: Arguments) -> None:
         raise StartError("'--output-format' needs '-p'")
 
 
-def check_word(arguments: Arguments, *, sure: bool) -> None:
-    """A typo must not go to a model and cost money. In a terminal, a single word is not a prompt; in a pipe it may be
-    one, unless it looks like a command."""
-    if len(arguments.words) != 1 or " " in arguments.words[0]:
+def check_word(arguments: Arguments) -> None:
+    """A single word without `-p` is no prompt, not even in a pipe: a typo, or a subcommand that another program has,
+    must not go to a model and cost money (settled 42)."""
+    if len(arguments.words) != 1 or len(arguments.words[0].split()) != 1:
         return
     word = arguments.words[0]
-    hint = find_near_flag(word, SUBCOMMANDS)
-    if sure or hint:
-        raise StartError(f"unknown command '{word}'{hint or '.'} To send it as a prompt: 'mainspring -p {word}'")
+    if not word.startswith("/"):
+        raise StartError(f"unknown command '{word}'{suggest_command(word)} To send it as a prompt: 'mainspring -p {word}'")
+
+
+def suggest_command(word: str) -> str:
+    """What the user probably meant: a subcommand, a flag, or a slash command."""
+    if f"--{word}" in BY_NAME:
+        return f". Did you mean '--{word}'?"
+    if near := find_near_flag(word, SUBCOMMANDS):
+        return near
+    from mainspring.agent.slash_commands import TERMINAL, names_at
+
+    return f". In a conversation, type '/{word}'." if word in names_at(TERMINAL) else "."
 
 
 def can_draw() -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, cast
 
 from mainspring import cli
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, Flag, FlagValueKind, convert_value, find_near_flag
+from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, Flag, FlagValueKind, convert_value, find_near_flag, help_text
 from mainspring.core.errors import UsageError
 
 Namespace = argparse.Namespace
@@ -188,6 +188,10 @@ def add_demo(parser: Parser) -> None:
     parser.add_argument("--keep", action="store_true", help="keep the project and print its path")
 
 
+def add_topic(parser: Parser) -> None:
+    parser.add_argument("topic", metavar="SUBCOMMAND", nargs="?", help="default: all subcommands and flags")
+
+
 def add_json(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -234,6 +238,7 @@ RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
     "mcp": ("commands.config", add_mcp),
     "doctor": ("commands.doctor", add_doctor),
     "demo": ("commands.demo", add_demo),
+    "help": ("subcommands", add_topic),
 }
 
 
@@ -259,6 +264,8 @@ def run_named_subcommand(argv: Sequence[str]) -> int:
         gc.enable()
         return simulate(argv[1:])
     args = parse_subcommand(argv)
+    if name == "help":
+        return print_help(args.topic)
     with cli.defer_signals():
         module = import_module(f"mainspring.cli.{RUN[name][0]}")
         command: Callable[[Namespace], int] = getattr(module, name.replace("-", "_"))
@@ -267,6 +274,15 @@ def run_named_subcommand(argv: Sequence[str]) -> int:
         return command(args)
     except UsageError as error:  # such as an invalid home folder, or a list that other users can write to
         raise StartError(str(error)) from None
+
+
+def print_help(topic: str | None) -> int:
+    if topic is None:
+        print(help_text(), end="")
+        return 0
+    if topic not in SUBCOMMANDS:
+        raise StartError(f"no help for '{topic}'{find_near_flag(topic, SUBCOMMANDS)}")
+    return run_named_subcommand([topic, "--help"])
 
 
 def parse_subcommand(argv: Sequence[str]) -> Namespace:

@@ -96,6 +96,11 @@ def model_named(name: str) -> Model:
     return replace(MODELS[known[0]] if known else UNKNOWN, name=name)
 
 
+def has_price(model: Model) -> bool:
+    """Whether its cost can be shown. It cannot for a model whose price is only assumed, and for one that is free."""
+    return not model.price.estimated and model.price != Price()
+
+
 def bare_name(name: str) -> str:
     """Without the prefix of a provider; and Anthropic's name for one of a cloud, such as
     `us.anthropic.claude-haiku-4-5-20251001-v1:0` of Bedrock or `claude-haiku-4-5@20251001` of Vertex."""

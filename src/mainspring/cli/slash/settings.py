@@ -24,7 +24,6 @@ from mainspring.cli.output import TextStyle
 from mainspring.cli.slash.table import clean_line, print_to_terminal, print_usage, shorten_about, tell_all, tell_list
 from mainspring.context.memory import LEFT_OUT, MemoryFile
 from mainspring.core.errors import UsageError
-from mainspring.core.models import same_model
 from mainspring.hooks.events import GUARDS, HookPoint
 from mainspring.secrets.redaction import redact
 from mainspring.settings.effective import format_origins
@@ -199,9 +198,8 @@ async def model(talk: TerminalSession, name: str) -> None:
         print_to_terminal(talk, f"Model not changed: {error}", TextStyle.YELLOW)
         return
     print_to_terminal(talk, f"Switched to {talk.model.name}.", TextStyle.DIM)
-    if not any(same_model(talk.model.name, one.name) for one in cli.known_models(talk.config.settings)):
-        words = f"'{talk.model.name}' is not a known model: its price is unknown, so costs are not shown."
-        print_to_terminal(talk, words, TextStyle.YELLOW)
+    if talk.model.price.estimated:
+        print_to_terminal(talk, f"{agent.explain_unknown_model(talk.model, talk.config.settings)}.", TextStyle.YELLOW)
 
 
 # --- permissions ------------------------------------------------------------------------------------------
