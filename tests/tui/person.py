@@ -13,6 +13,8 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from copy import deepcopy
+from typing import Any
 
 import pyte
 import pytest
@@ -24,11 +26,21 @@ ESCAPE, ENTER, TAB, SHIFT_TAB, UP, DOWN = "\x1b", "\r", "\t", "\x1b[Z", "\x1b[A"
 PASTE, PASTED = "\x1b[200~", "\x1b[201~"
 
 
+class KeepingScreen(pyte.HistoryScreen):
+    """Like tmux: what is erased from the upper left corner on is a cleared screen, and stays in the scrollback."""
+
+    def erase_in_display(self, how: int = 0, *rest: Any, **more: Any) -> None:
+        if how == 0 and (self.cursor.x, self.cursor.y) == (0, 0):
+            used = [row for row, line in self.buffer.items() if any(one.data.strip() for one in line.values())]
+            self.history.top.extend([deepcopy(self.buffer[row]) for row in range(max(used, default=-1) + 1)])
+        super().erase_in_display(how, *rest, **more)
+
+
 class Person:
     def __init__(self, stage: Stage, *arguments: str, rows: int = 24, columns: int = 80, **extra: str) -> None:
         ours, theirs = pty.openpty()
         self._fd = ours
-        self._screen = pyte.HistoryScreen(columns, rows, history=10_000)
+        self._screen = KeepingScreen(columns, rows, history=10_000)
         self._stream = pyte.ByteStream(self._screen)
         self.resize(rows, columns)
         self._before = termios.tcgetattr(ours)

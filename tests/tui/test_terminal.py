@@ -452,3 +452,11 @@ def test_a_folder_that_brings_commands_is_trusted_by_choice(serve: Serve, sit_at
     person = sit_at(stage, "--continue")
     person.see("● Reviewed.", "? for shortcuts")
     assert "Do you trust" not in person.text
+
+
+def test_no_part_of_the_first_prompt_stays_above_the_header(serve: Serve, sit_at: SitAt) -> None:
+    """tmux keeps what is erased from the upper left corner on."""
+    person = sit_at(serve())
+    person.see("mode default", "? for shortcuts")
+    assert [line[:10] for line in person.paper if line][:1] == ["mainspring"]
+    assert len([line for line in person.paper if line.startswith("❯")]) == 1

@@ -103,7 +103,14 @@ def this_terminal() -> Output:
             columns, rows = 0, 0
         return Size(rows=rows or 24, columns=columns or 80)
 
-    return Vt100_Output(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
+    return ErasingOutput(sys.stdout, size, term=os.environ.get("TERM"), enable_cpr=False)
+
+
+class ErasingOutput(Vt100_Output):
+    def erase_down(self) -> None:
+        """Erase the line, then everything after its first cell. If the cursor is in the upper left corner, tmux would
+        take a plain `CSI J` for a cleared screen, and keep what is erased in its scrollback."""
+        self.write_raw("\x1b[K\x1b[C\x1b[J\x1b[D")
 
 
 class LoadedTerminal(NamedTuple):
