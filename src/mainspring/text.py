@@ -84,6 +84,27 @@ def truncate(text: str, width: int) -> str:
     return text
 
 
+def shorten_folder(folder: str, home: str) -> str:
+    """With '~' for the home folder."""
+    near = f"~{folder[len(home) :]}" if home and (folder == home or folder.startswith(f"{home}/")) else folder
+    return strip_control_characters(near)
+
+
+def shorten_path(path: str, width: int) -> str:
+    """As many of the last parts of a path as fit into this many columns, after '…/'. Empty if not even the last part
+    fits."""
+    if count_columns(path) <= width:
+        return path
+    parts = path.split("/")[1:]
+    while parts and count_columns(f"…/{'/'.join(parts)}") > width:
+        del parts[0]
+    return f"…/{'/'.join(parts)}" if parts and parts[-1] else ""
+
+
+def count_columns(text: str) -> int:
+    return len(text) if text.isascii() else sum(map(character_columns, text))
+
+
 def character_columns(char: str) -> int:
     from unicodedata import combining, east_asian_width
 

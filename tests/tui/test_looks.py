@@ -13,11 +13,12 @@ from mainspring.cli.tui.ansi_text import colour_line, split_output
 from mainspring.cli.tui.layout import Painter
 from mainspring.cli.tui.notification import make_notification, make_title
 from mainspring.cli.tui.run_view import draw_prompt
-from mainspring.cli.tui.status import SessionFacts, StatusLine, find_branch, shorten_folder
+from mainspring.cli.tui.status import SessionFacts, StatusLine, find_branch
 from mainspring.cli.tui.theme import ANSI, NAMES, OTHER_NAMES, THEMES, ColourDepth, choose_theme, styles_of
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.settings import keys
+from mainspring.text import shorten_folder, shorten_path
 
 # --- the output of commands -----------------------------------------------------------------------------------------
 
@@ -154,6 +155,21 @@ def test_the_branch_comes_from_the_files_of_git(tmp_path: Path) -> None:
 def test_the_home_folder_is_written_short() -> None:
     assert shorten_folder("/home/me/x", "/home/me") == "~/x"
     assert shorten_folder("/home/mess", "/home/me") == "/home/mess"
+
+
+@pytest.mark.parametrize(
+    ("path", "width", "shown"),
+    [
+        ("~/work/mainspring", 17, "~/work/mainspring"),
+        ("~/work/mainspring", 16, "…/mainspring"),
+        ("/a/b/c/d", 6, "…/c/d"),
+        ("/a/日本/日本", 7, "…/日本"),
+        ("~/work/mainspring", 11, ""),
+        ("/", 0, ""),
+    ],
+)
+def test_a_path_keeps_its_last_parts(path: str, width: int, shown: str) -> None:
+    assert shorten_path(path, width) == shown
 
 
 # --- another window -------------------------------------------------------------------------------------------------

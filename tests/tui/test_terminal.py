@@ -460,3 +460,18 @@ def test_no_part_of_the_first_prompt_stays_above_the_header(serve: Serve, sit_at
     person.see("mode default", "? for shortcuts")
     assert [line[:10] for line in person.paper if line][:1] == ["mainspring"]
     assert len([line for line in person.paper if line.startswith("❯")]) == 1
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_the_header_fits_into_the_terminal(columns: int, serve: Serve, sit_at: SitAt) -> None:
+    stage = serve()
+    stage.folder /= "/".join(["a-folder-with-a-long-name"] * 5)
+    stage.folder.mkdir(parents=True)
+    person = sit_at(stage, columns=columns, HOME=str(stage.home.parent))
+    person.see("/help for commands")
+    person.until(lambda: any(line.startswith("❯") for line in person.screen))
+    head = [line for line in person.paper if line]
+    assert head[0].startswith("mainspring ")
+    assert head[1].endswith("/help for commands")
+    if columns == 80:
+        assert head[0].endswith(" · …/a-folder-with-a-long-name")

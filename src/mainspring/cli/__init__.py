@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from mainspring.cli.tui.status import StatusLine as StatusLine
     from mainspring.cli.tui.status import find_branch as find_branch
     from mainspring.cli.tui.status import next_mode as next_mode
-    from mainspring.cli.tui.status import shorten_folder as shorten_folder
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
@@ -82,7 +81,6 @@ MODULES = {
     "run_checks": "commands.doctor",
     "run_own": "slash.table",
     "server_at": "commands.models",
-    "shorten_folder": "tui.status",
     "tell_of_last": "plain",
 }
 

@@ -140,3 +140,10 @@ def is_terminal() -> bool:
 def wants_colour() -> bool:
     """See https://no-color.org."""
     return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def get_terminal_columns() -> int:
+    try:
+        return os.get_terminal_size(1).columns or WIDTH
+    except OSError:  # not a terminal, or it is gone
+        return WIDTH

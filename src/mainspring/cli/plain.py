@@ -40,7 +40,7 @@ from mainspring.agent.updates import (
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
 from mainspring.cli.main import freeze_garbage_collector
-from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, wants_colour
+from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, get_terminal_columns, wants_colour
 from mainspring.cli.plain_input import PlainHost, TypedAhead, load_line_editing, read_typed_line
 from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.terminal_session import LineWriter, TerminalSession
@@ -76,7 +76,7 @@ from mainspring.core.updates import (
     ToolSummary,
     Update,
 )
-from mainspring.text import describe_wait, plural, strip_control_characters, truncate
+from mainspring.text import describe_wait, plural, shorten_folder, shorten_path, strip_control_characters, truncate
 from mainspring.version import __version__
 
 WIDTH = 78  # columns of a line about a call
@@ -316,13 +316,16 @@ def tell_of_mentions(update: PromptExpanded, output: LineWriter) -> None:
 
 
 def print_greeting(output: LineWriter, world: SessionParts) -> None:
-    about = world.about
-    output.line(
-        f"mainspring {__version__} · {about.model.name} · {strip_control_characters(about.cwd)}", TextStyle.BOLD
-    )
-    tools = plural(len(about.tools), "tool")
-    facts = f"{tools} · mode {about.mode} · {about.sandbox()} · /help for commands"
-    output.line(facts, TextStyle.DIM)
+    """Two lines that fit into the terminal."""
+    about, width = world.about, get_terminal_columns()
+    head = f"mainspring {__version__} · {strip_control_characters(about.model.name)}"
+    room = width - len(head) - len(" · ")
+    folder = shorten_path(shorten_folder(about.cwd, world.kit.place.home), room)
+    output.line(truncate(f"{head} · {folder}" if folder else head, width), TextStyle.BOLD)
+    facts = [plural(len(about.tools), "tool"), about.sandbox(), f"mode {about.mode}", "/help for commands"]
+    while len(" · ".join(facts)) > width and len(facts) > 1:
+        del facts[0]
+    output.line(truncate(" · ".join(facts), width), TextStyle.DIM)
     tell_of_last(output, world)
 
 

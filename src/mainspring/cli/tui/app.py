@@ -33,7 +33,7 @@ from mainspring.cli.tui.editor import Editor
 from mainspring.cli.tui.keys import TerminalKeyBindings, help_rows
 from mainspring.cli.tui.screen import Screen
 from mainspring.cli.tui.theme import ColourDepth, choose_theme, find_colour_depth
-from mainspring.text import strip_control_characters
+from mainspring.text import shorten_folder, strip_control_characters
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -160,7 +160,7 @@ class TerminalApp:
         shown: RunView,
         status: StatusLine,
     ) -> None:
-        self._folder = cli.shorten_folder(talk.config.cwd, talk.world.kit.place.home)
+        self._folder = shorten_folder(talk.config.cwd, talk.world.kit.place.home)
         self._branch = cli.find_branch(talk.config.cwd)
         self._sat = LoadedTerminal(talk, helps, conversation, shown, status)
         self._follow_settings(self._sat)

@@ -133,12 +133,6 @@ class StatusLine:
         return f"{100 - used}% context left" if self._filled else ""
 
 
-def shorten_folder(folder: str, home: str) -> str:
-    """With '~' for the home folder."""
-    near = f"~{folder[len(home) :]}" if home and (folder == home or folder.startswith(f"{home}/")) else folder
-    return strip_control_characters(near)
-
-
 def find_branch(folder: str) -> str:
     """The git branch of a folder, from the files of git; empty if there is none. Runs nothing."""
     while folder.strip("/"):
