@@ -58,9 +58,12 @@ class PermissionUpdates:
         bypass_disabled: str = "",
         auto_disabled: str = "",
         keeper: SettingsWriter | None = None,
+        saved: dict[str, SettingsSource] | None = None,
         tell: Callable[[str], object] = log_warning,
     ) -> None:
-        """Without a keeper nothing is saved. `tell` shows warnings to the user."""
+        """Without a keeper nothing is saved. `saved` gets the rules that were, such as `allow Bash(ls)`, with the
+        settings they are in. `tell` shows warnings to the user."""
+        self.saved: dict[str, SettingsSource] = {} if saved is None else saved
         self._session, self._gate, self._place, self._may_bypass = session, gate, place, may_bypass
         self._bypass_option, self._keeper, self._tell = bypass_option, keeper, tell
         self._disabled = {BYPASS: bypass_disabled, AUTO: auto_disabled}
@@ -79,7 +82,10 @@ class PermissionUpdates:
         """For later sessions, in a settings file. Raises `UsageError` if nothing can be saved."""
         if self._keeper is None:
             raise UsageError("rules cannot be saved in this session")
-        return await asyncio.to_thread(self._keeper.keep, source, settings.ListChange("allow", rules))
+        kept = await asyncio.to_thread(self._keeper.keep, source, settings.ListChange("allow", rules))
+        if kept.files:
+            self.saved |= {f"allow {rule}": source for rule in rules}
+        return kept
 
     async def set_mode(self, mode: object) -> str:
         """Raises `UsageError` for a mode that is not available."""
@@ -151,6 +157,8 @@ class PermissionUpdates:
         kept = await asyncio.to_thread(self._keeper.keep, source, change)  # the disk, and maybe a lock
         for words in kept.words:
             self._tell(words)
+        if kept.files and update.get("type") in ("addRules", "replaceRules"):
+            self.saved |= {f"{update.get('behavior')} {rule}": source for rule in rules_in(update)}
         if kept.files and update.get("type") in ("replaceRules", "removeRules"):
             deny = update.get("behavior") == "deny"
             self._tell(DENY_STAYS if deny else "rules loaded when this session began stay in force until it ends")
@@ -165,7 +173,12 @@ class PermissionUpdates:
 
 
 def permission_updates(
-    config: ResolvedConfig, place: Workspace, session: EngineSession, *, may_bypass: bool
+    config: ResolvedConfig,
+    place: Workspace,
+    session: EngineSession,
+    *,
+    may_bypass: bool,
+    saved: dict[str, SettingsSource],
 ) -> PermissionUpdates:
     options = config.options
     keeper = SettingsWriter(config.cwd, config.environment, asked_by(options))
@@ -179,6 +192,7 @@ def permission_updates(
         bypass_disabled=BYPASS_SETTING if config.settings.permissions.bypass_disabled else "",
         auto_disabled=config.settings.permissions.auto_disabled,
         keeper=keeper,
+        saved=saved,
         tell=options.tell,
     )
 

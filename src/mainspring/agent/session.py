@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from mainspring.agent.permission_updates import PermissionUpdates
     from mainspring.agent.resume import OpenedSession
     from mainspring.mcp.servers import McpServers
+    from mainspring.settings.values import SettingsSource
     from mainspring.tools.background import BackgroundCommand
 
 
@@ -81,6 +82,7 @@ class AgentSession:
         self._may_bypass = config.may_bypass
         self._questions: HostQuestions | None = None
         self._permissions: PermissionUpdates | None = None
+        self._saved_rules: dict[str, SettingsSource] = {}  # of this process: see `PermissionUpdates`
         self._take(config, opened, "startup", ledger)
 
     # --- start and close ---
@@ -319,7 +321,11 @@ class AgentSession:
             from mainspring.agent.permission_updates import permission_updates
 
             self._permissions = permission_updates(
-                self.config, self.world.kit.place, self.world.session, may_bypass=self._may_bypass
+                self.config,
+                self.world.kit.place,
+                self.world.session,
+                may_bypass=self._may_bypass,
+                saved=self._saved_rules,
             )
         return self._permissions
 

@@ -184,3 +184,28 @@ def test_a_ledger_counts_each_session_once() -> None:
     assert ledger.account.spent == 9
     ledger.begin_session("a", 10, limit=50)  # another process went on with it
     assert (ledger.account.spent, ledger.funds) == (11, 39)
+
+
+def test_permissions_names_the_source_of_every_rule(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = serve()
+    here(stage, monkeypatch)
+
+    async def play(sitting: Sitting) -> None:
+        permissions = sitting.talk.session.permissions
+        await permissions.add_rules(("Bash(ls)",))
+        await permissions.add_rules(("Bash(make)",))
+        await permissions.keep_rules(("Bash(make)",))
+        rule = {"toolName": "Bash", "ruleContent": "pwd"}
+        added = {"type": "addRules", "behavior": "deny", "rules": [rule], "destination": "userSettings"}
+        await permissions.apply([added])
+        rows = [
+            "deny  Bash(pwd)  (saved in your settings)",
+            "allow Bash(ls)  (this session)",
+            "allow Bash(make)  (saved in local settings)",
+        ]
+        assert (await sitting.said("/permissions")).splitlines()[1:-1] == rows
+        await sitting.said("/clear")  # reads the settings again; the folder is not trusted
+        rows[0] = "deny  Bash(pwd)  (your settings)"
+        assert (await sitting.said("/permissions")).splitlines()[1:-1] == rows
+
+    sat(play)

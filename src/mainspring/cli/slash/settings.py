@@ -25,6 +25,7 @@ from mainspring.cli.slash.table import clean_line, print_to_terminal, print_usag
 from mainspring.context.memory import LEFT_OUT, MemoryFile
 from mainspring.core.errors import UsageError
 from mainspring.hooks.events import GUARDS, HookPoint
+from mainspring.permissions.rules import RuleSource
 from mainspring.secrets.redaction import redact
 from mainspring.settings.effective import format_origins
 from mainspring.settings.values import HookSetting, ProblemKind, Settings
@@ -212,8 +213,14 @@ async def permissions(talk: TerminalSession, _: str) -> None:
         talk, f"Mode: {standing.mode}. Folders: {', '.join([talk.config.cwd, *talk.world.kit.place.folders])}"
     )
     for behavior, found in (("deny", rules.deny), ("ask", rules.ask), ("allow", rules.allow)):
+        loaded = {rule.text for rule in found if rule.source is not RuleSource.SESSION}
         for rule in found:
-            print_to_terminal(talk, f"{behavior:<6}{rule.text}  ({describe_rule_source(rule)})")
+            if rule.source is not RuleSource.SESSION:
+                print_to_terminal(talk, f"{behavior:<6}{rule.text}  ({describe_rule_source(rule)})")
+            elif rule.text not in loaded:  # else it was saved, and loaded since
+                saved = talk.session.permissions.saved.get(f"{behavior} {rule.text}")
+                where = f"saved in {SOURCES.get(saved, f'{saved} settings')}" if saved else describe_rule_source(rule)
+                print_to_terminal(talk, f"{behavior:<6}{rule.text}  ({where})")
     for broken in rules.broken:
         print_to_terminal(
             talk, f"{'error':<6}{broken.text}  ({describe_rule_source(broken)}): {broken.reason}", TextStyle.YELLOW
