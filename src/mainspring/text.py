@@ -47,9 +47,10 @@ def is_half(character: str) -> bool:
 CUT = "..."
 
 
-def plural(number: int, thing: str) -> str:
-    """As in "1 turn", "2 turns", "1,000 lines"."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def plural(number: float, thing: str) -> str:
+    """As in "1 turn", "2 turns", "1,000 lines", "0.5 seconds"."""
+    shown = f"{number:,}" if isinstance(number, int) else f"{number:g}"
+    return f"{shown} {thing}" if number == 1 else f"{shown} {thing}s"
 
 
 def format_elapsed(took: float) -> str:

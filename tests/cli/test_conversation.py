@@ -32,7 +32,7 @@ def test_turns_over_one_history(serve: Serve, sit_at: SitAt) -> None:
     assert " · claude-sonnet-5-5 · " in terminal.see("mode default")
     terminal.say("what is in a.py?")
     shown = terminal.see("$0.00")
-    lines = "Let me look.", "* Read a.py", "  Read 1 lines", "It says hello.", "[2 turns, "
+    lines = "Let me look.", "* Read a.py", "  Read 1 line", "It says hello.", "[2 turns, "
     assert "\n".join(["", *lines]) in shown
     assert re.search(r"\n\[2 turns, \d+\.\d s, [\d,]+ tokens in, \d+ out, ", shown)
     terminal.say("and now?")

@@ -266,7 +266,7 @@ def test_prompts_that_are_none(tmp_path: Path, answer: str) -> None:
             if not GOT[answer]:
                 text = await said(desk, "/mcp__odd__hi")
                 assert 100_000 < len(text) < 101_000
-                assert "[Cut: 800,000 more characters were here.]" in text
+                assert "[Cut: 800,000 more characters.]" in text
                 return
             with pytest.raises(ToolError, match=GOT[answer]):
                 await said(desk, "/mcp__odd__hi")

@@ -153,7 +153,7 @@ def test_a_prompt_names_some(tmp_path: Path) -> None:
             )
             assert any(isinstance(part, Image) for part in picture.content)
             assert len(long.text) < MOST_TEXT + 300
-            assert "more characters were here.]" in long.text
+            assert "more characters.]" in long.text
             many = await read_mentioned_resources(
                 [f"library:book://a/page/{n}" for n in range(25)], desk.servers, nothing_against_it
             )

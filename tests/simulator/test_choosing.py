@@ -123,7 +123,7 @@ def test_what_changes_from_day_to_day_is_not_compared() -> None:
 def test_another_conversation_is_not_answered(body: Json) -> None:
     choose = replay_recording([RecordedExchange(ask(user("add")), A)])
     reply = choose(ReceivedRequest("/v1/messages", {}, b"", body, 0, 1))
-    assert "has no answer to these 1 messages" in refused(reply)
+    assert "has no answer to these 1 message" in refused(reply)
 
 
 # --- rules ------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def test_what_was_recorded_over_one_protocol_is_replayed_over_another(tmp_path: 
         loop = respond(item("Read it."), called(), output())
         assert text_of(RESPONSES, (await whole(server, RESPONSES, loop))[1]) == "It holds 1."
         head, unknown = await whole(server, RESPONSES, respond(item("Write it.")))
-        assert (head.status, unknown["error"]["message"]) == (400, "the recording has no answer to these 1 messages")
+        assert (head.status, unknown["error"]["message"]) == (400, "the recording has no answer to these 1 message")
 
     with file.open("wb") as written:
 

@@ -176,7 +176,7 @@ def test_an_unknown_id_is_told_with_those_that_are_known(tmp_path: Path) -> None
 def test_sleep_waits_and_wakes_when_it_is_cancelled(tmp_path: Path) -> None:
     called = FakeToolContext(str(tmp_path))
     before = time.monotonic()
-    assert called.now(SLEEP, seconds=0.05).text == "0.05 seconds have passed."
+    assert called.now(SLEEP, seconds=0.05).text == "Waited for 0.05 seconds."
     assert time.monotonic() - before >= 0.05
 
     async def main() -> float:

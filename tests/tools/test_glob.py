@@ -55,7 +55,7 @@ def test_a_hundred_are_shown_and_the_rest_is_counted(tmp_path: Path, manner: str
     make(tmp_path, *[f"{number:04}" for number in range(250)])
     answer = FakeToolContext(str(tmp_path)).now(GLOB, pattern="*")
     assert answer.data["filenames"] == [f"{number:04}" for number in range(249, 149, -1)]
-    assert answer.text.endswith("[150 other files fit as well: use a narrower pattern.]\n")
+    assert answer.text.endswith("[150 other files not shown: use a narrower pattern.]\n")
     assert answer.data["truncated"] is True
 
 

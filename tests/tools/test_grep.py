@@ -84,18 +84,18 @@ def test_ways_to_fit(files: Path, manner: str) -> None:
 
 def test_which_files(files: Path, manner: str) -> None:
     names = "files_with_matches"
-    assert grep(files, "one", names, type="py") == "Found 1 files\na.py\n"
+    assert grep(files, "one", names, type="py") == "Found 1 file\na.py\n"
     assert grep(files, "one", names, glob="*.{ts,md}") == "Found 2 files\nnotes.md\nsrc/b.ts\n"
     assert grep(files, "one", names, glob="!*.md") == "Found 2 files\nsrc/b.ts\na.py\n"
-    assert grep(files, "one", names, glob="src/**") == "Found 1 files\nsrc/b.ts\n"
-    assert grep(files, "one", names, path="src") == "Found 1 files\nsrc/b.ts\n"
+    assert grep(files, "one", names, glob="src/**") == "Found 1 file\nsrc/b.ts\n"
+    assert grep(files, "one", names, path="src") == "Found 1 file\nsrc/b.ts\n"
     assert grep(files / "src", "two", names, path="..") == f"Found 2 files\n{files}/notes.md\n{files}/a.py\n"
 
 
 def test_one_file(files: Path, manner: str) -> None:
     assert grep(files, "return", path="a.py") == "a.py\n4:    return 1\n7:    return 2\n"
-    assert grep(files, "return", "count", path="src/b.ts") == "src/b.ts:1\n1 lines in 1 files\n"
-    assert grep(files, "return", "files_with_matches", path="a.py") == "Found 1 files\na.py\n"
+    assert grep(files, "return", "count", path="src/b.ts") == "src/b.ts:1\n1 line in 1 file\n"
+    assert grep(files, "return", "files_with_matches", path="a.py") == "Found 1 file\na.py\n"
     assert grep(files, "nope", "files_with_matches", path="a.py") == "No files found.\n"
     assert grep(files, "nope", "count", path="a.py") == "No matches found.\n"
     assert grep(files, "nope", path="a.py") == "No matches found.\n"
@@ -184,12 +184,12 @@ def test_what_it_is_asked_is_data(files: Path, manner: str, text: str) -> None:
 def test_no_settings_of_others(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (files / "config").write_text("--max-count=0\n")
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(files / "config"))
-    assert grep(files, "^one", "count") == "notes.md:1\n1 lines in 1 files\n"
+    assert grep(files, "^one", "count") == "notes.md:1\n1 line in 1 file\n"
 
 
 def test_a_program_of_the_project_is_not_run(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_ripgrep(files, monkeypatch, f"touch {files}/made")
-    assert grep(files, "^one", "count") == "notes.md:1\n1 lines in 1 files\n"
+    assert grep(files, "^one", "count") == "notes.md:1\n1 line in 1 file\n"
     assert not (files / "made").exists()
 
 

@@ -334,7 +334,7 @@ def test_a_notebook_is_bounded(tmp_path: Path) -> None:
     text = read(tmp_path, "n.ipynb")
     assert len(text) <= MOST_SHOWN
     assert "[... 990,001 characters left out ...]" in text
-    assert "more cells were left out" in text
+    assert "1 more cell left out" in text
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}', '{"cells": [3]}', "[" * 100_000, '{"cells": [{}]}'])

@@ -279,7 +279,7 @@ def nested(depth: int) -> dict[str, Any]:
     [
         ({}, "`$.title` is missing; `$.severity` is missing"),
         ({**FINE, "title": 7}, "`$.title` must be of type string, not integer"),
-        ({**FINE, "title": ""}, "`$.title` must have at least 1 characters"),
+        ({**FINE, "title": ""}, "`$.title` must have a length of at least 1"),
         ({**FINE, "severity": "medium"}, '`$.severity` must be one of "low","high", not "medium"'),
         ({**FINE, "lines": [1, "2", None]}, "`$.lines[1]` must be of type integer, not string; `$.lines[2]` must be"),
         ({**FINE, "by": 3}, "`$.by` fits none of 2 alternatives (`$.by` must be of type string, not integer; or `$"),

@@ -166,7 +166,7 @@ def test_files_are_named_from_the_working_folder(tmp_path: Path) -> None:
 
 def test_what_a_machine_has_written_in_one_line_does_not_fill_the_screen() -> None:
     data = {"type": "create", "content": "x" * 9_000}
-    seen = Watching().reply().calls("Write", "Write a").done("ok", Rendering("Wrote 1 lines to a"), data=data)
+    seen = Watching().reply().calls("Write", "Write a").done("ok", Rendering("Wrote 1 line to a"), data=data)
     assert len(seen.paper.said) == 2 + 30 + 1
     assert seen.paper.said[-1] == "     … +1 line (ctrl+o)"
 
@@ -177,7 +177,7 @@ def test_looks_are_one_line_each_however_many_there_are(count: int) -> None:
     for at in range(count):
         seen.calls("Read", f"Read {at}.py", str(at)).done("1\tx", Rendering("Read 80 lines"), str(at))
     seen.calls("Grep", "Grep x").done("a\nb", Rendering("Found 2 files", "a\nb"))
-    seen.calls("Glob", "Glob y").done("a", Rendering("Found 1 files", "a"))
+    seen.calls("Glob", "Glob y").done("a", Rendering("Found 1 file", "a"))
     reads = [f"● Read({at}.py) · 80 lines" for at in range(count)]
     assert seen.paper.lines[1:] == [*reads, "● Grep(x) · 2 files", "● Glob(y) · 1 file", ""]
 

@@ -133,7 +133,7 @@ def test_the_filter_leaves_what_fits(tab: Tab) -> None:
     tab.press("/")
     tab.write("GREP")
     tab.until("document.getElementById('count').textContent.includes('match')")
-    assert tab.get("document.getElementById('count').textContent") == "3 spans, 1 lines match"
+    assert tab.get("document.getElementById('count').textContent") == "3 spans, 1 line found"
     assert len(texts(tab, ".row")) == 1
     tab.press("Escape")
     tab.until("!document.getElementById('count').textContent.includes('match')")

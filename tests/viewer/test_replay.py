@@ -94,7 +94,7 @@ def test_a_step_tells_event_change_effect_and_updates(tmp_path: Path) -> None:
     ]  # fmt: skip
     replied = steps[2]
     assert replied.about == 'reply=Assistant "Look." Read'
-    assert ("history", "1 messages", "2 messages") in replied.changed
+    assert ("history", "1 message", "2 messages") in replied.changed
     assert ("totals.usage.output", "0", "20") in replied.changed
     assert replied.wants.startswith("calls=[Read {text: it")
     assert steps[4].updates == [("RequestStarted", "turn=2 model=claude-sonnet-5-5 transition=next_turn")]

@@ -146,7 +146,9 @@ def check_word(arguments: Arguments) -> None:
         return
     word = arguments.words[0]
     if not word.startswith("/"):
-        raise StartError(f"unknown command '{word}'{suggest_command(word)} To send it as a prompt: 'mainspring -p {word}'")
+        raise StartError(
+            f"unknown command '{word}'{suggest_command(word)} To send it as a prompt: 'mainspring -p {word}'"
+        )
 
 
 def suggest_command(word: str) -> str:

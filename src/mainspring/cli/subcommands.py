@@ -10,7 +10,16 @@ from typing import Any, NoReturn, cast
 
 from mainspring import cli
 from mainspring.agent.options import StartError
-from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, Flag, FlagValueKind, convert_value, find_near_flag, help_text
+from mainspring.cli.flags import (
+    BY_NAME,
+    SUBCOMMANDS,
+    Arguments,
+    Flag,
+    FlagValueKind,
+    convert_value,
+    find_near_flag,
+    help_text,
+)
 from mainspring.core.errors import UsageError
 
 Namespace = argparse.Namespace

@@ -17,6 +17,7 @@ from mainspring.core.value import Bundle
 from mainspring.processes.atomic_write import ReadSet, digest
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.safe_open import read_resolved_file
+from mainspring.text import plural
 
 MOST_FILES = 200  # that are watched: those read last
 LARGEST = 100_000  # bytes of a file that is copied
@@ -117,7 +118,7 @@ def diff_changed_lines(before: list[str], now: list[str]) -> str:
 
 def _side(sign: str, lines: list[str]) -> Iterable[str]:
     shown = [f"{sign}{line[:WIDTH]}" for line in lines[:LINES]]
-    return [*shown, f"[{len(lines) - LINES:,} more lines]"] if len(lines) > LINES else shown
+    return [*shown, f"[{plural(len(lines) - LINES, 'more line')}]"] if len(lines) > LINES else shown
 
 
 def _lines(data: bytes) -> list[str] | None:

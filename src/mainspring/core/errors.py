@@ -63,7 +63,10 @@ class InvalidValueError(ToolError):
 
     def __init__(self, problems: Sequence[str]) -> None:
         more = len(problems) - MOST_PROBLEMS
-        self.problems = (*problems[:MOST_PROBLEMS], *((f"and {more} more problems",) if more > 0 else ()))
+        self.problems = (
+            *problems[:MOST_PROBLEMS],
+            *((f"and {more} more problem{'s' if more > 1 else ''}",) if more > 0 else ()),
+        )
         super().__init__("; ".join(self.problems))
 
 

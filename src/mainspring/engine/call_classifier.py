@@ -19,6 +19,7 @@ from mainspring.permissions.classifier import (
 )
 from mainspring.permissions.policy import PermissionRequest
 from mainspring.secrets import redact
+from mainspring.text import plural
 
 TIME_LIMIT = 15.0  # seconds for an answer of a line; the small model usually takes one or two
 MAX_OUTPUT = 200  # tokens
@@ -56,7 +57,7 @@ class CallClassifier:
         try:
             await asyncio.wait({task}, timeout=self._time_limit)
             if not task.done():
-                return ClassifierAnswer("failed", f"no answer within {self._time_limit:g} seconds")
+                return ClassifierAnswer("failed", f"no answer within {plural(self._time_limit, 'second')}")
             reply = task.result()
         except Exception as error:  # noqa: BLE001  # whatever fails, the safe answer is to ask the user
             return ClassifierAnswer("failed", redact(str(error)))

@@ -21,6 +21,7 @@ import msgspec
 
 from mainspring.core.value import Bundle, Value
 from mainspring.hooks.events import OF_TOOLS, HookPoint, HookResult
+from mainspring.text import plural
 
 PATIENCE = 5.0  # seconds for a cancelled hook: a command has two until it is killed, and then some to end
 
@@ -75,7 +76,7 @@ async def wait_with_timeout(work: asyncio.Future[Result], seconds: float) -> Res
         raise
     if not done:
         await cancel_and_wait(work)
-        raise HookTimeoutError(f"took longer than {seconds:g} seconds")
+        raise HookTimeoutError(f"took longer than {plural(seconds, 'second')}")
     if work.cancelled():
         raise RuntimeError("it was cancelled from within")
     return work.result()

@@ -36,6 +36,7 @@ from mainspring.mcp.base import (
 )
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import McpServer
+from mainspring.text import plural
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -287,7 +288,9 @@ class StrayOutput:
     @property
     def words(self) -> str:
         shown = redact(self.last.decode(errors="replace"))[:LONGEST_STRAY]  # redact first: no half secrets
-        return f"; it printed {self.count} lines that are not messages, such as '{shown}'" if self.count else ""
+        return (
+            f"; it printed {plural(self.count, 'line')} that are not messages, such as '{shown}'" if self.count else ""
+        )
 
 
 @asynccontextmanager

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mainspring.processes.safe_open import create_private
+from mainspring.text import plural
 
 HEAD, TAIL = 10_000, 20_000  # bytes that are kept: with the note between them, about 8,000 tokens
 DISK = 64_000_000  # bytes of one output that are stored at most
@@ -120,9 +121,9 @@ class ProcessOutput:
         return f"{_decoded(head)[0].rstrip()}\n\n{self._note(head, tail)}\n\n{shown}"
 
     def _note(self, head: bytes, tail: bytes) -> str:
-        amount = f"{self.size - len(head) - len(tail):,} bytes"
+        amount = plural(self.size - len(head) - len(tail), "byte")
         if self.size <= self._sizes.disk:
-            amount = f"{self.lines - head.count(NEWLINE) - tail.count(NEWLINE):,} lines ({amount})"
+            amount = f"{plural(self.lines - head.count(NEWLINE) - tail.count(NEWLINE), 'line')} ({amount})"
         return f"[... {amount} left out here. {self._file.told} ...]"
 
 

@@ -32,6 +32,7 @@ from mainspring.sdk.options import Options
 from mainspring.sdk.session_edits import line_of
 from mainspring.sdk.stores import SessionStore, store_supports
 from mainspring.sessions.paths import folder_of
+from mainspring.text import plural
 
 Frame = dict[str, Any]
 TRIES = (0.0, 0.2, 0.8)  # seconds before each retry
@@ -114,7 +115,7 @@ class StoreMirror:
     def _lose(self, file: str, key: dict[str, str], count: int, why: BaseException | None) -> None:
         with suppress(OSError):  # most homes have none
             Path(self._projects).with_name(TEMPORARY).unlink()
-        words = f"{type(why).__name__}: {why}; '{file}' keeps the {count} lines"
+        words = f"{type(why).__name__}: {why}; '{file}' keeps the {plural(count, 'line')}"
         logging.getLogger("mainspring").error("the session store failed: %s", words, exc_info=why)
         self._show({"type": "system", "subtype": "mirror_error", "key": key, "error": words})
 

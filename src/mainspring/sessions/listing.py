@@ -23,6 +23,7 @@ from mainspring.sessions.line_format import CHECKPOINT
 from mainspring.sessions.line_parser import parse_journal_line, spoke_of, user_messages
 from mainspring.sessions.paths import Place, is_session_id
 from mainspring.sessions.reader import JournalReader
+from mainspring.text import plural
 
 WINDOW = 64 * 1024  # as the Claude Agent SDK reads it
 TITLE = 200
@@ -209,4 +210,4 @@ def _indented(prefix: str, content: tuple[Content, ...]) -> Iterator[str]:
         for row in cut.splitlines() or [""]:
             yield prefix + "".join([c if c.isprintable() or c == "\t" else "?" for c in row])
         if len(text) > len(cut):
-            yield f"{prefix}[{len(text) - len(cut):,} more characters]"
+            yield f"{prefix}[{plural(len(text) - len(cut), 'more character')}]"

@@ -31,6 +31,7 @@ from mainspring.simulator.scripts import (
 )
 from mainspring.simulator.server import ModelServer, ServedRequest
 from mainspring.simulator.server_quirks import check_oddities
+from mainspring.text import plural
 
 MISUSED = 2  # argparse's exit code
 
@@ -162,7 +163,7 @@ def print_request(received: ReceivedRequest, answer: ServedRequest | Refuse) -> 
         return
     talk = received.talk
     spoilt = f" [{answer.fault}]" if answer.fault else ""
-    asked = f"{talk.model}, {len(talk.messages)} messages, '{talk.prompt[:40]}'"
+    asked = f"{talk.model}, {plural(len(talk.messages), 'message')}, '{talk.prompt[:40]}'"
     print_line(
         f"{asked} > {describe_reply_kind(answer.reply)}{spoilt}, {answer.cost / NANOS_PER_USD:.6f} USD".replace(
             "\n", " "

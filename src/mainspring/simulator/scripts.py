@@ -29,6 +29,7 @@ from mainspring.simulator.replies import (
     blocks_of,
     strip_cache_marks,
 )
+from mainspring.text import plural
 
 Choose = Callable[[ReceivedRequest], Reply]
 
@@ -132,7 +133,7 @@ def replay_recording(exchanges: Iterable[RecordedExchange]) -> Choose:
     def choose(received: ReceivedRequest) -> Reply:
         key = conversation_key(received.heard)
         if key not in known:
-            said = f"the recording has no answer to these {len(received.talk.messages)} messages"
+            said = f"the recording has no answer to these {plural(len(received.talk.messages), 'message')}"
             return Refuse(400, "invalid_request_error", said)
         asked[key] += 1
         return known[key][min(asked[key], len(known[key])) - 1]

@@ -19,6 +19,7 @@ from mainspring.processes.child import Child, ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children, wait_for_descendants
 from mainspring.processes.environment import find_program
 from mainspring.processes.output import StoredOutputs
+from mainspring.text import plural
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.tools.shell import describe_exit_code
 
@@ -238,7 +239,7 @@ class SleepInput(Input, frozen=True):
 async def run_sleep(given: SleepInput, calling: ToolContext) -> ToolAnswer:  # noqa: ARG001  # every tool gets it
     """Cancelling the task ends it at once."""
     await asyncio.sleep(given.seconds)
-    return make_answer(f"{given.seconds:g} seconds have passed.", {"seconds": given.seconds})
+    return make_answer(f"Waited for {plural(given.seconds, 'second')}.", {"seconds": given.seconds})
 
 
 def summarize_sleep_input(given: SleepInput) -> str:

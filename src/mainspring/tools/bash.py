@@ -26,6 +26,7 @@ from mainspring.processes.output import DISK, OutputSizes, StoredOutputs
 from mainspring.processes.process_tree import new_mark
 from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.secrets.held import SecretMask
+from mainspring.text import plural
 from mainspring.tools.background import BackgroundCommands
 from mainspring.tools.base import (
     Input,
@@ -301,7 +302,7 @@ def describe_timeout(ended: ProcessResult, seconds: float) -> str:
     if not ended.timed_out:
         return ""
     longer = f", a longer 'timeout' ({MOST_TIMEOUT} at most)" if seconds * 1_000 < MOST_TIMEOUT else ""
-    limit = "1 second" if seconds == 1 else f"{seconds:g} seconds"
+    limit = plural(seconds, "second")
     return f"It did not end within {limit} and was ended: use 'run_in_background'{longer}, or do less at once."
 
 

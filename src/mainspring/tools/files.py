@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 from mainspring.core.errors import ToolError
 from mainspring.processes.paths import PathRefused, Resolved
 from mainspring.processes.safe_open import open_listing, open_read, read_all
+from mainspring.text import plural
 from mainspring.tools.base import ToolContext
 
 WHOLE = 10_000_000  # bytes; a file up to this size is read whole, remembered, and may be edited
@@ -224,11 +225,11 @@ def snippet_around(lines: list[str], start: int, end: int) -> str:
     half = MOST_LINES // 2
     left_out = last - first - 2 * half
     head, tail = lines[first : first + half], lines[last - half : last]
-    return f"{number_lines(head, first + 1)}[{left_out:,} lines]\n{number_lines(tail, last - half + 1)}"
+    return f"{number_lines(head, first + 1)}[{plural(left_out, 'line')}]\n{number_lines(tail, last - half + 1)}"
 
 
 def _short(line: str) -> str:
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]} [... {len(line) - LONGEST:,} more characters]"
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} [... {plural(len(line) - LONGEST, 'more character')}]"
 
 
 def newest_first(names: list[str], folder: int) -> list[str]:
@@ -279,7 +280,9 @@ class HaltSignal:
         if self.set:
             raise ToolError("It was cancelled.")
         if self.left == 0:
-            raise ToolError(f"It took longer than {self.seconds:g} seconds, and was ended: ask for less at once.")
+            raise ToolError(
+                f"It took longer than {plural(self.seconds, 'second')}, and was ended: ask for less at once."
+            )
 
 
 async def run_in_thread(work: Callable[[HaltSignal], T], *, seconds: float | None = None) -> T:

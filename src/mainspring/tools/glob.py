@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved, resolve_path
+from mainspring.text import plural
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 from mainspring.tools.files import HaltSignal, mark_half_characters, newest_first, run_in_thread
 from mainspring.tools.glob_pattern import make_chooser, split_pattern
@@ -114,7 +115,7 @@ def _answered(found: GlobMatches, output: SearchOutput | None, began: float) -> 
     lines = [*files] or ["No files found."]
     if found.others:
         more = "More than " if found.more else ""
-        lines.append(f"[{more}{found.others:,} other files fit as well: use a narrower pattern.]")
+        lines.append(f"[{more}{plural(found.others, 'other file')} not shown: use a narrower pattern.]")
     if output is not None and (output.cut or output.late):
         lines.append("[Not all folders were looked at: there are too many files. Name a folder as 'path'.]")
     if output is not None and output.some_unread:
@@ -126,7 +127,7 @@ def _answered(found: GlobMatches, output: SearchOutput | None, began: float) -> 
         "truncated": bool(found.others),
     }
     count = len(files) + found.others
-    return make_answer("\n".join(lines) + "\n", facts, Rendering(f"Found {count:,} files", "\n".join(files)))
+    return make_answer("\n".join(lines) + "\n", facts, Rendering(f"Found {plural(count, 'file')}", "\n".join(files)))
 
 
 def _summary(given: GlobInput) -> str:

@@ -14,6 +14,7 @@ from msgspec import Meta, field
 from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved
+from mainspring.text import plural
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer
 from mainspring.tools.files import HaltSignal, mark_half_characters, newest_first, run_in_thread
 from mainspring.tools.glob import shown_prefix
@@ -61,8 +62,8 @@ def _files(output: SearchOutput, page: GrepPage) -> ToolAnswer:
     shown, cut = _fitting([page.names.shown(name) for name in found[page.offset : page.end]])
     notes = _notes(output, page, GrepShare(len(shown), len(found), "files", cut))
     facts: dict[str, Any] = {"mode": "files_with_matches", "filenames": shown, "numFiles": len(shown)}
-    lines = [f"Found {len(found):,} files", *shown] if found else ["No files found."]
-    return _answered(lines, notes, facts, page, f"Found {len(found):,} files")
+    lines = [f"Found {plural(len(found), 'file')}", *shown] if found else ["No files found."]
+    return _answered(lines, notes, facts, page, f"Found {plural(len(found), 'file')}")
 
 
 def _count(output: SearchOutput, page: GrepPage) -> ToolAnswer:
@@ -78,8 +79,8 @@ def _count(output: SearchOutput, page: GrepPage) -> ToolAnswer:
         "numMatches": total,
         "filenames": [],
     }
-    lines = [*shown, f"{total:,} lines in {len(found):,} files"] if found else ["No matches found."]
-    return _answered(lines, notes, facts, page, f"Found {total:,} lines in {len(found):,} files")
+    lines = [*shown, f"{plural(total, 'line')} in {plural(len(found), 'file')}"] if found else ["No matches found."]
+    return _answered(lines, notes, facts, page, f"Found {plural(total, 'line')} in {plural(len(found), 'file')}")
 
 
 def _counts(output: SearchOutput, page: GrepPage) -> list[tuple[str, int]]:
@@ -101,7 +102,7 @@ def _content(output: SearchOutput, page: GrepPage) -> ToolAnswer:
         "numFiles": len(allowed),
         "filenames": [],
     }
-    return _answered(lines or ["No matches found."], notes, facts, page, f"Found {total:,} lines")
+    return _answered(lines or ["No matches found."], notes, facts, page, f"Found {plural(total, 'line')}")
 
 
 def _lines(found: list[FileMatches], sizes: list[int], page: GrepPage) -> tuple[list[str], int, bool]:

@@ -354,10 +354,10 @@ KEYWORDS: dict[str, SchemaKeyword] = {
         is_number, A_NUMBER, make_limit_check(is_number, lambda v, n: v < n, "be less than {}")
     ),
     "minLength": SchemaKeyword(
-        _is_count, A_COUNT, make_limit_check(is_text, lambda v, n: len(v) >= n, "have at least {} characters")
+        _is_count, A_COUNT, make_limit_check(is_text, lambda v, n: len(v) >= n, "have a length of at least {}")
     ),
     "maxLength": SchemaKeyword(
-        _is_count, A_COUNT, make_limit_check(is_text, lambda v, n: len(v) <= n, "have at most {} characters")
+        _is_count, A_COUNT, make_limit_check(is_text, lambda v, n: len(v) <= n, "have a length of at most {}")
     ),
     "minItems": SchemaKeyword(
         _is_count, A_COUNT, make_limit_check(is_list, lambda v, n: len(v) >= n, "have at least {} elements")

@@ -17,6 +17,7 @@ from mainspring.core.updates import Rendering
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import Resolved
 from mainspring.providers.projection import LARGEST_IMAGE
+from mainspring.text import plural
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 from mainspring.tools.files import (
     decode_text,
@@ -218,7 +219,7 @@ def _bounded(text: str) -> str:
     if len(text) <= MOST_OUTPUT:
         return text
     half = MOST_OUTPUT // 2
-    return f"{text[:half]}\n[... {len(text) - MOST_OUTPUT:,} characters left out ...]\n{text[-half:]}"
+    return f"{text[:half]}\n[... {plural(len(text) - MOST_OUTPUT, 'character')} left out ...]\n{text[-half:]}"
 
 
 def _output(raw: _Output) -> tuple[str, list[Image]]:
@@ -250,7 +251,7 @@ def render_cells(cells: list[NotebookCell], most: int) -> tuple[Content, ...]:
         if cell.output:
             words += f"<output>\n{cell.output}</output>\n"
         if len(text) + len(words) > most:
-            text += f"[{len(cells) - at} more cells were left out: too long. Use Bash with jq to see them.]\n"
+            text += f"[{plural(len(cells) - at, 'more cell')} left out: too long. Use Bash with jq to see them.]\n"
             break
         text += words
         for image in cell.images[: MOST_IMAGES - images]:

@@ -6,6 +6,8 @@ script; it gives up when the two texts have little in common, and reports one la
 
 from typing import Any, NamedTuple
 
+from mainspring.text import plural
+
 CONTEXT = 3  # lines around a change, the usual number
 MOST_STEPS = 300  # lines that differ; the search takes quadratic time
 NO_NEWLINE = "\\ No newline at end of file"
@@ -84,7 +86,7 @@ def format_patch(patch: list[dict[str, Any]], name: str, most: int) -> str:
         old, new = f"{hunk['oldStart']},{hunk['oldLines']}", f"{hunk['newStart']},{hunk['newLines']}"
         out += [f"@@ -{old} +{new} @@", *hunk["lines"]]
     if len(out) > most:
-        out = [*out[:most], f"[{len(out) - most:,} more lines]"]
+        out = [*out[:most], f"[{plural(len(out) - most, 'more line')}]"]
     return "\n".join(out) + "\n"
 
 

@@ -31,6 +31,7 @@ from mainspring.hooks.payloads import make_subagent_start_payload, permission_wa
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
 from mainspring.processes.paths import PathRefused, Resolved, look_again
 from mainspring.secrets.held import is_in
+from mainspring.text import plural
 from mainspring.tools.base import (
     CRASHED,
     DENIED,
@@ -378,7 +379,9 @@ async def find_tool(passage: ToolInvocation) -> ToolAnswer | None:
 
 
 def say_closed(name: str, failed: int) -> str:
-    return f"'{name}' has failed {failed} times in a row and does not run again in this run. Go on without it."
+    return (
+        f"'{name}' has failed {plural(failed, 'time')} in a row and does not run again in this run. Go on without it."
+    )
 
 
 def count_failures(passage: ToolInvocation, answer: ToolAnswer) -> ToolAnswer:

@@ -17,6 +17,7 @@ from mainspring.core.messages import Document, Image, Text
 from mainspring.core.updates import Rendering
 from mainspring.processes.paths import Resolved
 from mainspring.processes.safe_open import read_all
+from mainspring.text import plural
 from mainspring.tools import media
 from mainspring.tools.base import MOST_SHOWN, Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
 from mainspring.tools.files import HEAD, SMALL, WHOLE, FileEncoding, HaltSignal, coding_of, open_for_read, run_in_thread
@@ -201,7 +202,7 @@ def _text(given: ReadInput, path: Resolved, seen: LineWindow, *, broken: bool = 
     notes = _notes(rows, seen, first, broken)
     facts = _facts(path, "\n".join(rows.texts), first, len(rows.texts), seen.total)
     return make_answer(
-        shown + "".join([f"[{note}]\n" for note in notes]), facts, Rendering(f"Read {len(rows.texts)} lines")
+        shown + "".join([f"[{note}]\n" for note in notes]), facts, Rendering(f"Read {plural(len(rows.texts), 'line')}")
     )
 
 

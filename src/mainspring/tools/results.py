@@ -19,6 +19,7 @@ from mainspring.hooks.events import HookResult
 from mainspring.processes.output import SpillFolder, both_ends
 from mainspring.providers.projection import DOCUMENTS, IMAGES, replace_oversized_media
 from mainspring.secrets.held import mask_secrets
+from mainspring.text import plural
 from mainspring.tools.base import Tool, ToolAnswer, Workspace, without_nul
 
 NOTHING = "(nothing)"
@@ -104,7 +105,7 @@ def shorten_content(parts: tuple[Content, ...], most: int) -> tuple[Content, ...
             found.append(part)
         elif room > 0:
             cut = len(part.text) - room
-            more = f"\n[Cut: {cut:,} more characters were here.]" if cut > 0 else ""
+            more = f"\n[Cut: {plural(cut, 'more character')}.]" if cut > 0 else ""
             found.append(Text(part.text[:room] + more) if more else part)
             room -= len(part.text)
     return tuple(found)

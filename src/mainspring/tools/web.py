@@ -16,6 +16,7 @@ from mainspring.core.errors import MainspringError, ToolError
 from mainspring.core.messages import Text
 from mainspring.core.updates import Rendering
 from mainspring.permissions.hosts import host_of, is_visibly_near
+from mainspring.text import plural
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
 from mainspring.web.fetch import Near
 from mainspring.web.page import Ask, PageReader, WebPage, build_page_question, mark_as_web_content
@@ -122,7 +123,7 @@ def web_search_tool(search: Search | None) -> Tool:
         pages = [{"title": hit.title, "url": hit.url} for hit in found.hits]
         results: list[Any] = [{"tool_use_id": calling.id, "content": pages}, *([found.says] if found.says else [])]
         data: dict[str, Any] = {"query": given.query, "results": results, "durationSeconds": perf_counter() - began}
-        return make_answer(_search_told(found, given.query), data, Rendering(f"Found {len(pages)} pages"))
+        return make_answer(_search_told(found, given.query), data, Rendering(f"Found {plural(len(pages), 'page')}"))
 
     return Tool(
         name="WebSearch",

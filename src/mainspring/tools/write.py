@@ -11,6 +11,7 @@ from mainspring.core.errors import ToolError
 from mainspring.core.updates import Rendering
 from mainspring.processes.atomic_write import digest
 from mainspring.processes.paths import Resolved
+from mainspring.text import plural
 from mainspring.tools import patch
 from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer
 from mainspring.tools.edit import MOST_DIFF, MOST_ORIGINAL, MOST_PREVIEW
@@ -101,7 +102,7 @@ def _created(given: WriteInput, path: Resolved) -> ToolAnswer:
     return make_answer(
         f"File created successfully at: {path.asked}",
         _facts("create", given, path, None, []),
-        Rendering(f"Wrote {len(lines)} lines to {path.asked}", snippet_around(lines, 0, min(len(lines), 20))),
+        Rendering(f"Wrote {plural(len(lines), 'line')} to {path.asked}", snippet_around(lines, 0, min(len(lines), 20))),
     )
 
 
@@ -109,7 +110,7 @@ def _updated(given: WriteInput, path: Resolved, old_text: str) -> ToolAnswer:
     before = mark_half_characters(normalize_newlines(old_text))
     new, ranges, hunks = _compared(given, old_text)
     old = patch.lines_of(before)
-    words = f"'{path.asked}' was replaced: {len(old):,} lines before, {len(new):,} now."
+    words = f"'{path.asked}' was replaced: {plural(len(old), 'line')} before, {len(new):,} now."
     if ranges and new:
         words += f" The first change is here:\n{snippet_around(new, ranges[0].new, ranges[0].new_end)}"
     plus, minus = patch.count_changes(hunks)

@@ -26,7 +26,7 @@ from mainspring.core.updates import Appended, Tombstone, Update
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.paths import Place, agent_file, id_of
 from mainspring.sessions.records import WithdrawnRecord
-from mainspring.text import strip_control_characters
+from mainspring.text import plural, strip_control_characters
 from mainspring.viewer.journal_walk import Told, WalkedCheckpoint, WalkedEvent, WalkedMessage, WalkedNote
 from mainspring.viewer.spans import may_hold_secret
 from mainspring.viewer.trace import JournalTail, ids_beside
@@ -45,7 +45,7 @@ def list_state_changes(before: State, after: State) -> list[tuple[str, str, str]
     found: list[tuple[str, str, str]] = []
     old_length, new_length = len(before.history), len(after.history)
     if old_length != new_length:
-        found.append(("history", f"{old_length:,} messages", f"{new_length:,} messages"))
+        found.append(("history", plural(old_length, "message"), plural(new_length, "message")))
     for name in STATE_FIELDS:
         old, new = getattr(before, name), getattr(after, name)
         if old is not new and old != new:
@@ -150,7 +150,7 @@ WORDS: tuple[tuple[type | tuple[type, ...], Say], ...] = (
     (Model, lambda value, _depth, _name: cast("Model", value).name),
     ((User, ToolResult, Assistant), shorten_message_value),
     (ToolCall, shorten_call),
-    (History, lambda value, _depth, _name: f"{len(value):,} messages"),
+    (History, lambda value, _depth, _name: plural(len(value), "message")),
     (Struct, shorten_struct),
 )
 

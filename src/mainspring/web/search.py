@@ -28,6 +28,7 @@ from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.messages import Block, ServerBlock, Text
 from mainspring.core.value import Value
 from mainspring.permissions.hosts import AddressError, domain_matches, domain_pattern
+from mainspring.text import plural
 from mainspring.web.fetch import parse_target
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def search_by_command(
         except OSError as error:
             raise ToolError(f"The search command does not start: {error}.") from None
         if ended.timed_out:
-            raise ToolError(f"The search command took longer than {seconds:g} seconds and was ended.")
+            raise ToolError(f"The search command took longer than {plural(seconds, 'second')} and was ended.")
         if ended.code != 0:
             said = ended.stderr.end(500).strip()
             raise ToolError(f"The search command failed with code {ended.code}{': ' if said else '.'}{said}")

@@ -239,7 +239,8 @@ class DemoScreen:
         self._end_turn()
         self._rule(f"{result.terminal} | {result.cause}", "", TextStyle.BOLD)
         seconds = result.duration / 1000
-        self._line(f"{result.turns} turns, {result.model_calls} model calls, {seconds:.1f} s. {result.detail}".rstrip())
+        counts = f"{plural(result.turns, 'turn')}, {plural(result.model_calls, 'model call')}"
+        self._line(f"{counts}, {seconds:.1f} s. {result.detail}".rstrip())
         self._line(
             f"Tools ran for {self._tool_time} ms, {self._hidden} ms of it while the model was still streaming.",
             TextStyle.BOLD,

@@ -146,7 +146,7 @@ def list_prompts(talk: TerminalSession, prompts: list[User]) -> None:
     if any(isinstance(one, User) and one.origin is Origin.SUMMARY for one in view(state.history, state.edits)):
         print_to_terminal(talk, "Prompts before the summary are not listed.", TextStyle.DIM)
     if len(prompts) > len(shown):
-        print_to_terminal(talk, f"{len(prompts) - len(shown):,} earlier prompts not shown", TextStyle.DIM)
+        print_to_terminal(talk, f"{plural(len(prompts) - len(shown), 'earlier prompt')} not shown", TextStyle.DIM)
     for number, prompt in zip(range(len(shown), 0, -1), shown, strict=True):
         print_to_terminal(talk, f"{number:>4}  {shorten_about(prompt.shown_text) or '(no text)'}")
     print_to_terminal(

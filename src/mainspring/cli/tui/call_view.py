@@ -461,7 +461,7 @@ class CallResultView:
         style = "error" if self._failed else ""
         rows = wrap_rows([colour_line(line, style) for line in lines[:MOST_UNFOLDED]], style, width)
         if len(lines) > MOST_UNFOLDED:
-            rows.append(Text(f"… {len(lines) - MOST_UNFOLDED:,} more lines in the session file", "detail"))
+            rows.append(Text(f"… {plural(len(lines) - MOST_UNFOLDED, 'more line')} in the session file", "detail"))
         return rows
 
     @property

@@ -427,7 +427,7 @@ def format_size(number: int) -> str:
     for unit, least in UNITS:
         if number >= least:
             return f"{number / least:.0f} {unit}"
-    return f"{number} bytes"
+    return plural(number, "byte")
 
 
 def format_window(number: int) -> str:

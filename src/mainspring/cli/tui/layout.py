@@ -183,7 +183,8 @@ class ScrollPage:
 
 def more_lines(above: int, below: int, width: int) -> Text:
     counts = [f"{arrow} {number}" for arrow, number in (("↑", above), ("↓", below)) if number]
-    return clip_text(Text(f"{' '.join(counts)} more lines", "warning"), width)
+    lines = "line" if above + below == 1 else "lines"
+    return clip_text(Text(f"{' '.join(counts)} more {lines}", "warning"), width)
 
 
 def make_markdown_page(text: str) -> ScrollPage:

@@ -28,6 +28,7 @@ from mainspring.providers.http import connect as http_connect
 from mainspring.providers.http.connect import Dialer, Route, lasting_error, wants_a_password
 from mainspring.providers.http.connection import LIMITS, ClientConnection, ResponseLimits, network_error
 from mainspring.providers.http.proxy import ProxySettings, is_local, read_proxy_settings, split_url
+from mainspring.text import plural
 
 
 class Deadlines(Bundle):
@@ -254,7 +255,9 @@ class HttpExchange:
             waited = self._owner.now() - began
             self._silent, self._barren = self._silent + waited, self._barren + waited
         if self._by_event and self._barren >= self._deadlines.barren:
-            detail = f"timed out: nothing but signs of life for {self._deadlines.barren:g} seconds within its answer"
+            detail = (
+                f"timed out: nothing but signs of life for {plural(self._deadlines.barren, 'second')} within its answer"
+            )
             raise ProviderError(Failure(Trouble.NETWORK, f"'{self._route.origin.place}' {detail}"))
         if not self._by_event:
             self._silent = 0.0

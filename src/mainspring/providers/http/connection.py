@@ -18,6 +18,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.value import Bundle
+from mainspring.text import plural
 
 
 class ResponseLimits(Bundle):
@@ -326,11 +327,15 @@ class ClientConnection(asyncio.Protocol):
         if self._due > now:
             self._look_again(self._due - now)
         elif unsent:
-            self.answer.fail(Trouble.NETWORK, f"timed out: took nothing of the request for {self._patience:g} seconds")
+            self.answer.fail(
+                Trouble.NETWORK, f"timed out: took nothing of the request for {plural(self._patience, 'second')}"
+            )
         elif self.answer.headed:
-            self.answer.fail(Trouble.NETWORK, f"timed out: silent for {self._patience:g} seconds within its answer")
+            self.answer.fail(
+                Trouble.NETWORK, f"timed out: silent for {plural(self._patience, 'second')} within its answer"
+            )
         else:
-            self.answer.fail(Trouble.NETWORK, f"timed out: no answer within {self._patience:g} seconds")
+            self.answer.fail(Trouble.NETWORK, f"timed out: no answer within {plural(self._patience, 'second')}")
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -93,7 +93,7 @@ function listTurns() {
     }
   }
   turns = matches ? found.filter((row) => row.spans.some((span) => matches.has(span.key))) : found;
-  const fits = matches ? `${many(matches.size)} spans, ${many(turns.length)} lines match` : `${many(spans.byKey.size)} spans`;
+  const fits = matches ? `${counted(matches.size, "span")}, ${counted(turns.length, "line")} found` : counted(spans.byKey.size, "span");
   $("count").textContent = fits;
   $("rows").style.height = `${turns.length * LINE}px`;
   drawList();
@@ -197,7 +197,7 @@ function showDetails(span) {
 function showParts(box, parts) {
   for (const part of parts) {
     box.append(make("h3", part.title), make("pre", part.text));
-    if (part.more) box.append(make("p", `${many(part.more)} more characters`, "quiet"));
+    if (part.more) box.append(make("p", counted(part.more, "more character"), "quiet"));
   }
   box.dataset.loaded = "yes";
 }

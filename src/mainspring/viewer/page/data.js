@@ -96,6 +96,7 @@ function took(ms) {
 }
 const dollars = (nanos) => `$${(nanos / 1e9).toFixed(nanos && nanos < 1e8 ? 4 : 2)}`;
 const many = (number) => Number(number).toLocaleString("en-US");
+const counted = (number, thing) => `${many(number)} ${thing}${Number(number) === 1 ? "" : "s"}`;
 const share = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : "none");
 const prompt = (usage) =>
   (usage.input || 0) + (usage.cache_write || 0) + (usage.cache_write_1h || 0) + (usage.cache_read || 0);
