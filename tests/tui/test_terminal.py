@@ -475,3 +475,19 @@ def test_the_header_fits_into_the_terminal(columns: int, serve: Serve, sit_at: S
     assert head[1].endswith("/help for commands")
     if columns == 80:
         assert head[0].endswith(" · …/a-folder-with-a-long-name")
+
+
+def test_a_warning_about_a_server_comes_once_and_not_before_an_answer(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(*[Say.of("Hello.")] * 2)
+    stage.home.mkdir(parents=True)
+    servers = {"broken": {"command": "/nonexistent"}}
+    (stage.folder / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    person = sit_at(stage, "--mcp-config", "servers.json", "say hello")
+    person.see("Hello.", "'broken' cannot be used", "1 turn")
+    person.say("/clear")
+    person.see("Started a new conversation")
+    person.say("again please")
+    person.until(lambda: person.text.count("1 turn") == 2)
+    assert person.text.count("'broken' cannot be used") == 1
+    lines = [line for line in person.paper if line]
+    assert lines[lines.index("❯ say hello") + 1] == "● Hello."

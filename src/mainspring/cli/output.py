@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from enum import StrEnum
 
 from mainspring.cli.stdio import write_own
@@ -147,3 +148,15 @@ def get_terminal_columns() -> int:
         return os.get_terminal_size(1).columns or WIDTH
     except OSError:  # not a terminal, or it is gone
         return WIDTH
+
+
+def say_once(show: Callable[[str], object]) -> Callable[[str], None]:
+    """Returns a function that shows each text once: another conversation of this process may meet the same problem."""
+    shown: set[str] = set()
+
+    def show_new(words: str) -> None:
+        if words not in shown:
+            shown.add(words)
+            show(words)
+
+    return show_new

@@ -40,7 +40,7 @@ from mainspring.agent.updates import (
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
 from mainspring.cli.main import freeze_garbage_collector
-from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, get_terminal_columns, wants_colour
+from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, get_terminal_columns, say_once, wants_colour
 from mainspring.cli.plain_input import PlainHost, TypedAhead, load_line_editing, read_typed_line
 from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.terminal_session import LineWriter, TerminalSession
@@ -257,7 +257,8 @@ def run_plain_conversation(arguments: Arguments) -> int:
     output = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
     with Signals() as signals, asyncio.Runner() as runner:
         keyboard = PlainHost(output, lambda: talk.session.permissions)
-        config = resolve_config(arguments.session, dict(os.environ))
+        session = arguments.session
+        config = resolve_config(session.replace(notice=say_once(session.notice)), dict(os.environ))
         signals.check()
         ahead = TypedAhead()
         talk = runner.run(new_talk(config, output, keyboard))

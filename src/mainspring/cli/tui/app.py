@@ -144,6 +144,7 @@ class TerminalApp:
         self._status_command: str | None = None
         self._title = ""  # of the window; empty: as it was
         self.release_notices: Callable[[bool], object] = bool  # prints the warnings of the start
+        self.end_notices: Callable[[], object] = bool  # prints the warnings that came during the run
         output = output or this_terminal()
         bindings = TerminalKeyBindings(self._editor, self).made
         depth = find_colour_depth(os.environ) if is_terminal() else ColourDepth.NONE
@@ -415,6 +416,7 @@ class TerminalApp:
         self.stage.put(*cli.render_prompt(text))
 
     def rests(self, seconds: float) -> None:
+        self.end_notices()
         if self._sat is not None:
             self._branch = cli.find_branch(self._sat.talk.config.cwd)
             self._follow_settings(self._sat)

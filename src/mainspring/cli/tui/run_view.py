@@ -284,14 +284,9 @@ class RunView:
     # --- agents in the background ---
 
     def _agent_done(self, update: AgentDone) -> None:
-        """For a foreground subagent, its call shows the report."""
-        agent = self._under_way.agent_done(update.agent_id)
-        if agent is not None and agent.background:
-            more = f" done · {agent.figures(self._now())}"
-            mark = "call.failed" if update.result is None else "call.done"
-            self._between(
-                lambda: self._put(WidthAware(lambda width: [agent.title.draw(mark, width, more)]), tight=True)
-            )
+        """Its call shows the report of a foreground subagent; that of one in the background follows on a line of its
+        own."""
+        self._under_way.agent_done(update.agent_id)
 
     def _reports(self, message: User) -> None:
         for report in reports_in(message):

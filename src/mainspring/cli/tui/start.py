@@ -17,7 +17,7 @@ from mainspring import agent, cli
 from mainspring.agent.options import sanitize_words
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.main import freeze_garbage_collector
-from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, wants_colour
+from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, say_once, wants_colour
 from mainspring.cli.signals import HURRY, INTERRUPT, Signals, do_nothing
 from mainspring.cli.tui.app import TerminalApp
 
@@ -51,6 +51,7 @@ class ScrollbackLines:
         self._plain = TerminalOutput(colour=wants_colour(), wrap=NoWrap())
         self._paper, self._shown = paper, shown
         self._held: list[str] | None = None  # notes that wait for the question about trust
+        self._after_run: list[str] = []  # warnings that wait for the end of the run
 
     def note(self, words: str) -> None:
         """Print something that the user should know."""
@@ -58,6 +59,19 @@ class ScrollbackLines:
             self._held.append(words)
         else:
             self.line(words, TextStyle.YELLOW)
+
+    def warn(self, words: str) -> None:
+        """Print a warning, but not between a prompt and its answer."""
+        shown = self._shown()
+        if self._held is None and shown is not None and shown.is_live:
+            self._after_run.append(words)
+        else:
+            self.note(words)
+
+    def end_run(self) -> None:
+        after, self._after_run = self._after_run, []
+        for words in after:
+            self.note(words)
 
     def hold(self) -> None:
         """Keep notes back: nothing is printed above the question about trust."""
@@ -118,7 +132,7 @@ class TerminalStart:
         self._words, self._signals, self._desk = arguments.words, signals, desk
         self._lines = ScrollbackLines(lambda: desk.paper, lambda: desk.shown)
         self._options = arguments.session.replace(
-            notice=self._lines.note, remark=self._lines.note, prompt_suggestions=True
+            notice=say_once(self._lines.warn), remark=self._lines.note, prompt_suggestions=True
         )
 
     async def go(self) -> None:
@@ -142,11 +156,12 @@ class TerminalStart:
         """Raises `StartError`: then the prompt is erased, and nothing was started."""
         await asyncio.sleep(BREATH)
         self._lines.hold()
-        desk.release_notices = self._lines.release
+        desk.release_notices, desk.end_notices = self._lines.release, self._lines.end_run
         try:
             await self._with_config(desk, drawing)
         finally:
             self._lines.release()
+            self._lines.end_run()
 
     async def _with_config(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
         from mainspring.agent.open_session import open_session
