@@ -675,11 +675,13 @@ def get_budget_limit(options: SessionOptions, settings: Settings) -> int | None:
 
 
 def restore_policy(config: ResolvedConfig, loaded: LoadedSession | None) -> EnginePolicy:
-    """Keeps the rules that were added in the session; the mode is that of this start."""
+    """Keeps the rules that were added in the session; the mode is that of this start, and so is the model, if it has
+    an option for it."""
     before = loaded.policy if loaded is not None else None
     if before is None:
         return EnginePolicy(config.mode)
-    return EnginePolicy(config.mode, check_model_available(before.model, config), before.rules, before.tools)
+    model = check_model_available(before.model, config) if config.options.model is None else None
+    return EnginePolicy(config.mode, model, before.rules, before.tools)
 
 
 def check_model_available(model: Model | None, config: ResolvedConfig) -> Model | None:

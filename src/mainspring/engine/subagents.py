@@ -35,6 +35,7 @@ from mainspring.core.updates import (
     CallDone,
     Failed,
     PrefixBroken,
+    Rendering,
     ReplyDone,
     RequestStarted,
     Result,

@@ -209,3 +209,23 @@ def test_permissions_names_the_source_of_every_rule(serve: Serve, monkeypatch: p
         assert (await sitting.said("/permissions")).splitlines()[1:-1] == rows
 
     sat(play)
+
+
+def test_an_explicit_model_wins_over_the_one_chosen_in_the_session(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = serve(*[Say.of("Hi.")] * 3)
+    here(stage, monkeypatch)
+
+    async def choose(sitting: Sitting) -> None:
+        await sitting.said("/model haiku")
+        await sitting.asked("first")
+
+    async def ask(sitting: Sitting) -> None:
+        await sitting.asked("again")
+
+    sat(choose)
+    sat(ask, "--continue", "--model", "claude-opus-5")
+    sat(ask, "--continue")
+    models = [request.body["model"] for request in stage.requests]
+    assert models == ["claude-haiku-5-5", "claude-opus-5", "claude-haiku-5-5"]
