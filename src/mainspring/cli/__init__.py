@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mainspring.cli.tui.host import TerminalHost as TerminalHost
     from mainspring.cli.tui.input_help import helps_for as helps_for
     from mainspring.cli.tui.layout import Painter as Painter
+    from mainspring.cli.tui.links import has_links as has_links
     from mainspring.cli.tui.notification import RESTORE_TITLE as RESTORE_TITLE
     from mainspring.cli.tui.notification import SAVE_TITLE as SAVE_TITLE
     from mainspring.cli.tui.notification import make_notification as make_notification
@@ -49,6 +50,7 @@ MODULES = {
     "CheckState": "commands.doctor_checks",
     "Finding": "commands.doctor_checks",
     "Painter": "tui.layout",
+    "has_links": "tui.links",
     "RESTORE_TITLE": "tui.notification",
     "RunView": "tui.run_view",
     "SAVE_TITLE": "tui.notification",

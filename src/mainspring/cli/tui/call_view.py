@@ -32,6 +32,7 @@ from mainspring.cli.tui.layout import (
     lines_in,
     wrap_rows,
 )
+from mainspring.cli.tui.links import make_file_link, make_link
 from mainspring.cli.tui.markdown import MarkdownText, lines_of
 from mainspring.core.messages import ToolCall, result
 from mainspring.core.pairing import NeverRan
@@ -55,11 +56,14 @@ SAID_NO = "The user said no: "  # prefix that `deny_approval` writes before the 
 class CallTitle(NamedTuple):
     name: str
     words: str
+    link: str = ""  # to the file that the words name
 
     def draw(self, mark: str, width: int, more: str = "") -> Text:
         """`mark`: style of the bullet. The name and `more` are always drawn; the words are clipped to fit."""
         room = width - cell_len(f"{BULLET}{self.name}(){more}")
         inside = clip_text(Text(self.words), room) if self.words and room > 0 else Text()
+        if self.link and inside.plain:
+            inside.stylize(make_link(self.link))
         words = Text.assemble("(", inside, ")") if inside.plain else Text()
         return clip_text(Text.assemble((BULLET, mark), (self.name, "call"), words, (more, "detail")), width)
 
@@ -78,7 +82,15 @@ def make_call_title(call: ToolCall, line: str = "", root: str = "") -> CallTitle
         )
     if words.startswith(f"{name}(") and words.endswith(")"):
         words = words[len(name) + 1 : -1]
-    return CallTitle(name, "" if words == name else seen_from(root, name, words.removeprefix(f"{name} ")))
+    shown = "" if words == name else seen_from(root, name, words.removeprefix(f"{name} "))
+    return CallTitle(name, shown, find_file_link(call, shown, root))
+
+
+def find_file_link(call: ToolCall, shown: str, root: str) -> str:
+    """To the file of a call, if its title is the path."""
+    path = call.input.get("notebook_path", call.input.get("file_path"))
+    is_path = isinstance(path, str) and call.name in ABOUT_FILES and bool(shown) and path.endswith(shown)
+    return make_file_link(path, root) if is_path and isinstance(path, str) else ""
 
 
 # --- paths ----------------------------------------------------------------------------------------------------------

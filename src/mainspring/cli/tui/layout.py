@@ -23,6 +23,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from mainspring.cli.tui import theme
+from mainspring.cli.tui.links import add_links, keep_safe_link
 from mainspring.cli.tui.theme import ColourDepth
 from mainspring.text import plural, strip_control_characters
 
@@ -330,15 +331,19 @@ BRIGHT = (
 class SafeConsole(Console):
     """Emits only the escape codes of styles, and strips control characters that a caller failed to sanitize."""
 
+    links = False  # whether the terminal shows hyperlinks
+
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
-        return super()._render_buffer(
-            [Segment(strip_control_characters(text), style, control) for text, style, control in buffer]
-        )
+        safe = [
+            Segment(strip_control_characters(text), keep_safe_link(style, wanted=self.links), control)
+            for text, style, control in buffer
+        ]
+        return super()._render_buffer(add_links(safe, self.width) if self.links else safe)
 
 
 class Painter:
-    def __init__(self, *, depth: ColourDepth = ColourDepth.SIXTEEN, name: str = "ansi") -> None:
-        """`name`: of the theme."""
+    def __init__(self, *, depth: ColourDepth = ColourDepth.SIXTEEN, name: str = "ansi", links: bool = False) -> None:
+        """`name`: of the theme. `links`: the terminal shows hyperlinks."""
         colour = depth is not ColourDepth.NONE and name != "none"
         self._console = SafeConsole(
             file=io.StringIO(),
@@ -353,6 +358,7 @@ class Painter:
             emoji=False,
             _environ={},  # we set the size ourselves
         )
+        self._console.links = links and colour
         self._colour = colour
         self._known: dict[Style, str] = {}
 

@@ -14,6 +14,7 @@ Every key goes to the part that has the keyboard, by the names in `KEYS`.
 from __future__ import annotations
 
 import asyncio
+import os
 import select
 import time
 from collections.abc import Callable, Sequence
@@ -263,7 +264,7 @@ class Screen:
     @property
     def _painter(self) -> cli.Painter:
         if self._paint is None:
-            self._paint = cli.Painter(depth=self._depth, name=self._theme)
+            self._paint = cli.Painter(depth=self._depth, name=self._theme, links=cli.has_links(os.environ))
         return self._paint
 
     def set_theme(self, name: str) -> None:
