@@ -281,7 +281,7 @@ class HaltSignal:
             raise ToolError("It was cancelled.")
         if self.left == 0:
             raise ToolError(
-                f"It took longer than {plural(self.seconds, 'second')}, and was ended: ask for less at once."
+                f"It took longer than {plural(self.seconds or 0, 'second')}, and was ended: ask for less at once."
             )
 
 
