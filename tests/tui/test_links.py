@@ -19,9 +19,11 @@ LINK = re.compile(r"\x1b\]8;(?:id=[^;]*)?;([^\x1b]+)\x1b\\(.*?)\x1b\]8;;\x1b\\",
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def links_in(text: str | Text, width: int = 80, **how: object) -> list[tuple[str, str]]:
+PAINTER = Painter(depth=ColourDepth.TRUE, name="dark", links=True)
+
+
+def links_in(text: str | Text, width: int = 80, painter: Painter = PAINTER) -> list[tuple[str, str]]:
     """Target and text of each link."""
-    painter = Painter(**({"depth": ColourDepth.TRUE, "name": "dark", "links": True} | how))  # type: ignore[arg-type]
     raw = painter.printed([Text(text) if isinstance(text, str) else text], width)
     return [(found[1], SGR.sub("", found[2])) for found in LINK.finditer(raw)]
 
@@ -72,10 +74,17 @@ def test_an_address_in_two_styles_is_one_target() -> None:
     assert {target for target, _ in links_in(text)} == {"https://example.org"}
 
 
-@pytest.mark.parametrize("how", [{"links": False}, {"name": "none"}, {"depth": ColourDepth.NONE}])
-def test_without_links_none_is_written(how: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "painter",
+    [
+        Painter(depth=ColourDepth.TRUE, name="dark"),
+        Painter(depth=ColourDepth.TRUE, name="none", links=True),
+        Painter(depth=ColourDepth.NONE, links=True),
+    ],
+)
+def test_without_links_none_is_written(painter: Painter) -> None:
     linked = Text("x", Style(link="file:///etc/passwd"))
-    assert links_in("https://example.org", **how) == links_in(linked, **how) == []
+    assert links_in("https://example.org", painter=painter) == links_in(linked, painter=painter) == []
 
 
 @pytest.mark.parametrize(
