@@ -228,7 +228,7 @@ def test_a_title_goes_through_the_journal(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         session = stage.open(mirror=lambda _, lines: mirrored.append(lines))
         await session.start()
-        with pytest.raises(UsageError, match="nothing was said yet"):
+        with pytest.raises(UsageError, match="the session has no prompts yet"):
             await session.rename("too early")
         await session.submit("hello")
         await read_until_idle(session)

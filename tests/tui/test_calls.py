@@ -64,11 +64,11 @@ def test_without_a_folder_paths_stay_whole(root: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (DENIED, "you said no"),
-        (deny_approval("use 'cp'").message, "you said no: use 'cp'"),
-        ("Not allowed: deny rule of source 'user': Bash(rm:*).", "deny rule of source 'user': Bash(rm:*)."),
-        ("Never on Fridays.", "Never on Fridays."),
+        (DENIED, "Declined"),
+        (deny_approval("use 'cp'").message, "Declined: use 'cp'"),
+        ("Not allowed: deny rule of source 'user': Bash(rm:*).", "Denied: deny rule of source 'user': Bash(rm:*)."),
+        ("Never on Fridays.", "Denied: Never on Fridays."),
     ],
 )
 def test_a_refusal_is_told_to_the_person_and_not_to_the_model(text: str, words: str) -> None:
-    assert summarize_refusal(text) == f"Denied: {words}"
+    assert summarize_refusal(text) == words

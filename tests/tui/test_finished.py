@@ -45,7 +45,7 @@ def below(*lines: str) -> list[str]:
         (LINES, None, {"wrong": True}, ["Failed: row 0", *FIRST[1:]]),
         ("", None, {"wrong": True}, ["Failed: no reason given"]),
         ("x" * 300, None, {}, ["x" * 55] * 4 + ["… +1 line (ctrl+o)"]),
-        (DENIED, None, {"wrong": True, "denied": True}, ["Denied: you said no"]),
+        (DENIED, None, {"wrong": True, "denied": True}, ["Declined"]),
         ("not\nallowed", None, {"wrong": True, "denied": True}, ["Denied: not allowed"]),
         ("never " * 60, None, {"wrong": True, "denied": True},
          ["Denied: " + "never " * 6 + "never", "never " * 8 + "never", "… +1 line (ctrl+o)"]),

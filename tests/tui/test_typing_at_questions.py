@@ -109,7 +109,7 @@ def test_the_enter_for_the_first_question_does_not_answer_the_second(serve: Serv
     person.until((stage.folder / "made0").exists)
     assert not (stage.folder / "made1").exists()
     person.type(ESCAPE)
-    person.see("you said no")
+    person.see("Declined")
     person.say("and now?")
     person.see("Done.")
     assert len(stage.requests) == 2, "a no ends the run"
@@ -126,7 +126,7 @@ def test_no_ends_the_run_and_denies_what_waits(serve: Serve, sit_at: SitAt, keys
     person.see("touch made0", "❯ 1. Yes")
     time.sleep(0.6)  # the guard
     person.type(keys)
-    person.see("you said no", "1 turn ·")
+    person.see("Declined", "1 turn ·")
     assert len(stage.requests) == 1
     person.say("and now?")
     person.see("Here.")

@@ -93,7 +93,7 @@ def at_a_call(stage: Stage, sit_at: SitAt, seed: int, *, early: bool) -> None:
     types(person, random_, 4)
     person.type(ESCAPE)
     if not is_interrupted(person):
-        person.see("you said no")
+        person.see("Declined")
     assert not (stage.folder / "made").exists(), f"seed {seed}:\n{person.text}"
     assert not (stage.folder / ".claude").exists(), "no rule was kept"
 

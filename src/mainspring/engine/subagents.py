@@ -356,7 +356,7 @@ class SubagentRegistry:
         self._away[task] = errand
         task.add_done_callback(lambda task: self._away.pop(task, None))
         data = {"status": "async_launched", "agentId": errand.id, "description": given.description}
-        return make_answer(SENT.format(id=errand.id, kind=kind.name), data, Rendering("Running in the background"))
+        return make_answer(SENT.format(id=errand.id, kind=kind.name), data, Rendering("Runs in the background"))
 
     async def _go(self, errand: SubagentRun) -> None:
         """Store the report before the end of the subagent, so that a session never waits for it in vain."""

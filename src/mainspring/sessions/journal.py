@@ -242,7 +242,7 @@ class FileJournal:
     def rename(self, title: str) -> None:
         """Append one more line, as every client that names a session does; the last one counts. Raises `UsageError`."""
         if not size_of(self.file):
-            raise UsageError("nothing was said yet")
+            raise UsageError("the session has no prompts yet")
         self._scribe.standing.title = title
         self._write(name_lines(title, "", id_of(self.file)))
         if not self.stored:

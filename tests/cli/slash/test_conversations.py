@@ -45,7 +45,7 @@ def test_a_name_is_kept_and_finds_the_session(serve: Serve, monkeypatch: pytest.
 
     async def play(sitting: Sitting) -> None:
         assert await sitting.said("/rename") == "Usage: /rename TITLE"
-        assert await sitting.said("/rename too early") == "Cannot rename: nothing was said yet."
+        assert await sitting.said("/rename too early") == "Cannot rename: the session has no prompts yet."
         await sitting.asked("first words")
         assert await sitting.said("/rename") == "Title: 'first words'. Usage: /rename TITLE"
         shown = await sitting.said("/rename  The\x1b[31m  long   walk ")

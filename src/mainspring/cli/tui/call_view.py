@@ -126,12 +126,10 @@ def summarize_refusal(text: str, by: str = "") -> str:
     if by:
         return f"Denied by {by}: {said}"
     if said in (DENIED, DECLINED):
-        why = "you said no"
-    elif said.startswith(SAID_NO):
-        why = f"you said no: {said.removeprefix(SAID_NO)}"
-    else:  # denied by a rule or a hook
-        why = said.removeprefix("Not allowed: ")
-    return f"Denied: {why}"
+        return "Declined"
+    if said.startswith(SAID_NO):
+        return f"Declined: {said.removeprefix(SAID_NO)}"
+    return f"Denied: {said.removeprefix('Not allowed: ')}"  # by a rule or a hook
 
 
 # --- running calls --------------------------------------------------------------------------------------------------
@@ -300,7 +298,6 @@ HOW_IT_FAILED = re.compile(r"(Exit code|Ended by signal|It did not end)")  # of 
 # What errors of our tools tell the model to do next; Ctrl-O shows all.
 FOR_THE_MODEL = re.compile(r" Nothing was done\b.*| Available: .*|: use Read on it .*", re.DOTALL)
 IN_BACKGROUND = "Runs in the background"
-ONE = re.compile(r"\b1 (line|file|cell|page)s\b")
 
 
 class CallResultView:
@@ -361,7 +358,7 @@ class CallResultView:
         shown = self._done.rendering
         if shown is None or self._name in TOOLS:
             return ClippedRows([self._title.draw(self._mark, width)], self._hides)
-        words = ONE.sub(r"1 \1", self._summary(shown, 60).removeprefix("Read ").removeprefix("Found "))
+        words = self._summary(shown, 60).removeprefix("Read ").removeprefix("Found ")
         return ClippedRows([self._title.draw(self._mark, width, f" · {words}")], self._hides)
 
     def _in_lines(self, width: int) -> ClippedRows:
