@@ -24,7 +24,7 @@ OTHERS = (
 OURS = ("msgspec==0.22.0", "httptools==0.9.0", "pytest==9.1.1")  # as in requirements-dev.lock
 AGENTS = (
     *("pydantic-ai-slim[anthropic]==2.66.0", "pydantic-graph==2.66.0", "genai-prices==0.2.2", "anthropic==2.9.0"),
-    *("openai-agents==0.24.0", "openai==3.51.0"),
+    *("openai-agents==0.24.0", "openai==3.51.0", "agno==3.1.10"),
     *("httpx2==2.16.0", "httpcore2==2.16.0", "h11==0.16.0", "pydantic==2.14.3"),
 )
 

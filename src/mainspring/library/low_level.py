@@ -84,8 +84,9 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
         print(run.result.text)
     """
     check_arguments(prompt, provider, model, config, settings)
+    checked = checked_settings(settings)
     own, close = find_model(provider, model if config is None else config.model)
-    chosen = config or Config(model=own[1], **checked_settings(settings))
+    chosen = config or Config(model=own[1], **checked)
     blocks = (system,) if system else ()
     world = BasicDeps(own[0], as_tools(tools), journal=journal, system=blocks, injected=deps)
     session = EngineSession(world, chosen, ledger=ledger, describe=world.describe)
@@ -101,7 +102,7 @@ def check_arguments(prompt: object, provider: object, model: object, config: obj
     if not isinstance(prompt, str):
         raise UsageError(f"'prompt' must be a string, not {prompt!r}")
     if provider is not None and not callable(getattr(provider, "stream", None)):
-        hint = f": pass a name as 'model={provider!r}'" if isinstance(provider, str) else ""
+        hint = ": pass a name such as 'haiku' as 'model'" if isinstance(provider, str) else ""
         raise UsageError(f"'provider' must be a provider, such as 'Anthropic(key)', not {provider!r}{hint}")
     if model is not None and not isinstance(model, str | Model):
         raise UsageError(f"'model' must be a name such as 'haiku', or a 'Model', not {model!r}")

@@ -277,7 +277,8 @@ def make_session_options(  # noqa: PLR0913, PLR0917  # what an agent is made of
     )
 
 
-SPELLED = {"output_schema": "output", "system_prompt": "system"}  # options of a session with another name here
+# Options of a session with another name here.
+SPELLED = {"output_schema": "output", "system_prompt": "system", "fork_session": "fork"}
 
 
 def spell_option(option: str, value: str = "") -> str:

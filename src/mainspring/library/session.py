@@ -87,6 +87,7 @@ class AgentChat(Generic[OutputT]):
         self._session: AgentSession | None = None
         self._closed = self._running = False
         self._output: Any = None  # the `OutputCheck`, if there is an output type
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # --- life cycle ---
 
@@ -94,6 +95,7 @@ class AgentChat(Generic[OutputT]):
         if self._session is not None or self._closed:
             raise UsageError("a session is entered once: make another one with 'agent.session()'")
         plan = self.plan
+        self._loop = asyncio.get_running_loop()
         try:
             self._session = session = self._open(plan)
         except StartError as error:
@@ -179,6 +181,8 @@ class AgentChat(Generic[OutputT]):
     async def updates(self, prompt: PromptLike, found: list[Answer[OutputT]]) -> AsyncGenerator[Update, None]:
         """The updates of one run; at its end, its answer is in `found`."""
         session = self.opened
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError("this session was opened in another event loop: use it there")
         if self._running:
             raise UsageError("a run of this session is active: wait for its end, or open another session")
         content, before = make_content(prompt), len(session.world.session.state.history)
