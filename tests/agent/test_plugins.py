@@ -137,10 +137,119 @@ def test_a_broken_plugin_is_refused(file: str, text: str, words: str, plugin: Pa
         load_plugin(str(plugin), str(tmp_path))
 
 
-def test_places_that_a_manifest_names_are_told(plugin: Path, tmp_path: Path) -> None:
-    write(plugin / ".claude-plugin/plugin.json", '{"name": "house", "commands": "./other"}')
-    [problem] = load_plugin(str(plugin), str(tmp_path)).problems
-    assert "'commands' has no effect here" in problem
+@pytest.fixture
+def elsewhere(plugin: Path) -> Path:
+    """The same plugin, with everything in places that its manifest names."""
+    (plugin / "hooks/hooks.json").rename(plugin / "guards.json")
+    (plugin / ".mcp.json").rename(plugin / "servers.json")
+    write(plugin / "more/one/tidy.md", "Tidy up $ARGUMENTS.")
+    write(plugin / "alone.md", "Be alone.")
+    write(plugin / "staff/cook.md", "---\nname: cook\ndescription: Cooks.\n---\nYou cook.")
+    write(plugin / "crafts/gold/SKILL.md", "---\nname: gold\ndescription: Gilds.\n---\nGild.")
+    write(plugin / "single/SKILL.md", "---\ndescription: Alone.\n---\nOnly one.")
+    manifest = {
+        "name": "house",
+        "commands": ["./more", "./alone.md"],
+        "agents": "./staff/cook.md",
+        "skills": ["crafts/", "./single"],
+    }
+    manifest |= {"hooks": "./guards.json", "mcpServers": "${CLAUDE_PLUGIN_ROOT}/servers.json"}
+    write(plugin / ".claude-plugin/plugin.json", json.dumps(manifest))
+    return plugin
+
+
+def test_places_that_a_manifest_names_are_read_beside_the_usual_ones(elsewhere: Path, tmp_path: Path) -> None:
+    name = "mcp__plugin_house_clock__now"
+
+    async def main(stage: Stage) -> None:
+        given = with_plugin(elsewhere, permission_mode="bypassPermissions")
+        async with Client(stage.options(**given)) as client:
+            await client.query("go")
+            told = [message async for message in client.receive_response()]
+            [server] = (await client.get_mcp_status())["mcpServers"]
+        assert server["status"] == "connected"
+        [init] = [message.data for message in told if isinstance(message, SystemMessage) and message.subtype == "init"]
+        assert {"house:greet", "house:one:tidy", "house:alone"} <= set(init["slash_commands"])
+        assert {"house:silver", "house:gold", "house:single"} <= set(init["skills"])
+        assert {"house:butler", "house:cook"} <= set(init["agents"])
+        guarded, answered = outcomes(told)
+        assert guarded.is_error
+        assert f"noon at {elsewhere}" in str(answered.content)
+
+    play(main, tmp_path, Say.of(call("Bash", command="touch made"), call(name)), Say.of("Done."))
+
+
+def test_a_manifest_may_have_hooks_and_servers_in_it(plugin: Path, tmp_path: Path) -> None:
+    before = load_plugin(str(plugin), str(tmp_path))
+    hooks, servers = (json.loads((plugin / file).read_text()) for file in ("hooks/hooks.json", ".mcp.json"))
+    (plugin / "hooks/hooks.json").unlink()
+    (plugin / ".mcp.json").unlink()
+    manifest = {"name": "house", "version": "1.2.0", "hooks": hooks["hooks"], "mcpServers": servers["mcpServers"]}
+    write(plugin / ".claude-plugin/plugin.json", json.dumps(manifest))
+    after = load_plugin(str(plugin), str(tmp_path))
+    assert [hook.command for hook in after.hooks] == [hook.command for hook in before.hooks]
+    assert [(server.name, server.entry) for server in after.servers] == [
+        (server.name, server.entry) for server in before.servers
+    ]
+    assert after.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        (
+            {"commands": "../other"},
+            "'commands' has '../other', which is outside of the plugin: use a path inside of it",
+        ),
+        ({"hooks": "/etc/hooks.json"}, "'hooks' has '/etc/hooks.json', which is outside of the plugin"),
+        ({"skills": ["./out"]}, "'skills' has './out', which is outside of the plugin"),
+        ({"agents": "./missing.md"}, "'agents' has './missing.md', which does not exist"),
+        ({"mcpServers": "./missing.json"}, "'mcpServers' has './missing.json', which does not exist"),
+        ({"commands": 3}, "'commands' must be a path or a list of paths, not 3"),
+        ({"hooks": 3}, "'hooks' must be a path, a list of paths, or a table, not 3"),
+    ],
+)
+def test_a_manifest_with_a_wrong_place_is_refused(
+    manifest: dict[str, Any], words: str, plugin: Path, tmp_path: Path
+) -> None:
+    (plugin / "out").symlink_to(tmp_path)
+    write(plugin / ".claude-plugin/plugin.json", json.dumps({"name": "house", **manifest}))
+    with pytest.raises(UsageError) as raised:
+        load_plugin(str(plugin), str(tmp_path))
+    assert words in str(raised.value)
+
+
+# --- a plugin in the workspace: the agent must not edit what will run ---
+
+
+@pytest.mark.parametrize("mode", ["acceptEdits", "dontAsk"])
+def test_a_plugin_in_the_workspace_is_protected(mode: Any, plugin: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    house = plugin.rename(tmp_path / "work/house")
+
+    async def main(stage: Stage) -> None:
+        given = with_plugin(house, permission_mode=mode, allowed_tools=["Read"])
+        told = await stage.ask("go", **given)
+        [evil, good] = outcomes(told)
+        assert evil.is_error
+        assert "protected" in str(evil.content) or "permission" in str(evil.content)
+        assert not (stage.folder / "house/run.sh").exists()
+        assert (stage.folder / "free.txt").exists() is (mode == "acceptEdits")
+        assert bool(good.is_error) is (mode != "acceptEdits")
+
+    writes = [("house/run.sh", "a"), ("free.txt", "b")]
+    calls = [call("Write", id, file_path=str(tmp_path / "work" / path), content="x") for path, id in writes]
+    play(main, tmp_path, Say.of(*calls), Say.of("Done."))
+
+
+def test_of_a_plugin_that_is_the_workspace_the_places_that_are_read_are_protected(plugin: Path, tmp_path: Path) -> None:
+    async def main(stage: Stage) -> None:
+        told = await stage.ask("go", **with_plugin(plugin, cwd=plugin, permission_mode="acceptEdits"))
+        assert [bool(result.is_error) for result in outcomes(told)] == [True, True, True, False]
+
+    paths = ["hooks/hooks.json", "commands/new.md", ".claude-plugin/x", "notes.txt"]
+    calls = [call("Write", str(n), file_path=str(plugin / path), content="x") for n, path in enumerate(paths)]
+    play(main, tmp_path, Say.of(*calls), Say.of("Done."))
 
 
 def test_its_hooks_do_not_run_where_only_the_administrators_do(plugin: Path, tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_the_administrators_allow_rules_alone(stage: Stage) -> None:
 def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> None:
     """Such as one that a client adds with its answer, or one that a resumed session had."""
     stage.say("administrator", {"allowManagedPermissionRulesOnly": True, "permissions": {"allow": ["Bash(ls)"]}})
-    gate = permissions.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
+    gate = permissions.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), None)
     standing = EnginePolicy("default", rules=("allow Bash(touch x)", "deny Read"))
     found = gate.policy(standing).rules
     assert ([str(rule.text) for rule in found.allow], len(found.deny)) == (["Bash(ls)"], 1)
@@ -253,7 +253,7 @@ def test_a_rule_of_the_session_is_no_rule_of_the_administrator(stage: Stage) -> 
 
 def test_a_host_that_the_session_allows_is_none_of_the_administrators(stage: Stage) -> None:
     stage.say("administrator", {"sandbox": {"network": {"allowManagedDomainsOnly": True}}})
-    gate = permissions.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), ())
+    gate = permissions.new_gate(parse_arguments([]).session, stage.load(), str(stage.project), str(stage.base), None)
     standing = EnginePolicy("default", rules=("allow WebFetch(domain:x.test)", "allow Bash(ls)"))
     assert [str(rule.text) for rule in gate.policy(standing).rules.allow] == ["Bash(ls)"]
 

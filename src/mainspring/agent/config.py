@@ -170,7 +170,8 @@ def _resolve(
     environment = environment | settings.own_env
     home = users_folder(environment)
     folders = permissions.list_additional_folders(options, settings, cwd, home)
-    policy, gate, sandboxing = resolve_permissions(options, settings, environment, cwd, home, folders)
+    protected = tuple([path for plugin in plugins for path in plugin.list_protected(cwd)])
+    policy, gate, sandboxing = resolve_permissions(options, settings, environment, cwd, home, folders, protected)
     loop = new_config(options, settings)
     if options.driven:
         loop = replace(loop, stop_hooks=COMPATIBLE.stop_hooks)
@@ -208,8 +209,9 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # their inputs
     cwd: str,
     home: str,
     folders: tuple[str, ...],
+    protected: tuple[str, ...] = (),
 ) -> tuple[SessionPolicy, PermissionChecker, SessionSandbox]:
-    """The policy in force, the permission checker, and the sandbox."""
+    """The policy in force, the permission checker, and the sandbox. `protected`: paths of plugins."""
     ours, wanted = home_folder(environment), settings.sandbox
     policy = SessionPolicy(EnginePolicy(permissions.choose_permission_mode(options, settings, environment)))
     ground = SandboxConfig(
@@ -221,12 +223,12 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # their inputs
         unreadable=lambda: gate.unreadable(cwd, EnginePolicy()),
         masked=(*((f"{ours}/{FILE_NAME}",) if ours else ()), *sandbox_paths(wanted.unreadable, cwd, home)),
         writable=tuple(dict.fromkeys(writable_paths(options, settings, (cwd, *folders), home))),
-        read_only=sandbox_paths(wanted.read_only, cwd, home),
+        read_only=(*sandbox_paths(wanted.read_only, cwd, home), *[path for path in protected if os.path.exists(path)]),  # noqa: PTH110
         tell=options.tell,
         persist=options.persist,
     )
     sandboxing = SessionSandbox(ground)
-    gate = permissions.new_gate(options, settings, cwd, home, (ours,) if ours else (), sandboxing)
+    gate = permissions.new_gate(options, settings, cwd, home, ours, protected, sandboxing)
     return policy, gate, sandboxing
 
 

@@ -67,7 +67,7 @@ def read_context_sources(
         may_read=may_read,
         skill_states=config.settings.skill_states,
         skills=options.skills,
-        plugins=tuple([(plugin.name, plugin.path) for plugin in config.plugins]),
+        plugins=tuple([(plugin.name, *place) for plugin in config.plugins for place in plugin.texts]),
         excluded=make_excluder(config.settings.memory_excludes, place.home),
     )
     found = ContextSources(

@@ -36,13 +36,14 @@ def new_gate(  # noqa: PLR0913, PLR0917  # its inputs
     settings: Settings,
     cwd: str,
     home: str,
-    ours: tuple[str, ...],
+    ours: str | None,
+    protected: tuple[str, ...] = (),
     sandbox: SandboxRules | None = None,
 ) -> PermissionChecker:
     def trusted() -> bool:
         from mainspring.settings.trust import is_trusted
 
-        return is_trusted(ours[0] if ours else None, cwd)
+        return is_trusted(ours, cwd)
 
     check_names(options, settings)
     check_folders(options, settings, cwd, home)
@@ -50,7 +51,7 @@ def new_gate(  # noqa: PLR0913, PLR0917  # its inputs
         collect_rules(options, settings, cwd),
         folders=(cwd, *list_additional_folders(options, settings, cwd, home)),
         home=home,
-        ours=ours,
+        ours=(*((ours,) if ours else ()), *protected),
         trusted=trusted,
         counts=counts_in(settings),
         sandbox=sandbox,

@@ -290,6 +290,8 @@ def format_agent_types(kinds: Iterable[AgentType]) -> str:
 
 
 def _files(folder: str) -> list[str]:
+    if folder.endswith(".md"):
+        return [folder]  # a file that a plugin names
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry, _ in zip(entries, range(MOST * 10), strict=False)]

@@ -66,6 +66,8 @@ class CustomCommands(MarkdownLibrary[CustomCommand]):
         return shorten_body(fill_arguments(self.body(command), arguments), command.path)
 
     def files(self, folder: str, *, project: bool) -> list[str]:
+        if folder.endswith(SUFFIX):
+            return [folder]  # a file that a plugin names
         found: list[str] = []
         self._walk(folder, project, found, {self._folder(folder, project)}, DEEPEST)
         return found
@@ -95,7 +97,8 @@ class CustomCommands(MarkdownLibrary[CustomCommand]):
     def describe(self, path: str, folder: str, text: str, *, project: bool) -> CustomCommand:
         head = split_frontmatter(text)
         fields = head.fields
-        name = path[len(folder) + 1 : -len(SUFFIX)].replace("/", ":")
+        inner = path.rpartition("/")[2] if path == folder else path[len(folder) + 1 :]
+        name = inner.removesuffix(SUFFIX).replace("/", ":")
         hint = " ".join(fields.get("argument-hint", "").split())
         return CustomCommand(
             checked_name(name),

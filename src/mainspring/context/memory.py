@@ -85,7 +85,7 @@ class MemoryLocations(Bundle):
     excluded: Callable[[str], bool] | None = None  # files that the settings exclude (`claudeMdExcludes`)
     skill_states: Mapping[str, str] = {}  # of hidden skills, by name
     skills: tuple[str, ...] | None = None  # the skills that the model sees (stream-json 3.1); None: all
-    plugins: tuple[tuple[str, str], ...] = ()  # name and folder of each
+    plugins: tuple[tuple[str, str, str], ...] = ()  # the plugin's name, a sort, and a folder or file of it
 
     @property
     def described(self) -> bool:

@@ -5,7 +5,7 @@ returns the directories of a project, from its root down to the working director
 commands and agents.
 """
 
-# ruff: noqa: PTH112, PTH116, PTH120  # pathlib takes 8 ms to load
+# ruff: noqa: PTH110, PTH116, PTH120  # pathlib takes 8 ms to load
 
 from __future__ import annotations
 
@@ -142,10 +142,10 @@ class ConfigFolders(Bundle):
     sort: str = "skills"
     bounds: str = ""  # the directory that the project's links cannot leave; empty: no limit
     may_read: Callable[[str], bool] | None = None  # the rules, for links: deny applies here, too
-    plugins: tuple[tuple[str, str], ...] = ()  # name and folder of each
+    plugins: tuple[tuple[str, str, str], ...] = ()  # the plugin's name, a sort, and a folder or file of it
 
     def are_there(self) -> bool:
-        return any(os.path.isdir(folder) for folder, _ in self.folders())
+        return any(os.path.exists(place) for place, _ in self.folders())
 
     def folders(self) -> Iterator[tuple[str, bool]]:
         """All of them, and whether each is the project's. Of two entries with the same name, the first one counts."""
@@ -158,12 +158,13 @@ class ConfigFolders(Bundle):
             for folder in dict.fromkeys(self.project):
                 yield f"{folder}/.mainspring/{self.sort}", True
                 yield f"{folder}/.claude/{self.sort}", True
-        for _, folder in self.plugins:
-            yield f"{folder}/{self.sort}", False
+        for _, sort, place in self.plugins:
+            if sort == self.sort:
+                yield place, False
 
     def prefix_of(self, folder: str) -> str:
         """The prefix of all names in one of the folders: those of a plugin begin with its name."""
-        return next((f"{name}:" for name, path in self.plugins if folder == f"{path}/{self.sort}"), "")
+        return next((f"{name}:" for name, sort, place in self.plugins if (folder, self.sort) == (place, sort)), "")
 
     def check(self, path: Resolved, *, project: bool) -> None:
         """Raises `PathRefused` for a link that leads to a forbidden place (security T1)."""

@@ -285,7 +285,8 @@ class Skills(MarkdownLibrary[Skill]):
         return f"Folder of this skill: {skill.folder}\n\n{shorten_body(body, skill.path)}"
 
     def files(self, folder: str, *, project: bool) -> list[str]:  # noqa: ARG002  # links are looked at with the file
-        return [f"{folder}/{name}/{NAME}" for name in list_folder(folder)]
+        one = [f"{folder}/{NAME}"] if self.places.prefix_of(folder) else []  # a plugin may name a single skill
+        return [*one, *[f"{folder}/{name}/{NAME}" for name in list_folder(folder)]]
 
     def describe(self, path: str, folder: str, text: str, *, project: bool) -> Skill:  # noqa: ARG002
         head = split_frontmatter(text)

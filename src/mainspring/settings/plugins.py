@@ -7,10 +7,12 @@
     my-plugin/hooks/hooks.json              {"hooks": {...}}, as in a settings file
     my-plugin/.mcp.json                     the MCP servers plugin:my-plugin:NAME
 
-The layout is Claude Code's. Nothing is loaded from a repository by itself: a plugin counts because the user or the host
-named its folder, so it is trusted as the command line is. This module reads hooks and servers; the folders with texts
-are read as those of the user are (`context/project_files.py`). A file that cannot be read raises, because a guard may
-be in it.
+The layout is Claude Code's. The manifest may name further places inside the plugin: "commands", "agents" and "skills"
+as paths of folders or files, "hooks" and "mcpServers" as paths of files, or in the manifest itself.
+
+Nothing is loaded from a repository by itself: a plugin counts because the user or the host named its folder, so it is
+trusted as the command line is. This module reads hooks and servers; the folders with texts are read as those of the
+user are (`context/project_files.py`). A file that cannot be read raises, because a guard may be in it.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from msgspec.structs import replace
 
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
+from mainspring.processes.paths import is_within
 from mainspring.settings.hook_entries import RawHook, check_hooks, place_of
 from mainspring.settings.keys import CheckedValue, InvalidSetting, check_table
 from mainspring.settings.mcp_servers import ANYWHERE, FILE, KEY, check_mcp_entries
@@ -34,7 +37,8 @@ from mainspring.settings.values import HookSetting, McpEntry, SettingOrigin, Set
 MANIFEST = ".claude-plugin/plugin.json"
 HOOKS = "hooks/hooks.json"
 ROOT = "CLAUDE_PLUGIN_ROOT"  # the folder of the plugin, in its hooks and servers
-OTHER_PLACES = ("commands", "agents", "skills", "hooks", "mcpServers")  # of a manifest: not supported
+TEXTS = ("commands", "agents", "skills")  # folders, and keys of a manifest with further ones
+PROTECTED = (".claude-plugin", *TEXTS, "hooks", FILE)  # in a plugin that is the workspace itself
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 
@@ -46,6 +50,14 @@ class Plugin(Bundle):
     hooks: tuple[HookSetting, ...] = ()
     servers: tuple[McpEntry, ...] = ()
     problems: tuple[str, ...] = ()  # for the user
+    texts: tuple[tuple[str, str], ...] = ()  # "commands", "agents" or "skills", and a folder or file of them
+    named: tuple[str, ...] = ()  # the places that its manifest names
+
+    def list_protected(self, workspace: str) -> tuple[str, ...]:
+        """Paths that the agent must not change: all of it, or, if the workspace is in it, what is read of it."""
+        if not is_within(workspace, self.path):
+            return (self.path,)
+        return (*[f"{self.path}/{name}" for name in PROTECTED], *self.named)
 
 
 def load_plugin(folder: str, cwd: str) -> Plugin:
@@ -54,18 +66,57 @@ def load_plugin(folder: str, cwd: str) -> Plugin:
     if not os.path.isdir(path):  # noqa: PTH112
         raise UsageError(f"there is no folder '{folder}'")
     manifest = _read(f"{path}/{MANIFEST}")
-    told = f"{path}/{MANIFEST}: '{{}}' has no effect here: only the usual places are read"
-    problems = [told.format(key) for key in OTHER_PLACES if key in manifest]
+    problems: list[str] = []
     version = manifest.get("version")
     name = _plugin_name(manifest.get("name"), path)
+    places = {key: _list_places(manifest, key, path) for key in (*TEXTS, "hooks", KEY)}
+    tables = {
+        key: _find_tables(manifest, key, path, file, places[key]) for key, file in (("hooks", HOOKS), (KEY, FILE))
+    }
     return Plugin(
         name,
         path,
         version if isinstance(version, str) else "",
-        tuple(_read_hooks(path, problems)),
-        tuple(_read_servers(name, path, problems)),
+        tuple([hook for file, table in tables["hooks"] for hook in _read_hooks(path, file, table, problems)]),
+        tuple([one for file, table in tables[KEY] for one in _read_servers(name, path, file, table, problems)]),
         tuple(problems),
+        tuple([(sort, place) for sort in TEXTS for place in dict.fromkeys((f"{path}/{sort}", *places[sort]))]),
+        tuple([place for found in places.values() for place in found]),
     )
+
+
+def _list_places(manifest: dict[str, object], key: str, path: str) -> tuple[str, ...]:
+    """The real paths that the manifest names. Raises `UsageError` for one outside of the plugin: naming its folder is
+    no consent to others."""
+    given = manifest.get(key, [])
+    if isinstance(given, dict) and key not in TEXTS:
+        return ()  # the table itself
+    entries = cast("list[object]", given if isinstance(given, list) else [given])
+    where, found = f"{path}/{MANIFEST}", list[str]()
+    for entry in entries:
+        if not isinstance(entry, str):
+            kinds = "a path or a list of paths" if key in TEXTS else "a path, a list of paths, or a table"
+            raise UsageError(f"'{where}': '{key}' must be {kinds}, not {entry!r}")
+        named = entry.replace(f"${{{ROOT}}}", path)
+        real = os.path.realpath(os.path.join(path, named))  # noqa: PTH118
+        if not is_within(real, path):
+            raise UsageError(
+                f"'{where}': '{key}' has '{entry}', which is outside of the plugin: use a path inside of it"
+            )
+        if not os.path.exists(real):  # noqa: PTH110
+            raise UsageError(f"'{where}': '{key}' has '{entry}', which does not exist")
+        found.append(real)
+    return tuple(found)
+
+
+def _find_tables(
+    manifest: dict[str, object], key: str, path: str, usual: str, places: tuple[str, ...]
+) -> list[tuple[str, dict[str, object]]]:
+    """Files of hooks or servers, with what is in each: the usual one, those of the manifest, and the manifest."""
+    files = dict.fromkeys((f"{path}/{usual}", *places))
+    inside = manifest.get(key)
+    own = [(f"{path}/{MANIFEST}", {key: inside})] if isinstance(inside, dict) else []
+    return [*[(file, _read(file)) for file in files], *own]
 
 
 def add_plugins(settings: Settings, plugins: Iterable[Plugin]) -> Settings:
@@ -96,10 +147,12 @@ def _read(path: str) -> dict[str, object]:
         raise UsageError(f"'{path}' cannot be read{broken.where}: {broken.says}") from None
 
 
-def _read_hooks(path: str, problems: list[str]) -> Iterable[HookSetting]:
-    file = f"{path}/{HOOKS}"
+def _read_hooks(path: str, file: str, table: dict[str, object], problems: list[str]) -> Iterable[HookSetting]:
+    hooks = table.get("hooks", {})
+    if isinstance(hooks, dict) and "hooks" in hooks:
+        hooks = cast("dict[str, object]", hooks)["hooks"]  # of a manifest: a whole file in it
     try:
-        checked: CheckedValue = check_hooks(_read(file).get("hooks", {}))
+        checked: CheckedValue = check_hooks(hooks)
     except InvalidSetting as wrong:
         raise UsageError(f"'{file}' has no valid 'hooks': {wrong.says}") from None
     problems += [f"{file}: '{place_of(wrong.path)}': {wrong.says}" for wrong in checked.wrong]
@@ -114,9 +167,7 @@ def _rooted(command: dict[str, object], path: str) -> dict[str, object]:
     return {**command, "command": f"export {ROOT}={quote(path)}\n{script}"} if isinstance(script, str) else command
 
 
-def _read_servers(name: str, path: str, problems: list[str]) -> Iterable[McpEntry]:
-    file = f"{path}/{FILE}"
-    found = _read(file)
+def _read_servers(name: str, path: str, file: str, found: dict[str, object], problems: list[str]) -> Iterable[McpEntry]:
     try:
         checked = check_mcp_entries(check_table(found.get(KEY, found)), ANYWHERE)
     except InvalidSetting as wrong:

@@ -104,7 +104,7 @@ def permissions(args: Namespace) -> int:
         folders = agent_permissions.list_additional_folders(args.session, settings, cwd, home)
         gate = resolve_permissions(args.session, settings, dict(os.environ), cwd, home, folders)[1]
     else:
-        gate = agent_permissions.new_gate(args.session, settings, cwd, home, (ours,) if ours else ())
+        gate = agent_permissions.new_gate(args.session, settings, cwd, home, ours)
     policy = gate.policy(EnginePolicy(chosen))
     return explain(
         ["--batch"] if args.batch else words,
