@@ -60,7 +60,7 @@ coverage: $(READY)
 peers: $(READY)
 	@$(BIN)/python scripts/peers.py
 
-# The agent libraries that docs/compare.md compares ours with (190 MB).
+# The agent libraries that docs/compare.md compares ours with, and those of bench/agent_peers.py (265 MB).
 peers-agents: $(READY)
 	@$(BIN)/python scripts/peers.py agents
 
