@@ -20,11 +20,13 @@ Events = list[tuple[str, dict[str, Any]]]
 
 def reply_to(path: str, body: bytes) -> bytes:
     found = TURNS.search(body)
-    wanted = int(found[1]) if found else 0
+    wanted = int(found[1]) if found else -1
     messages = path.endswith("/messages")
     done = body.count(b'"tool_result"' if messages else b'"function_call_output"')
     if before := CONTINUED.search(body):
         wanted, done = int(before[1]), int(before[2]) + 1
+    if wanted < 0:
+        raise SystemExit(f"a request without its prompt: {body[:2_000]!r}")  # it would look like a quick run
     streamed = re.search(rb'"stream": ?true', body) is not None
     made = make_message(done, wanted) if messages else make_response(done, done < wanted)
     if not streamed:

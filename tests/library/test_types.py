@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SNIPPETS = """\
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypedDict, assert_type
+from typing import Literal, TypedDict, assert_type
 
 import msgspec
 import pydantic
@@ -61,7 +61,12 @@ async def right() -> None:
     assert_type((await ask("x", output=Colour)).output, Colour)
     assert_type((await ask("x", output=list[City])).output, list[City])
     assert_type((await ask("x", output=int)).output, int)
-    await ask("x", output=City | Point)
+    assert_type((await ask("x", output=City | Point)).output, City | Point)
+    assert_type((await ask("x", output=Literal["a", "b"])).output, Literal["a", "b"])
+    assert_type((await ask("x", output=City | None)).output, City | None)
+    either = Agent("haiku", output=City | list[int], deps=Database)
+    assert_type(either, Agent[Database, City | list[int]])
+    assert_type(await either.run("x", deps=Database()), Answer[City | list[int]])
     assert_type(Agent(), Agent[None, str])
     agent = Agent("haiku", output=Weather, deps=Database, tools=[find, "Read"], temperature=0.2, effort="low")
     assert_type(agent, Agent[Database, Weather])
@@ -85,8 +90,13 @@ async def mistaken(agent: Agent[Database, Weather]) -> None:
     agent.stream_text("x", deps=5)  # wrong
     await Agent().run("x", deps=Database())  # wrong
     open_run("x", max_turnz=3)  # wrong
+    city: City = (await ask("x", output=City | Point)).output  # wrong
+    (await ask("x", output=City | Point)).output.name  # wrong
+    only: Agent[None, City] = Agent("haiku", output=City | Point)  # wrong
+    await Agent("haiku", output=City | Point, deps=Database).run("x")  # wrong
+    await ask("x", output=3)  # wrong
     open_run("x", max_turns="3")  # wrong
-    print(number, text)
+    print(number, text, city, only)
 """
 MISTAKES = {number for number, line in enumerate(SNIPPETS.splitlines(), 1) if line.endswith("# wrong")}
 

@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
-from types import NoneType, UnionType
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
 
 from mainspring.core.errors import UsageError
@@ -38,6 +38,7 @@ from mainspring.tools.base import Tool
 
 if TYPE_CHECKING:
     import typing_extensions
+    from typing_extensions import TypeForm
 
     from mainspring.engine.shared_state import Ledger
     from mainspring.library.output import OutputType
@@ -45,9 +46,8 @@ if TYPE_CHECKING:
     from mainspring.providers.scripted import ReplyFunction
 
     DepsT = typing_extensions.TypeVar("DepsT", default=None)
-    AnyDepsT = typing_extensions.TypeVar("AnyDepsT", default=None)
 else:
-    DepsT, AnyDepsT = TypeVar("DepsT"), TypeVar("AnyDepsT")
+    DepsT = TypeVar("DepsT")
 
 ItemT = TypeVar("ItemT")
 
@@ -84,11 +84,11 @@ class Agent(Generic[DepsT, OutputT]):
 
     @overload
     def __init__(
-        self: Agent[AnyDepsT, Any],
+        self,
         model: str | Provider | ReplyFunction | None = None,
         *,
-        output: UnionType,
-        deps: type[AnyDepsT] = ...,
+        output: TypeForm[OutputT],
+        deps: type[DepsT] = ...,
         **options: Unpack[AgentOptions],
     ) -> None: ...
 
@@ -297,10 +297,10 @@ async def ask(
     prompt: PromptLike,
     *,
     model: str | Provider | ReplyFunction | None = None,
-    output: UnionType,
+    output: TypeForm[OutputT],
     deps: object = None,
     **options: Unpack[AgentOptions],
-) -> Answer[Any]: ...
+) -> Answer[OutputT]: ...
 
 
 async def ask(
