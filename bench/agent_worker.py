@@ -91,7 +91,7 @@ def make_agno() -> Ask:
 def make_anthropic() -> Ask:
     from anthropic import AsyncAnthropic, beta_async_tool  # type: ignore[import-not-found,unused-ignore]
 
-    @beta_async_tool
+    @beta_async_tool  # type: ignore[untyped-decorator,unused-ignore]
     async def add(a: int, b: int) -> str:
         """Add two numbers."""
         return str(a + b)

@@ -17,7 +17,7 @@ import pytest
 
 from mainspring import Agent, MainspringError, ask, open_run, query, tool
 from mainspring.sdk import CLIConnectionError, Client, Options, ResultMessage
-from mainspring.testing import Scripted, call, says
+from mainspring.testing import Scripted, ScriptedReply, call, says
 
 FLAG = re.compile(r"(?<![\w-])--[a-z]")  # a word of the command line
 Mistake = Callable[[], object]
@@ -301,8 +301,8 @@ def run_in_a_file(home: Path) -> Awaitable[object]:
     return ask("go", model=Scripted(["Done."]), env={"MAINSPRING_HOME": str(home)})
 
 
-CALLS_IT = [says(call("breaks", x=1)), "Done."]
-TOUCHES = [says(call("Bash", command="touch x")), "Done."]
+CALLS_IT: list[ScriptedReply | str] = [says(call("breaks", x=1)), "Done."]
+TOUCHES: list[ScriptedReply | str] = [says(call("Bash", command="touch x")), "Done."]
 # The row, the work, the start of its one log line, and whether the line has the traceback.
 LOGGED: list[tuple[str, Callable[[Path], Awaitable[object]], str, bool]] = [
     (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,9 +20,13 @@ from mainspring import (
     ToolContext,
     ToolResult,
     UsageError,
+    open_run,
+    query,
     tool,
 )
 from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, ReplyDone
+from mainspring.engine.shared_state import Ledger
+from mainspring.sdk import Options, ResultError, ResultMessage
 from mainspring.testing import Scripted, ScriptedReply, ShownConversation, TestModel, call, says
 
 TOUCH = says(call("Bash", command="touch made.txt"))
@@ -187,6 +192,47 @@ def test_the_typed_output_of_a_called_agent_is_json() -> None:
     inner = Agent(Scripted([says(call("StructuredOutput", good=True))]), name="inner", output=Review)
     answer = Agent(Scripted([says(call("inner", prompt="go")), says("ok")]), tools=[inner.as_tool()]).run_sync("go")
     assert results(answer) == ['{"good":true}']
+
+
+SPENDS = [says(call("add", n=number)) for number in range(100)]
+
+
+def test_a_session_of_the_sdk_pays_for_an_agent(home: Path) -> None:
+    """$0.0004 a reply; the agent stops where the money of the session ends."""
+    inner = Scripted(SPENDS)
+    spender = Agent(inner, name="spender", tools=[add])
+    model = Scripted([says(call("spender", prompt="go")), says("done")])
+    options = Options(
+        provider=model, tools=[spender.as_tool()], allowed_tools=["spender"], setting_sources=[], max_budget_usd=0.02
+    )
+
+    async def main() -> float:
+        cost = 0.0
+        with suppress(ResultError):
+            async for message in query("go", options=options):
+                cost = message.total_cost_usd or 0.0 if isinstance(message, ResultMessage) else cost
+        return cost
+
+    cost, requests = asyncio.run(main()), len(inner.requests) + len(model.requests)
+    assert (len(inner.requests) > 5, len(model.requests), requests * 0.0004 <= 0.02) == (True, 1, True)
+    assert cost == pytest.approx(requests * 0.0004)
+
+
+def test_a_run_of_the_low_level_loop_pays_for_an_agent_and_stores_nothing(home: Path) -> None:
+    inner, ledger = Scripted(SPENDS), Ledger(20_000_000)  # nano-dollars: $0.02
+    spender = Agent(inner, name="spender", tools=[add])
+    model = Scripted([says(call("spender", prompt="go")), says("done")])
+
+    async def main() -> int:
+        async with open_run("go", provider=model, tools=[spender.as_tool()], ledger=ledger) as run:
+            async for _ in run:
+                pass
+        return run.result.cost
+
+    cost = asyncio.run(main())
+    assert (5 < len(inner.requests) < 50, ledger.account.spent <= 20_000_000) == (True, True)
+    assert cost == ledger.account.spent == 400_000 * (len(inner.requests) + len(model.requests))
+    assert not home.exists() or not list(home.rglob("*.jsonl"))
 
 
 def test_a_tool_needs_a_name() -> None:

@@ -21,10 +21,13 @@ from mainspring.engine.deps import CallQuestion, Deps, ToolOutcome
 from mainspring.engine.shared_state import EnginePolicy, Ledger, SharedState
 from mainspring.engine.tasks import GRACE, retrieve_exception
 from mainspring.sessions.records import (
+    AgentRecord,
     AnsweredRecord,
     AskedRecord,
     DecisionRecord,
     IntentRecord,
+    Journal,
+    NoJournal,
     NoteRecord,
     OutcomeRecord,
     StepsRecord,
@@ -32,6 +35,9 @@ from mainspring.sessions.records import (
 from mainspring.tools.base import CRASHED, INTERRUPTED
 
 if TYPE_CHECKING:
+    from mainspring.core.money import Usage
+
+    AgentUsage = tuple[tuple[str, Usage], ...]  # by model
     Describe = Callable[[ToolCall], str]  # one line about a call, for the user
 
 CANCELLED = "Not run: an earlier command of the same reply failed."
@@ -63,6 +69,15 @@ class RunningCall:
     @property
     def ledger(self) -> Ledger:
         return self._executor.shared.ledger
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the session of this call has a journal that outlives it."""
+        return not isinstance(self._executor.journal, NoJournal)
+
+    async def note_agent(self, agent_id: str, ledger: Ledger, *, ended: bool, used: AgentUsage = ()) -> None:
+        """Journal that an agent of this call began or ended. At its end, the session is charged what it spent."""
+        await self._executor.note_agent(agent_id, ledger.account.spent, ended=ended, used=used)
 
     async def ask(self, text: str, about: Any = None) -> str:
         return await self._executor.ask(self, text, about)
@@ -274,6 +289,17 @@ class Executor:
             self._on_crash(error)
         self._start_what_may_start()
         self._wake()
+
+    # --- a call that runs an agent ---
+
+    @property
+    def journal(self) -> Journal:
+        return self._deps.journal
+
+    async def note_agent(self, agent_id: str, cost: int, *, ended: bool, used: AgentUsage) -> None:
+        await self.journal.append(AgentRecord(agent_id, False, self._deps.now(), ended=ended, cost=cost, used=used))
+        if ended:
+            self.shared.agent_spent(cost)
 
     # --- a call that waits for the user ---
 

@@ -1,7 +1,8 @@
 """An agent as a tool of another agent: `reviewer.as_tool()`.
 
 The called agent has a session of its own, with its own model, tools and limits. The session that calls it pays: both
-draw on one ledger, so the caller's `max_budget_usd` covers the whole tree.
+draw on one ledger, so the caller's `max_budget_usd` covers the whole tree, whether it is an agent, a session of
+`mainspring.sdk` or a run of `open_run`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from mainspring.core.messages import Text, User
 from mainspring.core.money import Usage
 from mainspring.core.updates import AgentDone, AgentStarted, AgentUpdate, BlockStarted, Delta, Result
 from mainspring.core.value import as_json
+from mainspring.engine.executor import RunningCall
 from mainspring.engine.session_deps import new_id
 from mainspring.engine.subagents import new_agent_id
 from mainspring.library.answer import Answer
 from mainspring.library.errors import AgentError
 from mainspring.library.session import AgentChat
-from mainspring.sessions.records import AgentRecord
 from mainspring.tools.base import StrictInput, Tool, ToolAnswer, ToolContext, make_answer
 
 if TYPE_CHECKING:
@@ -80,10 +81,9 @@ class CalledAgent:
         self, agent: Agent[Any, Any], name: str, parent: AgentChat[Any] | None, calling: ToolContext[Any]
     ) -> None:
         self._agent, self._name, self._calling = agent, name, calling
-        self._shared = parent.opened.world.session.shared if parent is not None else None
-        self._journal = parent.opened.world.session.deps if parent is not None else None
         self._parent = parent
-        self._ledger = self._shared.ledger.child() if self._shared is not None else None
+        self._payer = find_payer(calling)
+        self._ledger = self._payer.ledger.child()
         self._id = new_agent_id()
 
     async def run(self, prompt: str) -> ToolAnswer:
@@ -91,6 +91,8 @@ class CalledAgent:
             raise ToolError(f"'{self._name}' was not called: {DEEPEST} agents already call each other.")
         deps = self._calling.deps if self._agent.takes_deps else None
         plan = self._agent.plan(deps, once=True, deltas=False, caller=self._parent, ledger=self._ledger)
+        if not self._payer.is_stored:
+            plan = replace(plan, options=plan.options.replace(persist=False))
         asked = User((Text(prompt),), id=new_id())
         self._calling.show(AgentStarted(self._calling.id, self._id, self._name, prompt[:80], asked))
         found: list[Answer[Any]] = []
@@ -111,12 +113,15 @@ class CalledAgent:
 
     async def _note(self, *, ended: bool, used: tuple[tuple[str, Usage], ...] = ()) -> None:
         """Book what it spent to the session that pays, also in its file."""
-        if self._journal is None or self._shared is None or self._ledger is None:
-            return
-        cost, now = self._ledger.account.spent, self._journal.now()
-        await self._journal.journal.append(AgentRecord(self._id, False, now, ended=ended, cost=cost, used=used))
-        if ended:
-            self._shared.agent_spent(cost)
+        await self._payer.note_agent(self._id, self._ledger, ended=ended, used=used)
+
+
+def find_payer(calling: ToolContext[Any]) -> RunningCall:
+    """The call in its session, whatever front end that has: its ledger pays."""
+    inner = getattr(calling, "asking", None)
+    if isinstance(inner, RunningCall):
+        return inner
+    raise ToolError("an agent as a tool needs a session that pays for it: call the tool by a model, not by itself")
 
 
 def answer_text(answer: Answer[Any]) -> str:

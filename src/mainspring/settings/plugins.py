@@ -114,9 +114,10 @@ def _find_tables(
 ) -> list[tuple[str, dict[str, object]]]:
     """Files of hooks or servers, with what is in each: the usual one, those of the manifest, and the manifest."""
     files = dict.fromkeys((f"{path}/{usual}", *places))
-    inside = manifest.get(key)
-    own = [(f"{path}/{MANIFEST}", {key: inside})] if isinstance(inside, dict) else []
-    return [*[(file, _read(file)) for file in files], *own]
+    found = [(file, _read(file)) for file in files]
+    if isinstance(manifest.get(key), dict):
+        found.append((f"{path}/{MANIFEST}", {key: manifest[key]}))
+    return found
 
 
 def add_plugins(settings: Settings, plugins: Iterable[Plugin]) -> Settings:
@@ -148,11 +149,8 @@ def _read(path: str) -> dict[str, object]:
 
 
 def _read_hooks(path: str, file: str, table: dict[str, object], problems: list[str]) -> Iterable[HookSetting]:
-    hooks = table.get("hooks", {})
-    if isinstance(hooks, dict) and "hooks" in hooks:
-        hooks = cast("dict[str, object]", hooks)["hooks"]  # of a manifest: a whole file in it
     try:
-        checked: CheckedValue = check_hooks(hooks)
+        checked: CheckedValue = check_hooks(table.get("hooks", {}))
     except InvalidSetting as wrong:
         raise UsageError(f"'{file}' has no valid 'hooks': {wrong.says}") from None
     problems += [f"{file}: '{place_of(wrong.path)}': {wrong.says}" for wrong in checked.wrong]
