@@ -32,6 +32,7 @@ SHOUT = Model("shout-1", window=8_000, max_output=1_000, price=per_million(0.10,
 
 
 class Shouting:
+    models = (SHOUT,)  # its window and price
     attempts = 0
 
     async def stream(self, _: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
@@ -47,7 +48,7 @@ class Shouting:
 
 async def main() -> None:
     provider = RetryingProvider(Shouting(), RetryLimits(tries=3, base=1, cap=10, longest_asked=1_000))
-    async with open_run("hello from here", provider=provider, model=SHOUT) as run:
+    async with open_run("hello from here", provider=provider) as run:
         async for _ in run:
             pass
     print(run.result.text, run.result.cost, "nano-dollars")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ModelError,
         OutputError,
     )
+    from mainspring.library.hooks import AgentHook, HookCall
     from mainspring.library.low_level import open_run
     from mainspring.library.options import AgentOptions, ModelSettings
     from mainspring.library.session import AgentChat, AgentStream
@@ -44,6 +45,7 @@ __all__ = [
     "Agent",
     "AgentChat",
     "AgentError",
+    "AgentHook",
     "AgentOptions",
     "AgentStream",
     "Answer",
@@ -53,6 +55,7 @@ __all__ = [
     "BudgetExceeded",
     "Client",
     "Document",
+    "HookCall",
     "Image",
     "Interrupted",
     "MainspringError",
@@ -85,6 +88,7 @@ _PLACES = {
     "Agent": "library.agent",
     "AgentChat": "library.session",
     "AgentError": "library.errors",
+    "AgentHook": "library.hooks",
     "AgentOptions": "library.options",
     "AgentStream": "library.session",
     "Answer": "library.answer",
@@ -94,6 +98,7 @@ _PLACES = {
     "BudgetExceeded": "library.errors",
     "Client": "sdk.client",
     "Document": "core.messages",
+    "HookCall": "library.hooks",
     "Image": "core.messages",
     "Interrupted": "library.errors",
     "MainspringError": "core.errors",

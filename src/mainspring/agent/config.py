@@ -24,7 +24,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.shared_state import EnginePolicy, SessionPolicy
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.providers.base import Provider
+from mainspring.providers.base import Provider, list_models
 from mainspring.secrets.held import SecretScope, hold_key, hold_secrets
 from mainspring.secrets.sources import FILE_NAME
 from mainspring.settings.load import SettingsRequest, home_folder, load_settings, users_folder
@@ -172,7 +172,7 @@ def _resolve(
     folders = permissions.list_additional_folders(options, settings, cwd, home)
     protected = tuple([path for plugin in plugins for path in plugin.list_protected(cwd)])
     policy, gate, sandboxing = resolve_permissions(options, settings, environment, cwd, home, folders, protected)
-    loop = new_config(options, settings)
+    loop = new_config(options, settings, list_models(supplied.provider))
     if options.driven:
         loop = replace(loop, stop_hooks=COMPATIBLE.stop_hooks)
     config = ResolvedConfig(

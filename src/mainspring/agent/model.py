@@ -164,11 +164,12 @@ def read_deadlines(environment: Environment, address: str) -> Deadlines | None:
     return replace(providers.deadlines_for(address), headers=seconds, idle=seconds, barren=providers.PER_IDLE * seconds)
 
 
-def new_config(options: SessionOptions, settings: Settings) -> Config:
+def new_config(options: SessionOptions, settings: Settings, listed: tuple[Model, ...] = ()) -> Config:
+    """`listed`: the models that the provider describes."""
     try:
-        model = chosen_model(options.model or settings.model or "default", options, settings)
+        model = chosen_model(options.model or settings.model or "default", options, settings, listed)
         names = options.fallback_model or settings.fallback_models
-        fallbacks = tuple([chosen_model(name, options, settings) for name in names])
+        fallbacks = tuple([chosen_model(name, options, settings, listed) for name in names])
     except UsageError as error:
         raise StartError(str(error)) from None
     effort = capped_effort(options.effort or settings.effort, settings)
@@ -233,14 +234,15 @@ def capped_effort(effort: str | None, settings: Settings) -> str | None:
     return most if EFFORTS.index(asked) > EFFORTS.index(most) else effort
 
 
-def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Model:
-    """Raises `UsageError` for a model that the settings do not allow."""
+def chosen_model(name: str, options: SessionOptions, settings: Settings, listed: tuple[Model, ...] = ()) -> Model:
+    """`listed`: the models that the provider describes; the first one is its default. Raises `UsageError` for a model
+    that the settings do not allow."""
+    if name == "default" and listed:
+        name = listed[0].name
     rules = settings.model_rules
     if rules.available is not None or rules.narrowed or rules.denied:
         name = available_name(name, settings)
-    model = apply_model_settings(
-        DEFAULT_MODEL if name == "default" else model_named(resolve_model_alias(name)), settings
-    )
+    model = apply_model_settings(find_model(name, listed), settings)
     budget = options.max_thinking_tokens or settings.max_thinking_tokens
     if options.context_window:
         window = options.context_window
@@ -248,6 +250,13 @@ def chosen_model(name: str, options: SessionOptions, settings: Settings) -> Mode
     if budget and not model.adaptive_thinking:
         model = replace(model, thinking_budget=budget)
     return model
+
+
+def find_model(name: str, listed: tuple[Model, ...] = ()) -> Model:
+    if name == "default":
+        return listed[0] if listed else DEFAULT_MODEL
+    whole = resolve_model_alias(name)
+    return next((model for model in listed if model.name in (name, whole)), None) or model_named(whole)
 
 
 def available_name(name: str, settings: Settings) -> str:

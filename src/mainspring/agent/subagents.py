@@ -18,6 +18,7 @@ from mainspring.core.config import Effort
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Origin
 from mainspring.core.value import Bundle
+from mainspring.providers.base import list_models
 from mainspring.settings.values import Settings
 from mainspring.tools.catalog import SPECS
 
@@ -277,7 +278,9 @@ class ModelRouter:
 
     def model(self, name: str) -> Model:
         """Raises `UsageError` for a model that is not available."""
-        model = agent.chosen_model(name, self._parts.options, self._parts.settings)
+        model = agent.chosen_model(
+            name, self._parts.options, self._parts.settings, list_models(self._parts.model.provider)
+        )
         self.provider(model.name)
         return model
 

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     import typing_extensions
     from typing_extensions import TypeForm
 
+    from mainspring.agent.host import HostHook
     from mainspring.engine.shared_state import Ledger
+    from mainspring.library.hooks import HookFunction
     from mainspring.library.output import OutputType
     from mainspring.providers.base import Provider
     from mainspring.providers.scripted import ReplyFunction
@@ -239,18 +241,21 @@ class Agent(Generic[DepsT, OutputT]):
         schema = self._output.schema if self._output is not None else None
         options = make_session_options(given, name, builtin, tuple([tool.name for tool in own]), schema, deps)
         approve = given.get("approve") or (caller.plan.approve if caller is not None else None)
+        hooks = name_agent_hooks(given)
         return SessionPlan(
             options=options.replace(
                 resume=resume,
                 fork_session=fork,
                 persist=options.persist and (caller is None or caller.plan.options.persist),
                 permission_prompt_tool_name="stdio" if approve is not None else None,
+                host_hooks=tuple([hook for hook, _ in hooks.values()]),
             ),
             environment=make_environment(given),
             bind=lambda chat: bind_tools(own, chat),
             provider=provider,
             output=self._output,
             approve=approve,
+            hooks={name: function for name, (_, function) in hooks.items()},
             expand=given.get("expand_prompts", False),
             deltas=deltas,
             once=once,
@@ -338,6 +343,14 @@ def make_output(output: Any, options: AgentOptions) -> OutputType | None:
     from mainspring.library.output import OutputType
 
     return OutputType(output)
+
+
+def name_agent_hooks(given: AgentOptions) -> dict[str, tuple[HostHook, HookFunction]]:
+    if not given.get("hooks"):
+        return {}
+    from mainspring.library.hooks import name_hooks
+
+    return name_hooks(given["hooks"])
 
 
 def split_model(model: Any) -> tuple[str | None, Provider | None]:

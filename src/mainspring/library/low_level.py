@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from mainspring.core.config import Config, Effort, Sampling
 from mainspring.core.errors import UsageError
-from mainspring.core.models import DEFAULT_MODEL, Model
+from mainspring.core.models import Model
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
 from mainspring.engine.session_deps import BasicDeps
 from mainspring.engine.shared_state import Ledger
+from mainspring.providers.base import list_models
 from mainspring.text import did_you_mean
 from mainspring.tools.base import Tool
 
@@ -151,16 +152,9 @@ def find_model(provider: Provider | None, model: str | Model | None) -> tuple[tu
         return find_provider(model.name if isinstance(model, Model) else model)
     if isinstance(model, Model):
         return (provider, model), None
-    return (provider, find_named_model(model)), None
+    from mainspring.agent.model import find_model as find_listed_model
 
-
-def find_named_model(name: str | None) -> Model:
-    if name is None:
-        return DEFAULT_MODEL
-    from mainspring.agent.model import resolve_model_alias
-    from mainspring.core.models import model_named
-
-    return model_named(resolve_model_alias(name))
+    return (provider, find_listed_model(model or "default", list_models(provider))), None
 
 
 def find_provider(model: str | None) -> tuple[tuple[Provider, Model], Close]:

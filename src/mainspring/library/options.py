@@ -38,6 +38,7 @@ from mainspring.tools.custom import tool
 
 if TYPE_CHECKING:
     from mainspring.agent.host import ApprovalRequest
+    from mainspring.library.hooks import HookTable
     from mainspring.providers.base import Provider
 
 Approve = Callable[["ApprovalRequest"], "bool | Approval | Awaitable[bool | Approval]"]
@@ -99,6 +100,8 @@ class AgentOptions(ModelSettings, total=False):
     permission_mode: ModeName
     setting_sources: Sequence[SourceName]
     """Whose settings, memory, skills, hooks and MCP servers are read; none by default."""
+    hooks: HookTable
+    """Functions that see prompts and calls, and may block them: `{"PreToolUse": [guard]}`."""
     settings: Mapping[str, Any]
     """Settings of this agent, as a settings file has them."""
     mcp_servers: Mapping[str, Mapping[str, Any]]
@@ -108,6 +111,8 @@ class AgentOptions(ModelSettings, total=False):
     """Overrides the environment of the process: keys, addresses, `MAINSPRING_HOME`."""
     persist: bool
     """False: the session is not stored."""
+    tracing: bool
+    """Spans and metrics of OpenTelemetry; by default, if `mainspring.instrument()` was called."""
     expand_prompts: bool
     """Expand mentions (`@path`) and slash commands in prompts. Off: prompts are plain text."""
 
@@ -127,12 +132,14 @@ KINDS: dict[str, OptionCheck] = {
     "disallowed_tools": NAMES,
     "permission_mode": TEXT,
     "setting_sources": NAMES,
+    "hooks": OptionCheck("a dict of lists of functions", instance_of(Mapping)),
     "settings": TABLE,
     "mcp_servers": OptionCheck("a dict of dicts", instance_of(Mapping)),
     "cwd": PATH,
     "add_dirs": PATHS,
     "env": TEXTS,
     "persist": FLAG,
+    "tracing": FLAG,
     "expand_prompts": FLAG,
     "temperature": MONEY,
     "top_p": MONEY,
@@ -166,6 +173,10 @@ def check_agent_options(given: Mapping[str, Any], where: str) -> None:
             raise UsageError(f"'{name}' must be between 0 and {most:g}, not {given[name]}")
     if given.get("max_output", 1) < 1:
         raise UsageError(f"'max_output' must be a whole number of at least 1, not {given['max_output']}")
+    if "hooks" in given:
+        from mainspring.library.hooks import check_hook_table
+
+        check_hook_table(given["hooks"])
     for source in given.get("setting_sources", ()):
         if source not in SOURCES:
             near = did_you_mean(source, SOURCES)
@@ -269,6 +280,7 @@ def make_session_options(  # noqa: PLR0913, PLR0917  # what an agent is made of
         add_dirs=tuple([os.fspath(folder) for folder in given.get("add_dirs", ())]),
         deps=deps,
         persist=given.get("persist", True),
+        tracing=given.get("tracing"),
         settings=dict(given["settings"]) if "settings" in given else None,
         setting_sources=sources,
         mcp_servers=({"mcpServers": {name: dict(one) for name, one in servers.items()}},) if servers else (),

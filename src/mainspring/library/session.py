@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -45,6 +46,7 @@ from mainspring.tools.base import Approval, Tool
 if TYPE_CHECKING:
     from mainspring.agent.session import AgentSession
     from mainspring.engine.shared_state import Ledger
+    from mainspring.library.hooks import HookFunction
     from mainspring.library.options import Approve
     from mainspring.library.output import OutputType
     from mainspring.providers.base import Provider
@@ -65,6 +67,7 @@ class SessionPlan(Bundle):
     provider: Provider | None = None
     output: OutputType | None = None
     approve: Approve | None = None
+    hooks: Mapping[str, HookFunction] = {}
     expand: bool = False
     deltas: bool = True
     once: bool = False  # for one run
@@ -117,7 +120,7 @@ class AgentChat(Generic[OutputT]):
             check = self._output.check
         supplied = HostSupplied(plan.bind(self), plan.provider, check)
         config = resolve_config(plan.options, plan.environment, supplied)
-        host = ApprovingHost(plan.approve, plan.options.deps) if plan.approve is not None else None
+        host = LibraryHost(plan.approve, plan.hooks, plan.options.deps) if plan.approve or plan.hooks else None
         try:
             return open_session(config, host, deltas=plan.deltas, ledger=plan.ledger)
         except BaseException:
@@ -331,18 +334,31 @@ async def pick_text(updates: AsyncGenerator[Update, None]) -> AsyncGenerator[str
                 last = update.reply_id
 
 
-# --- approvals ---
+# --- approvals and hooks ---
 
 
-class ApprovingHost(NoHost):
-    """The program's `approve` function as the host of a session."""
+class LibraryHost(NoHost):
+    """The program's functions as the host of a session."""
 
-    reach: Reach = "always"
+    def __init__(self, approve: Approve | None, hooks: Mapping[str, HookFunction], deps: object) -> None:
+        self._approve, self._hooks, self._deps = approve, hooks, deps
+        self.reach: Reach = "never" if approve is None else "always"
 
-    def __init__(self, approve: Approve, deps: object) -> None:
-        self._approve, self._deps = approve, deps
+    async def run_hook(self, hook_id: str, payload: dict[str, Any]) -> object:
+        from mainspring.library.hooks import HookCall, check_reply
+
+        function = self._hooks[hook_id]
+        name = getattr(function, "__name__", hook_id)
+        asked = HookCall[Any](str(payload.get("hook_event_name", "")), copy.deepcopy(payload), self._deps)
+        try:
+            return check_reply(await call_function(function, asked), name)
+        except Exception as error:
+            log_failure(f"the hook '{name}' failed", error)
+            raise
 
     async def approve(self, request: ApprovalRequest) -> Approval:
+        if self._approve is None:
+            return await super().approve(request)
         request = replace(request, deps=self._deps)
         try:
             said: object = await call_function(self._approve, request)

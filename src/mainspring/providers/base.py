@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from mainspring.core.effects import Request
 from mainspring.core.history import History
 from mainspring.core.messages import Block, Stop
+from mainspring.core.models import Model
 from mainspring.core.money import Usage
 from mainspring.core.reasons import BreakReason, Failure
 from mainspring.core.updates import BlockKind
@@ -58,6 +59,12 @@ class Conversation(Bundle):
     tools: tuple[ToolSpec, ...] = ()
     marks: tuple[str, ...] = ()  # ids of messages that end a span worth caching; chosen by the model context
     cache: RequestCache | None = None  # of the session; None: the provider uses its own
+
+
+def list_models(provider: object) -> tuple[Model, ...]:
+    """The models that a provider describes itself, in its attribute `models`: their windows, limits and prices. The
+    first one is its default."""
+    return tuple(getattr(provider, "models", ()))
 
 
 class StreamStarted(Value):

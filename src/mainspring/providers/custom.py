@@ -6,7 +6,7 @@ from mainspring.providers.custom import Batch, Conversation, Request, RetryingPr
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
@@ -24,6 +24,7 @@ from mainspring.providers.base import (
     Provider,
     StreamEnded,
     StreamStarted,
+    list_models,
 )
 from mainspring.providers.retry import PATIENCE, RetryLimits, RetryProfile, stream_with_retries
 
@@ -58,8 +59,16 @@ __all__ = [
 class RetryingProvider:
     """A provider with our retries around it: for one of yours that raises `ProviderError` at the first failure."""
 
-    def __init__(self, provider: Provider, limits: RetryLimits = PATIENCE[RetryProfile.FOREGROUND]) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        limits: RetryLimits = PATIENCE[RetryProfile.FOREGROUND],
+        *,
+        models: Sequence[Model] = (),
+    ) -> None:
+        """`models`: their windows, limits and prices; else those of the provider."""
         self._provider, self._limits = provider, limits
+        self.models = tuple(models) or list_models(provider)
 
     def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         return stream_with_retries(lambda: self._provider.stream(request, conversation), self._limits, random.random)

@@ -13,7 +13,7 @@ import asyncio
 import os
 import time
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -48,6 +48,7 @@ from mainspring.providers.retry import (
 from mainspring.secrets.sources import headers_of
 
 if TYPE_CHECKING:  # prepare the reader while the server thinks
+    from mainspring.core.models import Model
     from mainspring.providers.http.sse import ServerEvent
 
 NOT_STREAMED = 16 * 1024 * 1024  # limit in bytes of a reply that is not streamed
@@ -154,7 +155,10 @@ class HttpProvider:
         patience: RetryLimits = PATIENCE[RetryProfile.FOREGROUND],
         now: Callable[[], float] = time.time,
         ways_out: UserRemedies = GIVEN,
+        models: Sequence[Model] = (),
     ) -> None:
+        """`models`: windows, limits and prices of models that our table does not have, or has otherwise."""
+        self.models = tuple(models)
         self._key = key
         self._ways_out = ways_out
         self._url = url.rstrip("/")

@@ -7,7 +7,7 @@ the reply, and `providers/http_provider.py` sends requests and retries them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from mainspring import providers
 from mainspring.core.config import FORCED, FREE, Effort, Sampling
 from mainspring.core.effects import Request
-from mainspring.core.models import model_named
+from mainspring.core.models import Model, model_named
 from mainspring.core.value import Bundle
 from mainspring.providers import http_provider
 from mainspring.providers.anthropic.json import (
@@ -91,10 +91,14 @@ class Anthropic(HttpProvider):
         now: Callable[[], float] = time.time,
         ways_out: UserRemedies = WAYS_OUT,
         driver: str = "",
+        models: Sequence[Model] = (),
     ) -> None:
-        """`driver`: the program that runs mainspring, for the server's statistics."""
+        """`driver`: the program that runs mainspring, for the server's statistics. `models`: windows, limits and prices
+        of models that our table does not have, or has otherwise."""
         key = Key(key) if isinstance(key, str) else key
-        super().__init__(key, base_url, transport=transport, patience=patience, now=now, ways_out=ways_out)
+        super().__init__(
+            key, base_url, transport=transport, patience=patience, now=now, ways_out=ways_out, models=models
+        )
         self._prefix = prefix  # the prefix of a model's name in settings, which is not sent
         self._betas = betas
         self._display = thinking_display

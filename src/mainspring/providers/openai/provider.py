@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from mainspring.core.config import FORCED, FREE, Effort, Sampling
 from mainspring.core.effects import Request
 from mainspring.core.errors import ProviderError
-from mainspring.core.models import model_named
+from mainspring.core.models import Model, model_named
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Batch, Conversation, Item, ToolSpec
 from mainspring.providers.errors import GIVEN, UserRemedies, unsupported_setting
@@ -132,13 +132,15 @@ class OpenAI(HttpProvider):
         ways_out: UserRemedies = GIVEN,
         patience: RetryLimits = PATIENCE[RetryProfile.FOREGROUND],
         now: Callable[[], float] = time.time,
+        models: Sequence[Model] = (),
     ) -> None:
         """`prefix` is the prefix of a model's name in settings, as in `ollama/qwen3`, and is not sent; `manners` None:
-        by the address; `api_version` is for Azure: a model's name is then that of a deployment.
+        by the address; `api_version` is for Azure: a model's name is then that of a deployment; `models`: windows,
+        limits and prices of models that our table does not have, or has otherwise.
         """
         url = azure_base_url(base_url) if api_version else add_version_path(base_url)
         key = ApiKey(key, "authorization") if isinstance(key, str) else key
-        super().__init__(key, url, transport=transport, patience=patience, now=now, ways_out=ways_out)
+        super().__init__(key, url, transport=transport, patience=patience, now=now, ways_out=ways_out, models=models)
         self._prefix = prefix
         self._own_headers = dict(headers or {})
         self._api_version = api_version
