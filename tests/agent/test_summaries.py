@@ -104,6 +104,19 @@ def test_a_batch_of_calls_is_summarized_while_the_next_reply_streams(tmp_path: P
     play(main, tmp_path, choose=answering(Say.of(f"{LINE}.")))
 
 
+def test_the_variable_does_not_count_for_the_library(tmp_path: Path) -> None:
+    """A program that uses the library has no settings unless it asks for them."""
+
+    async def main(stage: Stage) -> None:
+        stage.environment["CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES"] = "1"
+        session = stage.open(**FREE, bare=True)
+        assert summaries(await run(session)) == []
+        assert not [one for one in stage.server.requests if is_small(one)]
+        await session.close()
+
+    play(main, tmp_path, choose=answering(Say.of(LINE)))
+
+
 def test_an_option_overrides_the_setting(tmp_path: Path) -> None:
     async def main(stage: Stage) -> None:
         session = stage.open(**FREE, tool_use_summaries=False, settings={"features": {"toolUseSummaries": True}})

@@ -52,6 +52,16 @@ def test_the_answer_and_nothing_else(serve: Serve) -> None:
     assert "print('hello')" in json.dumps(shown)
 
 
+def test_a_session_that_is_not_stored(serve: Serve) -> None:
+    stage = serve(Say.of("Hi."))
+    done = stage.run("-p", "hello", "--no-session-persistence")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Hi.\n", b"")
+    assert stage.sessions() == []
+    refused = stage.run("-p", "hello", "--no-session-persistence", "--continue")
+    assert refused.returncode != 0
+    assert b"'--continue' needs a stored session, and '--no-session-persistence' stores none" in refused.stderr
+
+
 def test_one_object(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
     done = stage.run("-p", "hello", "--output-format", "json")

@@ -14,9 +14,9 @@ from mainspring import Agent, AgentHook, Answer, HookCall, ToolResult, UsageErro
 from mainspring.library import hooks
 from mainspring.sdk.hooks import EVENTS
 from mainspring.telemetry import uninstrument
-from mainspring.testing import Scripted, call, says
+from mainspring.testing import Scripted, ScriptedReply, call, says
 
-PASS = [says(call("add", a=1)), "Done."]
+PASS: list[ScriptedReply | str] = [says(call("add", a=1)), "Done."]
 
 
 def add(a: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -21,12 +22,12 @@ from sessions.stage import Remembering
 from sessions.test_cuts import first_life
 
 from mainspring.core.view import view
-from mainspring.sdk import session_edits
+from mainspring.sdk import Client, Options, ResultMessage, session_edits
 from mainspring.sessions.line_format import LARGEST_INLINE
 from mainspring.sessions.paths import file_of
 from mainspring.sessions.resume import load_session
 from mainspring.simulator.replies import Say
-from mainspring.testing import virtually
+from mainspring.testing import Scripted, virtually
 from sdk.stored import (  # noqa: F401  # fixtures
     ID,
     NOBODY,
@@ -364,3 +365,22 @@ def test_the_command_goes_on_with_a_fork_up_to_a_message(tmp_path: Path, monkeyp
     assert "One." in asked
     assert "second" not in asked
     assert "third" in asked
+
+
+def test_a_session_in_use_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    options = Options(provider=Scripted(["Hi."]), setting_sources=[], cwd=tmp_path)
+
+    async def main() -> str:
+        async with Client(options) as client:
+            await client.query("go")
+            [*_, last] = [message async for message in client.receive_response()]
+            assert isinstance(last, ResultMessage)
+            with pytest.raises(RuntimeError, match=f"session '{last.session_id}' is in use: close it first"):
+                ours.delete_session(last.session_id, str(tmp_path))
+            assert ours.get_session_messages(last.session_id, str(tmp_path))
+        return last.session_id
+
+    session_id = asyncio.run(main())
+    ours.delete_session(session_id, str(tmp_path))
+    assert not list(tmp_path.rglob(f"*{session_id}*"))

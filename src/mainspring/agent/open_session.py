@@ -24,7 +24,7 @@ from mainspring.agent.context import (
     new_model_context,
     read_context_sources,
 )
-from mainspring.agent.model import available_name, least_limit
+from mainspring.agent.model import ON_CLOUDS, available_name, least_limit
 from mainspring.agent.options import SessionOptions
 from mainspring.agent.prompt_expansion import PromptHooks, UserPrompts
 from mainspring.agent.resume import OpenedSession, open_journal, wants_checkpoints
@@ -155,7 +155,7 @@ def build_session_parts(
         mind=mind,
         before_turn=servers.settle,
     )
-    telemetry = SessionTelemetry(opened.session_id, config.options.tracing)
+    telemetry = SessionTelemetry(opened.session_id, config.options.tracing, cloud_of(config.environment))
     session = new_session(config, deps, side_model.ledger, loaded, policy, telemetry)
     session.shared.agent_spent(before.by_agents)  # the first event includes it
     attach = make_mention_attacher(
@@ -507,14 +507,26 @@ def wants_suggestions(config: ResolvedConfig, tools: SessionTools, *, takes_note
     return takes_notes or not has_person(tools)
 
 
+def cloud_of(environment: Mapping[str, str]) -> str:
+    """Where models with a plain name are: `bedrock`, `vertex`, or empty for Anthropic."""
+    if not any(environment.get(name) for name in ON_CLOUDS):
+        return ""
+    from mainspring.agent.endpoints import is_on
+
+    return next(
+        (cloud for cloud, name in zip(("bedrock", "vertex"), ON_CLOUDS, strict=True) if is_on(name, environment)), ""
+    )
+
+
 SUMMARIES = "CLAUDE_CODE_EMIT_TOOL_USE_SUMMARIES"  # as Claude Code has it
 
 
 def wants_tool_summaries(config: ResolvedConfig) -> bool:
-    """Off by default: each is a paid request."""
+    """Off by default: each is a paid request. The variable is not for programs that use the library."""
     if config.options.tool_use_summaries is not None:
         return config.options.tool_use_summaries
-    return config.settings.features.tool_use_summaries or config.environment.get(SUMMARIES) in ("1", "true")
+    by_variable = not config.options.bare and config.environment.get(SUMMARIES) in ("1", "true")
+    return config.settings.features.tool_use_summaries or by_variable
 
 
 def new_side_model(

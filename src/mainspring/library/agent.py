@@ -346,11 +346,12 @@ def make_output(output: Any, options: AgentOptions) -> OutputType | None:
 
 
 def name_agent_hooks(given: AgentOptions) -> dict[str, tuple[HostHook, HookFunction]]:
-    if not given.get("hooks"):
+    hooks = given.get("hooks")
+    if not hooks:
         return {}
     from mainspring.library.hooks import name_hooks
 
-    return name_hooks(given["hooks"])
+    return name_hooks(hooks)
 
 
 def split_model(model: Any) -> tuple[str | None, Provider | None]:

@@ -6,13 +6,14 @@ created as a whole or not at all, and its source is only read. Ids are checked b
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import time
 import unicodedata
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,34 @@ def tag_session(session_id: str, tag: str | None, directory: str | None = None) 
 def delete_session(session_id: str, directory: str | None = None) -> None:
     """Delete the session's file and its data: subagents, large content, earlier versions of files.
 
-    The file goes last: if deleting the rest fails, the session is still listed and can be deleted again.
+    The file goes last: if deleting the rest fails, the session is still listed and can be deleted again. Raises
+    `RuntimeError` if the session is in use, in this process or another one.
     """
     file = _found(session_id, directory).file
+    with hold_session(file):
+        _delete_with_data(file)
+
+
+@contextmanager
+def hold_session(file: Path) -> Generator[None]:
+    """Takes the lock that a session in use holds. A link is not followed, and needs none."""
+    if file.is_symlink():
+        yield
+        return
+    fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"session '{file.stem}' is in use: close it first") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(fd)
+
+
+def _delete_with_data(file: Path) -> None:
     beside = Path(side_folder(file))
     if beside.is_symlink():
         beside.unlink()  # the target of a link is not ours

@@ -29,9 +29,10 @@ _recorders: dict[bool, SpanRecorder] = {}  # True: that of `instrument`; False: 
 class SessionTelemetry:
     """What the records and spans of a session and its subagents have in common."""
 
-    def __init__(self, session_id: str = "", tracing: bool | None = None) -> None:
-        """`tracing`: None follows `instrument`, True switches tracing on for this session, False off."""
-        self.session_id = session_id
+    def __init__(self, session_id: str = "", tracing: bool | None = None, cloud: str = "") -> None:
+        """`tracing`: None follows `instrument`, True switches tracing on for this session, False off. `cloud`: where
+        models with a plain name are, `bedrock` or `vertex`; empty: at Anthropic."""
+        self.session_id, self.cloud = session_id, cloud
         self.tracing = tracing
         self.agent_types: dict[str, str] = {}  # by the id of a subagent
         self._parents: dict[str, object] = {}  # contexts with the parent span, by the id of a prompt

@@ -51,6 +51,7 @@ class Operation:
         self.began, self.ended = began, began  # milliseconds
         self.fields: dict[str, Any] = fields
         self.content: dict[str, Any] = {}
+        self.cloud = ""  # of a run: where plain names of Claude are; empty: at Anthropic
         self.error = ""  # the class of an error; empty: there was none
         self.interrupted = False
 
@@ -106,7 +107,9 @@ class RunObserver:
         fields: dict[str, Any] = {"session": self._session.session_id, "agent": agent, "model": config.model.name}
         if agent_id:
             fields["agent_id"] = agent_id
-        return Operation("run", agent, self._now(), None, **fields)
+        made = Operation("run", agent, self._now(), None, **fields)
+        made.cloud = self._session.cloud
+        return made
 
     # --- called by the driver and by `Run` ---
 

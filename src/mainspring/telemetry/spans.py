@@ -63,10 +63,21 @@ TOKENS = tuple([4**power for power in range(14)])  # both as the conventions adv
 LABELS = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model")
 
 
-def guess_provider(model: str) -> str:
+# By the prefix of a model's name, where the conventions have another word.
+SERVICES = {"bedrock": "aws.bedrock", "vertex": "gcp.vertex_ai", "gemini": "gcp.gemini"}
+
+
+def guess_provider(model: str, cloud: str = "") -> str:
+    """`cloud`: where plain names of Claude are, `bedrock` or `vertex`; empty: at Anthropic."""
     prefix, _, bare = model.rpartition("/")
+    if prefix:
+        return SERVICES.get(prefix, prefix)
+    if "anthropic." in bare:
+        return SERVICES["bedrock"]
+    if cloud and bare.startswith("claude"):
+        return SERVICES[cloud]
     known = [provider for start, provider in PROVIDERS.items() if bare.startswith(start)]
-    return prefix or (known[0] if known else "unknown")
+    return known[0] if known else "unknown"
 
 
 class SpanRecorder:
@@ -155,7 +166,7 @@ class RunSpans:
         if kind in ("run", "request", "tool"):
             found["gen_ai.operation.name"] = NAMES[kind]
         if kind in ("run", "request"):
-            found["gen_ai.provider.name"] = guess_provider(operation.fields["model"])
+            found["gen_ai.provider.name"] = guess_provider(operation.fields["model"], top.cloud)
         if kind == "tool":
             found["gen_ai.tool.type"] = "function"
         for place, name in zip(("input", "output"), CONTENT[kind], strict=True):
