@@ -41,7 +41,9 @@ async def guard_later(call: HookCall[Database]) -> dict[str, Any] | None:
     return guard(call)
 
 
-@pytest.mark.parametrize("hook", [guard, guard_later, AgentHook(guard, matcher="add")], ids=["plain", "async", "for a tool"])
+@pytest.mark.parametrize(
+    "hook", [guard, guard_later, AgentHook(guard, matcher="add")], ids=["plain", "async", "matcher"]
+)
 def test_a_hook_has_the_deps_and_blocks_a_call(hook: Any) -> None:
     agent = Agent(Scripted(PASS), tools=[add], deps=Database, hooks={"PreToolUse": [hook]})
     assert "no 1 today" in results(agent.run_sync("go", deps=Database()))[0]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import mainspring
+import mainspring.sdk
 from mainspring.simulator.replies import Say
 from mainspring.telemetry import uninstrument
 from mainspring.testing.plugin import LiveServer, call
@@ -102,3 +103,13 @@ def test_dir_lists_the_public_names_and_hides_the_machinery() -> None:
     assert set(mainspring.__all__) <= set(listed)
     others = [name for name in listed if not name.startswith("__") and name not in mainspring.__all__]
     assert [name for name in others if f"mainspring.{name}" not in sys.modules] == []  # packages that were imported
+
+
+@pytest.mark.parametrize("name", mainspring.sdk.__all__)
+def test_every_name_of_the_sdk_has_a_docstring(name: str) -> None:
+    found = getattr(mainspring.sdk, name)
+    if not inspect.isclass(found) and not inspect.isfunction(found):
+        return  # unions and literals: Python gives them no docstring of their own
+    own = found.__dict__.get("__doc__") if inspect.isclass(found) else found.__doc__
+    assert own, name
+    assert not own.startswith(f"{name}("), f"'{name}' has only the docstring that 'dataclass' makes"

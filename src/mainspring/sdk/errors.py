@@ -21,11 +21,11 @@ from mainspring.sdk.messages import ResultMessage
 
 
 class ClaudeSDKError(MainspringError):
-    pass
+    """The base class of the errors of this module."""
 
 
 class CLIConnectionError(ClaudeSDKError):
-    pass
+    """The client is not connected, or belongs to another event loop."""
 
 
 class CLINotFoundError(CLIConnectionError):

@@ -31,6 +31,8 @@ EVENTS: tuple[str, ...] = get_args(HookEvent)
 
 
 class BaseHookInput(TypedDict):
+    """The fields that every hook gets."""
+
     session_id: str
     transcript_path: str
     cwd: str
@@ -40,6 +42,8 @@ class BaseHookInput(TypedDict):
 
 
 class PreToolUseHookInput(BaseHookInput):
+    """What a hook for `PreToolUse` gets."""
+
     hook_event_name: Literal["PreToolUse"]
     tool_name: str
     tool_input: dict[str, Any]
@@ -47,6 +51,8 @@ class PreToolUseHookInput(BaseHookInput):
 
 
 class PostToolUseHookInput(BaseHookInput):
+    """What a hook for `PostToolUse` gets."""
+
     hook_event_name: Literal["PostToolUse"]
     tool_name: str
     tool_input: dict[str, Any]
@@ -55,6 +61,8 @@ class PostToolUseHookInput(BaseHookInput):
 
 
 class PostToolUseFailureHookInput(BaseHookInput):
+    """What a hook for `PostToolUseFailure` gets."""
+
     hook_event_name: Literal["PostToolUseFailure"]
     tool_name: str
     tool_input: dict[str, Any]
@@ -64,17 +72,23 @@ class PostToolUseFailureHookInput(BaseHookInput):
 
 
 class UserPromptSubmitHookInput(BaseHookInput):
+    """What a hook for `UserPromptSubmit` gets."""
+
     hook_event_name: Literal["UserPromptSubmit"]
     prompt: str
 
 
 class StopHookInput(BaseHookInput):
+    """What a hook for `Stop` gets."""
+
     hook_event_name: Literal["Stop"]
     stop_hook_active: bool
     last_assistant_message: NotRequired[str]
 
 
 class SubagentStopHookInput(BaseHookInput):
+    """What a hook for `SubagentStop` gets."""
+
     hook_event_name: Literal["SubagentStop"]
     stop_hook_active: bool
     agent_transcript_path: str
@@ -82,16 +96,22 @@ class SubagentStopHookInput(BaseHookInput):
 
 
 class SubagentStartHookInput(BaseHookInput):
+    """What a hook for `SubagentStart` gets."""
+
     hook_event_name: Literal["SubagentStart"]
 
 
 class PreCompactHookInput(BaseHookInput):
+    """What a hook for `PreCompact` gets."""
+
     hook_event_name: Literal["PreCompact"]
     trigger: Literal["manual", "auto"]
     custom_instructions: str | None
 
 
 class NotificationHookInput(BaseHookInput):
+    """What a hook for `Notification` gets."""
+
     hook_event_name: Literal["Notification"]
     message: str
     title: NotRequired[str]
@@ -99,6 +119,8 @@ class NotificationHookInput(BaseHookInput):
 
 
 class PermissionRequestHookInput(BaseHookInput):
+    """What a hook for `PermissionRequest` gets."""
+
     hook_event_name: Literal["PermissionRequest"]
     tool_name: str
     tool_input: dict[str, Any]
@@ -120,6 +142,8 @@ HookInput = (
 
 
 class HookContext(TypedDict):
+    """The third argument of a hook function; `deps` is the object of `Options.deps`."""
+
     signal: Any | None  # reserved
     deps: NotRequired[Any]  # `Options.deps`
 

@@ -14,11 +14,15 @@ from typing import Any, Literal, TypedDict
 
 @dataclass
 class TextBlock:
+    """Text of the model."""
+
     text: str
 
 
 @dataclass
 class ThinkingBlock:
+    """Thinking of the model, with its signature."""
+
     thinking: str
     signature: str
 
@@ -52,6 +56,8 @@ class ServerToolUseBlock:
 
 @dataclass
 class ServerToolResultBlock:
+    """The result of a tool that the model's service runs."""
+
     tool_use_id: str
     content: Any
 
@@ -152,6 +158,8 @@ class StreamEvent:
 
 
 class TaskUsage(TypedDict):
+    """What a subagent or a background task has used so far."""
+
     total_tokens: int
     tool_uses: int
     duration_ms: int
@@ -176,6 +184,8 @@ class TaskStartedMessage(SystemMessage):
 
 @dataclass
 class TaskProgressMessage(SystemMessage):
+    """The progress of a subagent or a background task."""
+
     task_id: str
     description: str
     usage: TaskUsage
@@ -279,6 +289,8 @@ class ConversationResetMessage:
 
 @dataclass
 class RateLimitInfo:
+    """A rate limit: its state, its kind, and when it resets."""
+
     status: str
     resets_at: int | None = None
     rate_limit_type: str | None = None
@@ -291,6 +303,8 @@ class RateLimitInfo:
 
 @dataclass
 class RateLimitEvent:
+    """The state of a rate limit has changed."""
+
     rate_limit_info: RateLimitInfo
     uuid: str
     session_id: str

@@ -20,6 +20,8 @@ PermissionUpdateType = Literal[
 
 @dataclass
 class PermissionRuleValue:
+    """A permission rule: a tool, and what the rule is about."""
+
     tool_name: str
     rule_content: str | None = None
 
@@ -78,6 +80,8 @@ class ToolPermissionContext:
 
 @dataclass
 class PermissionResultAllow:
+    """Returned by `can_use_tool`: allow the call, also with another input or with new rules."""
+
     behavior: Literal["allow"] = "allow"
     updated_input: dict[str, Any] | None = None
     updated_permissions: list[PermissionUpdate] | None = None
@@ -85,6 +89,8 @@ class PermissionResultAllow:
 
 @dataclass
 class PermissionResultDeny:
+    """Returned by `can_use_tool`: deny the call, with a message for the model."""
+
     behavior: Literal["deny"] = "deny"
     message: str = ""
     interrupt: bool = False  # ends the turn, too

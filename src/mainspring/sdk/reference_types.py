@@ -100,18 +100,24 @@ McpServerStatusConfig = (
 
 
 class SystemInitMcpServer(TypedDict):
+    """One MCP server in `SystemInitData`."""
+
     name: str
     status: str
     source: NotRequired[str]
 
 
 class SystemInitPlugin(TypedDict):
+    """One plugin in `SystemInitData`."""
+
     name: str
     path: str
     version: NotRequired[str]
 
 
 class SystemInitPluginError(TypedDict):
+    """A plugin in `SystemInitData` that was not loaded, and why."""
+
     plugin: str
     type: str
     message: str
@@ -149,10 +155,14 @@ class SystemInitData(TypedDict):
 
 
 class HookEffort(TypedDict):
+    """The effort of the model, as a hook sees it."""
+
     level: str
 
 
 class BackgroundTaskSummary(TypedDict):
+    """A background task, as hooks and messages list it."""
+
     id: str
     type: str
     status: str
@@ -165,6 +175,8 @@ class BackgroundTaskSummary(TypedDict):
 
 
 class SessionCronSummary(TypedDict):
+    """A scheduled task of a session."""
+
     id: str
     schedule: str
     recurring: bool
@@ -172,6 +184,8 @@ class SessionCronSummary(TypedDict):
 
 
 class SessionStartHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `SessionStart`."""
+
     hookEventName: Literal["SessionStart"]
     additionalContext: NotRequired[str]
     initialUserMessage: NotRequired[str]
@@ -181,59 +195,81 @@ class SessionStartHookSpecificOutput(TypedDict):
 
 
 class UserPromptExpansionHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `UserPromptExpansion`."""
+
     hookEventName: Literal["UserPromptExpansion"]
     additionalContext: NotRequired[str]
     suppressOriginalPrompt: NotRequired[bool]
 
 
 class PermissionDeniedHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PermissionDenied`."""
+
     hookEventName: Literal["PermissionDenied"]
     retry: NotRequired[bool]
 
 
 class PostToolBatchHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PostToolBatch`."""
+
     hookEventName: Literal["PostToolBatch"]
     additionalContext: NotRequired[str]
 
 
 class PreModelSwitchHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PreModelSwitch`."""
+
     hookEventName: Literal["PreModelSwitch"]
     permissionDecision: NotRequired[Literal["allow", "deny", "ask"]]
     permissionDecisionReason: NotRequired[str]
 
 
 class PostModelSwitchHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PostModelSwitch`."""
+
     hookEventName: Literal["PostModelSwitch"]
     additionalContext: NotRequired[str]
 
 
 class MessageDisplayHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `MessageDisplay`."""
+
     hookEventName: Literal["MessageDisplay"]
     displayContent: NotRequired[str]
 
 
 class ElicitationHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `Elicitation`."""
+
     hookEventName: Literal["Elicitation"]
     action: NotRequired[Literal["accept", "decline", "cancel"]]
     content: NotRequired[dict[str, Any]]
 
 
 class ElicitationResultHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `ElicitationResult`."""
+
     hookEventName: Literal["ElicitationResult"]
     action: NotRequired[Literal["accept", "decline", "cancel"]]
     content: NotRequired[dict[str, Any]]
 
 
 class CwdChangedHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `CwdChanged`."""
+
     hookEventName: Literal["CwdChanged"]
     watchPaths: NotRequired[list[str]]
 
 
 class FileChangedHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `FileChanged`."""
+
     hookEventName: Literal["FileChanged"]
     watchPaths: NotRequired[list[str]]
 
 
 class WorktreeCreateHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `WorktreeCreate`."""
+
     hookEventName: Literal["WorktreeCreate"]
     worktreePath: str

@@ -41,6 +41,8 @@ MOST_ROUNDS = 10  # rounds until a tag must be stable
 
 @dataclass
 class ForkSessionResult:
+    """The result of `fork_session`."""
+
     session_id: str  # the new id
 
 

@@ -40,6 +40,8 @@ class SessionKey(TypedDict):
 
 
 class SessionListSubkeysKey(TypedDict):
+    """The key of a session, for `SessionStore.list_subkeys`."""
+
     project_key: str
     session_id: str
 
@@ -53,6 +55,8 @@ class SessionStoreEntry(TypedDict, total=False):
 
 
 class SessionStoreListEntry(TypedDict):
+    """One session of `SessionStore.list_sessions`."""
+
     session_id: str
     mtime: int  # milliseconds since 1970, by the store's own clock
 

@@ -25,6 +25,8 @@ __all__ = ["McpSdkServerConfig", "SdkMcpTool", "ToolAnnotations", "create_sdk_mc
 
 
 class McpSdkServerConfig(TypedDict):
+    """An MCP server in this process, made by `create_sdk_mcp_server`."""
+
     type: str
     name: str
     instance: Any
@@ -33,6 +35,7 @@ class McpSdkServerConfig(TypedDict):
 def create_sdk_mcp_server(
     name: str, version: str = "1.0.0", tools: list[SdkMcpTool[Any]] | None = None
 ) -> McpSdkServerConfig:
+    """An MCP server in this process, for `Options.mcp_servers`. `tool(name, description, schema)` makes its tools."""
     server = SdkMcpServer(name, version)
     for one in tools or ():
         check_tool(name, one)

@@ -13,6 +13,8 @@ from mainspring.sdk.tools import McpSdkServerConfig
 
 
 class SystemPromptPreset(TypedDict):
+    """The system prompt of Claude Code, with an optional addition."""
+
     type: Literal["preset"]
     preset: Literal["claude_code"]
     append: NotRequired[str]
@@ -20,36 +22,50 @@ class SystemPromptPreset(TypedDict):
 
 
 class SystemPromptCustom(TypedDict):
+    """A system prompt in several blocks."""
+
     type: Literal["custom"]
     prompt: str
 
 
 class SystemPromptFile(TypedDict):
+    """A system prompt from a file."""
+
     type: Literal["file"]
     path: str
 
 
 class ToolsPreset(TypedDict):
+    """All built-in tools, for `Options.tools`."""
+
     type: Literal["preset"]
     preset: Literal["claude_code"]
 
 
 class TaskBudget(TypedDict):
+    """A budget of tokens that the model knows of."""
+
     total: int
 
 
 class ThinkingConfigAdaptive(TypedDict):
+    """The model decides how much to think."""
+
     type: Literal["adaptive"]
     display: NotRequired[Literal["summarized", "omitted"]]
 
 
 class ThinkingConfigEnabled(TypedDict):
+    """The model thinks, up to a number of tokens."""
+
     type: Literal["enabled"]
     budget_tokens: int
     display: NotRequired[Literal["summarized", "omitted"]]
 
 
 class ThinkingConfigDisabled(TypedDict):
+    """The model does not think."""
+
     type: Literal["disabled"]
 
 
@@ -58,11 +74,15 @@ SdkBeta = str
 
 
 class SdkPluginConfig(TypedDict):
+    """A plugin to load: a local folder."""
+
     type: Literal["local"]
     path: str
 
 
 class SandboxNetworkConfig(TypedDict, total=False):
+    """The network of sandboxed commands."""
+
     allowedDomains: list[str]
     deniedDomains: list[str]
     allowUnixSockets: list[str]
@@ -86,6 +106,8 @@ class SandboxSettings(TypedDict, total=False):
 
 
 class McpStdioServerConfig(TypedDict):
+    """An MCP server that is started as a process."""
+
     type: NotRequired[Literal["stdio"]]
     command: str
     args: NotRequired[list[str]]
@@ -93,6 +115,8 @@ class McpStdioServerConfig(TypedDict):
 
 
 class McpHttpServerConfig(TypedDict):
+    """An MCP server that is reached by HTTP."""
+
     type: Literal["http", "sse"]
     url: str
     headers: NotRequired[dict[str, str]]
@@ -103,23 +127,31 @@ McpServerConnectionStatus = Literal["connected", "failed", "needs-auth", "pendin
 
 
 class McpToolAnnotations(TypedDict, total=False):
+    """What an MCP server says about one of its tools; a hint, never a permission."""
+
     readOnly: bool
     destructive: bool
     openWorld: bool
 
 
 class McpToolInfo(TypedDict):
+    """One tool of an MCP server."""
+
     name: str
     description: NotRequired[str]
     annotations: NotRequired[McpToolAnnotations]
 
 
 class McpServerInfo(TypedDict):
+    """The name and version that an MCP server gives itself."""
+
     name: str
     version: str
 
 
 class McpServerStatus(TypedDict):
+    """One MCP server: whether it is connected, and its tools."""
+
     name: str
     status: McpServerConnectionStatus
     serverInfo: NotRequired[McpServerInfo]
@@ -130,6 +162,8 @@ class McpServerStatus(TypedDict):
 
 
 class McpStatusResponse(TypedDict):
+    """All MCP servers: the result of `Client.get_mcp_status`."""
+
     mcpServers: list[McpServerStatus]
 
 
@@ -137,6 +171,8 @@ class McpStatusResponse(TypedDict):
 
 
 class ContextUsageCategory(TypedDict):
+    """One row of `ContextUsageResponse`: a part of the context and its tokens."""
+
     name: str
     tokens: int
     color: str
@@ -144,6 +180,8 @@ class ContextUsageCategory(TypedDict):
 
 
 class ContextUsageResponse(TypedDict):
+    """What fills the context window: the result of `Client.get_context_usage`."""
+
     categories: list[ContextUsageCategory]
     totalTokens: int
     maxTokens: int
@@ -160,6 +198,8 @@ class ContextUsageResponse(TypedDict):
 
 
 class ModelUsage(TypedDict):
+    """Tokens and cost of one model in a result."""
+
     inputTokens: int
     outputTokens: int
     cacheReadInputTokens: int
@@ -174,6 +214,8 @@ class ModelUsage(TypedDict):
 
 
 class PreToolUseHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PreToolUse`."""
+
     hookEventName: Literal["PreToolUse"]
     permissionDecision: NotRequired[Literal["allow", "deny", "ask", "defer"]]
     permissionDecisionReason: NotRequired[str]
@@ -182,6 +224,8 @@ class PreToolUseHookSpecificOutput(TypedDict):
 
 
 class PostToolUseHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PostToolUse`."""
+
     hookEventName: Literal["PostToolUse"]
     additionalContext: NotRequired[str]
     updatedToolOutput: NotRequired[Any]
@@ -189,35 +233,49 @@ class PostToolUseHookSpecificOutput(TypedDict):
 
 
 class PostToolUseFailureHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PostToolUseFailure`."""
+
     hookEventName: Literal["PostToolUseFailure"]
     additionalContext: NotRequired[str]
 
 
 class UserPromptSubmitHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `UserPromptSubmit`."""
+
     hookEventName: Literal["UserPromptSubmit"]
     additionalContext: NotRequired[str]
 
 
 class NotificationHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `Notification`."""
+
     hookEventName: Literal["Notification"]
     additionalContext: NotRequired[str]
 
 
 class SubagentStartHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `SubagentStart`."""
+
     hookEventName: Literal["SubagentStart"]
     additionalContext: NotRequired[str]
 
 
 class StopHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `Stop`."""
+
     hookEventName: Literal["Stop"]
     additionalContext: NotRequired[str]
 
 
 class SubagentStopHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `SubagentStop`."""
+
     hookEventName: Literal["SubagentStop"]
     additionalContext: NotRequired[str]
 
 
 class PermissionRequestHookSpecificOutput(TypedDict):
+    """`hookSpecificOutput` of a hook for `PermissionRequest`."""
+
     hookEventName: Literal["PermissionRequest"]
     decision: dict[str, Any]

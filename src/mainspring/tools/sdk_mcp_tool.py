@@ -32,6 +32,8 @@ class ToolAnnotations:
 
 @dataclass
 class SdkMcpTool(Generic[T]):
+    """A tool of an MCP server in this process, made by `tool(name, description, schema)`."""
+
     name: str
     description: str
     input_schema: type[T] | dict[str, Any]
