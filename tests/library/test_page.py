@@ -27,5 +27,9 @@ def test_an_example_of_the_page_runs(
     model_server.script("Who is user 1?", Say.of({**call("find_user"), "input": {"id": 1}}), Say.of("Ada"))
     bash = call("Bash", command="git push")
     model_server.script("Fix the failing test.", Say.of(bash), Say.of("Fixed."))
+    drops = call("Bash", command="echo DROP TABLE users")
+    model_server.script("Clean up.", Say.of(drops), Say.of("The database is read-only."))
     exec(compile(block, str(PAGE), "exec"), {"__name__": "__main__"})
     assert capsys.readouterr().out or "test_a_script" in block
+    if "guard" in block:
+        assert "The database is read-only today." in str(model_server.requests[-1].body["messages"])
