@@ -351,6 +351,8 @@ def spell_option(option: str, value: str = "") -> str:
     """A session option as it is written on the command line."""
     if option == "driven":
         return "--input-format stream-json"
+    if (option, value) == ("persist", "False"):
+        return "--no-session-persistence"
     found = next((flag.name for flag in FLAGS if flag.field == option), option)
     return f"{found} {value}" if value else found
 
