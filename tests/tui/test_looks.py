@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
+from rich.text import Text
 
 from mainspring.cli.tui.ansi_text import colour_line, split_output
 from mainspring.cli.tui.layout import Painter
@@ -195,3 +196,17 @@ def test_a_notification_goes_by_the_channel(channel: str, environ: dict[str, str
 def test_no_text_ends_a_sequence() -> None:
     assert make_title("a\x07b\x1b\\c;d\n" + "x" * 100).count("\x1b") == 2
     assert "\x07" not in make_title("a\x07b")
+
+
+# --- the live region ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_style_of_a_whole_line_is_drawn(name: str) -> None:
+    """The titles, rules and questions of dialogs have one style each, and no parts."""
+    painter = Painter(depth=ColourDepth.TRUE, name=name)
+    for style in ("title", "rule", "asks", "note"):
+        parts = painter.line(Text.assemble(("Edit file", style)))
+        assert painter.line(Text("Edit file", style)) == parts == [(painter.name_of(style), "Edit file")]
+    assert painter.line(Text("", "title")) == []
+    assert painter.line(Text("x", "no-such-style")) == [("", "x")]
