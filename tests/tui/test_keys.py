@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mainspring.cli.tui.keys import TABLE, TerminalKeyBindings, help_rows
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
+
+from mainspring.cli.tui.keys import TABLE, TerminalKeyBindings, extend_key_sequences, help_rows
 
 PAGE = Path(__file__).parents[2] / "docs/terminal.md"
 
@@ -21,3 +25,12 @@ def test_each_key_has_what_it_does() -> None:
     assert all(callable(getattr(TerminalKeyBindings, name)) for name in named)
     pressed = [keys for key in TABLE for keys in key.keys]
     assert len(pressed) == len(set(pressed)), "one key, one meaning"
+
+
+def test_a_focus_report_is_no_escape() -> None:
+    extend_key_sequences()
+    seen: list[KeyPress] = []
+    parser = Vt100Parser(seen.append)
+    for sequence in ("\x1b[I", "\x1b[O", "\x1b[O\x1b[I"):
+        parser.feed_and_flush(sequence)
+    assert [press.key for press in seen] == [Keys.Ignore] * 4

@@ -87,7 +87,7 @@ class TerminalKeyBindings:
     def __init__(self, editor: Editor, actions: KeyActions) -> None:
         self._editor, self._actions = editor, actions
         self.made = KeyBindings()
-        tell_shift_enter()
+        extend_key_sequences()
         typing = has_focus(editor.control)
         for key in TABLE:
             for keys in key.keys if key.does else ():
@@ -181,11 +181,15 @@ class TerminalKeyBindings:
         event.app.layout.focus(self._editor.control)
 
 
-def tell_shift_enter() -> None:
-    """Terminals that distinguish Shift-Enter from Enter send one of these two sequences, and prompt-toolkit knows
-    neither."""
+def extend_key_sequences() -> None:
+    """Sequences that prompt-toolkit does not know. It would read them as Escape and text, and Escape denies a call.
+
+    Terminals that distinguish Shift-Enter from Enter send one of two sequences. A terminal reports that it got or lost
+    the focus if another program asked for it and ended before it could undo that."""
     for sequence in ("\x1b[13;2u", "\x1b[27;2;13~"):
         ANSI_SEQUENCES[sequence] = (Keys.Escape, Keys.ControlM)
+    for sequence in ("\x1b[I", "\x1b[O"):
+        ANSI_SEQUENCES[sequence] = Keys.Ignore
 
 
 def help_rows() -> list[tuple[str, str]]:
