@@ -130,10 +130,10 @@ class Disturber:
         self.person.send(signal.SIGCONT)
 
     def open(self, asking: Asking, *, early: bool) -> None:
-        """`early`: words that are typed before the dialog is drawn."""
+        """`early`: words that are typed before the dialog is drawn. Behind '/model', they may be for its filter."""
         self._note(f"open {asking.prompt!r}")
         self.person.say(asking.prompt)
-        if early:
+        if early and not asking.takes_text:
             self.type_words(kept=True)
         self.until(lambda: self.is_open(asking), "it is not asked")
 

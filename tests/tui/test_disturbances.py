@@ -1,5 +1,5 @@
-"""On a pty: words, pastes, early keys, resizes, stops and signals at every dialog. Nothing is granted without an explicit
-choice, and no text is lost. `tests/long/test_disturbances.py` does more of the same."""
+"""On a pty: words, pastes, early keys, resizes, stops and signals at every dialog. Nothing is granted without an
+explicit choice, and no text is lost. `tests/long/test_disturbances.py` does more of the same."""
 
 from __future__ import annotations
 

@@ -476,3 +476,14 @@ def test_a_sheet_never_fails_and_never_exceeds_its_place(
         assert marked(drawn) == 1
         clock.now += 1
         asked.press(*key)
+
+
+def test_a_blank_line_stands_above_the_question_of_a_long_page() -> None:
+    page = ScrollPage.of(*[Text(f"line {number}") for number in range(60)])
+    asked = PageDialog("Title", page, Menu(ABC), lambda found: found, now=Clock(), asks="Sure?")
+    for height, blank in ((35, True), (20, True), (19, False)):
+        lines = plain(asked.draw(60, height))
+        above = lines[lines.index("Sure?") - 2 : lines.index("Sure?")]
+        assert (above[1] == "") == blank
+        assert above[0 if blank else 1].endswith("more lines")
+        assert len(lines) == height

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mainspring.agent.permission_updates import ApprovalScopes, PermissionUpdates
+from mainspring.agent.permission_updates import ApprovalScopes, PermissionUpdates, make_rule_offer
 from mainspring.cli.tui.dialog import BURST
 from mainspring.cli.tui.permission_dialog import (
     ApprovalScope,
@@ -458,3 +458,12 @@ def test_a_no_has_the_words_for_the_model(tmp_path: Path, monkeypatch: pytest.Mo
     done = Granted(PermissionChoice(ApprovalScope.NEVER, "not that"), tmp_path, monkeypatch)
     assert done.approval == Approval("deny", message="The user said no: not that")
     assert done.rules == ()
+
+
+def test_rules_for_starts_of_commands_are_named_together() -> None:
+    starts = [{"rule": f"Bash({one}:*)", "covers": f"commands that start with `{one}`"} for one in ("a", "b", "c")]
+    exact = {"rule": "Bash(rm x)", "covers": "`rm x`"}
+    assert make_rule_offer([*starts, exact]).covers == "commands that start with `a`, `b` or `c` and `rm x`"
+    assert make_rule_offer(starts[:2]).covers == "commands that start with `a` or `b`"
+    assert make_rule_offer([exact, exact]).covers == "`rm x` and `rm x`"
+    assert make_rule_offer([]).covers == ""

@@ -313,7 +313,7 @@ def test_a_plan_is_approved() -> None:
     assert lines[1] == "Plan"
     assert "Carry out this plan?" in lines
     assert [line for line in lines if line[3:4] == "." and line[:2] in ("❯ ", "  ")][-3:] == [
-        "❯ 1. Yes, in mode 'default'",
+        "❯ 1. Yes, and ask before each edit",
         "  2. Yes, and allow all edits",
         "  3. No, and say what to change",
     ]

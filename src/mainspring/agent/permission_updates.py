@@ -41,6 +41,7 @@ DESTINATIONS = {
     "projectSettings": SettingsSource.PROJECT,
     "localSettings": SettingsSource.LOCAL,
 }  # any other, such as `session`: not saved
+STARTING = "commands that start with "  # of the rules that `permissions/suggest.py` offers
 BEHAVIORS = ("allow", "deny", "ask")
 BYPASS_FLAG = "--dangerously-skip-permissions"  # clients of the pipe know the text with this flag
 DENY_STAYS = "an answer cannot remove a deny rule from a file: edit the file to remove it"
@@ -299,11 +300,15 @@ def get_wider_rule_offer(about: dict[str, Any]) -> RuleOffer:
 
 
 def make_rule_offer(offered: list[dict[str, str]]) -> RuleOffer:
-    return RuleOffer(tuple([one["rule"] for one in offered]), join_words([one["covers"] for one in offered]))
+    covered = [one["covers"] for one in offered]
+    starts = [words.removeprefix(STARTING) for words in covered if words.startswith(STARTING)]
+    others = [words for words in covered if not words.startswith(STARTING)]
+    together = [STARTING + join_words(starts, "or")] if starts else []
+    return RuleOffer(tuple([one["rule"] for one in offered]), join_words([*together, *others], "and"))
 
 
-def join_words(words: list[str]) -> str:
-    return " and ".join([part for part in (", ".join(words[:-1]), *words[-1:]) if part])
+def join_words(words: list[str], last: str) -> str:
+    return f" {last} ".join([part for part in (", ".join(words[:-1]), *words[-1:]) if part])
 
 
 def get_special_reason(about: dict[str, Any]) -> list[str]:

@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 BURST = 0.1  # seconds: keys that follow sooner come from a held key, a paste or a program
 INDENT = 2
+ROOMY = 20  # lines: from here on, a blank line stands above the question, also below a page that is cut
 PAGES = {"pageup": -1, "pagedown": 1}
 CANCEL: Keys = (("esc", "cancel"),)
 STOPS = ("ctrl-c", "stop the run")
@@ -188,7 +189,9 @@ class PageDialog(Dialog[T]):
             self._heeds_from = self._now() + READ
         room = width - INDENT
         asks = [clip_text(Text(self.asks, "asks"), width)] if self.asks else []
-        got = share_height(height, len(asks), self._page.rows(room), self._below.wants(width, height))
+        rows, wants = self._page.rows(room), self._below.wants(width, height)
+        is_full = asks and height >= ROOMY and rows + wants.whole + len(asks) + 3 > height
+        got = share_height(height - 1 if is_full else height, len(asks), rows, wants)
         page = indented_all(self._page.draw(room, got["page"]))
         below = self._below.draw(width, got["below"])
         spare = height - sum(got.values())
@@ -278,7 +281,7 @@ def answer_for_choice(one: UserQuestion, picked: MenuSelection) -> str:
 def sheet_of(one: UserQuestion, title: str, now: Clock, before: str = "") -> PageDialog[str | None]:
     """`before`: the earlier answer, if the user returns to a question."""
     options = [MenuItem(one_line(option.label), clean_for_drawing(option.description)) for option in one.options]
-    lines = [Text(clean_for_drawing(one.question))]
+    lines = [Text(clean_for_drawing(one.question), "asks")]
     if before:
         lines.append(Text(f"Answered: {clean_for_drawing(before)}", "detail"))
 

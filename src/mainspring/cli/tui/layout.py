@@ -373,7 +373,11 @@ class Painter:
     def line(self, text: Text) -> Fragments:
         self._console.width = max(1, text.cell_len)
         if not text.spans:  # rich would leave out the style of the whole text
-            return [(self._name(self._console.get_style(text.style, default=Style.null())), text.plain)] if text.plain else []
+            return (
+                [(self._name(self._console.get_style(text.style, default=Style.null())), text.plain)]
+                if text.plain
+                else []
+            )
         return [
             (self._name(segment.style), segment.text)
             for segment in text.render(self._console)

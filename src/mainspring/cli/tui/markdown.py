@@ -150,7 +150,7 @@ class MarkdownTable(markdown.TableElement):
         if len(heads) * LEAST_COLUMN > options.max_width:
             yield from render_table_as_list(heads, rows)
             return
-        drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, border_style="frame", header_style="bold")
+        drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, border_style="frame", header_style="bold")
         for head in heads:
             drawn.add_column(head, overflow="fold")
         for row in rows:

@@ -327,10 +327,12 @@ def make_plan_dialog(text: str, now: Clock) -> PageDialog[PlanAnswer] | None:
     found = PLAN.fullmatch(text)
     if found is None:
         return None
-    ways = [(MenuItem(f"Yes, in mode '{clean_for_drawing(found['mode'])}'"), PlanAnswer("yes"))]
+    asked_first = found["mode"] == Mode.DEFAULT
+    yes = "Yes, and ask before each edit" if asked_first else f"Yes, in mode '{clean_for_drawing(found['mode'])}'"
+    ways = [(MenuItem(yes), PlanAnswer("yes"))]
     if found["mode"] != Mode.ACCEPT_EDITS:
         ways.append((MenuItem("Yes, and allow all edits"), PlanAnswer("yes", Mode.ACCEPT_EDITS)))
-    if found["mode"] != Mode.DEFAULT:  # Enter alone must not lead to a mode that allows more
+    if not asked_first:  # Enter alone must not lead to a mode that allows more
         ways.insert(0, (MenuItem("No, keep planning"), PlanAnswer("no")))
     hint = "say what to change, or press Enter to deny"
     no = MenuItem("No, and say what to change", words="No", hint=hint)
