@@ -20,7 +20,7 @@ from mainspring.simulator.scripts import Choose
 from mainspring.simulator.server import ModelServer
 
 COMMAND = [sys.executable, "-m", "mainspring"]
-PATIENCE = 12  # seconds; only a hanging command takes so long
+PATIENCE = 60  # seconds; only a hanging command takes so long
 
 Frame = dict[str, Any]
 Done = subprocess.CompletedProcess[bytes]
