@@ -2,10 +2,13 @@
 
 Each runs in its own terminal (80 by 24), with a model server on loopback; they alternate in one run. Times are
 wall-clock times, the minimum of several, or the median where it says so; processor time is the process's own.
+
+`bench/terminal.py --before FOLDER` compares with another checkout of mainspring, too, and shows ratios of medians.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import fcntl
 import json
@@ -35,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this
 from bench.figures import Figure, show
 
 STARTS = 7
+BEFORE = "before"
 # to newer models Claude Code sends requests that our server rejects, according to the API's documentation
 MODEL = "claude-sonnet-4-5"
 COMMAND = str(Path(sys.executable).parent / "mainspring")
@@ -54,16 +58,17 @@ class Way(NamedTuple):
     command: tuple[str, ...]
     prompt: bytes  # shown when the user can type
     whole: bytes  # shown when everything is loaded
+    source: str = ""  # another checkout
 
 
-WAYS = (
+WAYS = [
     Way("ours", (COMMAND, "--model", MODEL), "❯".encode(), b"? for shortcuts"),
     *(
         [Way("Claude Code", (str(BUNDLED), "--model", MODEL), "❯\xa0".encode(), "❯\xa0".encode())]
         if BUNDLED.exists()
         else []
     ),
-)
+]
 
 
 def answer(request: ReceivedRequest) -> Reply:
@@ -80,6 +85,7 @@ class Terminal:
         env = kept | {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, "IS_SANDBOX": "1"}
         env |= {"CLAUDE_CONFIG_DIR": str(folder / "home"), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
         env |= {"TERM": "xterm-256color", "DISABLE_AUTOUPDATER": "1", "HOME": str(folder)}
+        env |= {"PYTHONPATH": f"{way.source}/src"} if way.source else {}
         self.began, self.seen = perf_counter(), b""
         self.process = subprocess.Popen(
             [sys.executable, "-c", TAKE_IT, *way.command],
@@ -201,8 +207,43 @@ def follows(way: Way, url: str, folder: Path) -> Followed:
         terminal.close()
 
 
+def compare(before: str, found: dict[str, list[Started]], followed: dict[str, Followed]) -> list[Figure]:
+    """Ratios of medians: below 1, ours is less."""
+
+    def figures_of(name: str) -> dict[str, float]:
+        prompt, whole, used = [statistics.median(times) for times in zip(*found[name], strict=True)]
+        seen = followed[name]
+        return {
+            "start to prompt": prompt,
+            "until all is loaded": whole,
+            "memory at the prompt": used,
+            "memory after a long answer": seen.megabytes,
+            "key to echo, at rest": statistics.median(seen.quiet),
+            "key to echo, during a reply": statistics.median(seen.echo),
+            "processor for a long answer": seen.processor,
+        }
+
+    ours, others = figures_of("ours"), {name: figures_of(name) for name in found if name != "ours"}
+    names = {BEFORE: before, **{name: name for name in others if name != BEFORE}}
+    return [
+        Figure(f"{figure}: ours / {names[name]}", value / others[name][figure], "")
+        for figure, value in ours.items()
+        for name in others
+    ]
+
+
+def read_arguments() -> str:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--before", default="", metavar="FOLDER", help="another checkout of mainspring")
+    return str(parser.parse_args().before)
+
+
 def main() -> bool:
     figures: list[Figure] = []
+    if before := read_arguments():
+        command = (sys.executable, "-m", "mainspring", "--model", MODEL)
+        WAYS[0] = WAYS[0]._replace(command=command)  # started in the same way as the other
+        WAYS.append(Way(BEFORE, command, "❯".encode(), b"? for ", source=str(Path(before).resolve())))
     with serving() as url, TemporaryDirectory() as name:
         prepare(Path(name))
         found: dict[str, list[Started]] = {way.name: [] for way in WAYS}
@@ -224,7 +265,7 @@ def main() -> bool:
             Figure(f"{way.name}: a key is seen, during a reply, the slowest", max(seen.echo), "ms"),
             Figure(f"{way.name}: processor for {len(LONG) // 1_000} kB of reply", seen.processor, "ms"),
         ]
-    return not show(figures)
+    return not show([*figures, *(compare(Path(before).name, found, followed) if before else [])])
 
 
 if __name__ == "__main__":
