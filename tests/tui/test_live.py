@@ -15,7 +15,7 @@ def test_it_says_what_how_long_how_much_and_the_way_out() -> None:
     live.hears(80)
     assert live.line(112.4, 80).plain == "✻ Thinking… (12 s · ↓ 1.2k tokens · esc to interrupt)"
     live.reply_is_lost()
-    assert live.line(112.4, 20).plain == "✻ Thinking… (12 s ·…"
+    assert live.line(112.4, 20).plain == "✻ Thinking… (esc to…"
 
 
 def test_the_glyph_turns_with_the_time() -> None:
@@ -51,3 +51,10 @@ def test_times_are_told_in_words(took: float, words: str) -> None:
 @pytest.mark.parametrize(("number", "words"), [(0, "0"), (999, "999"), (1_234, "1.2k"), (100_000, "100.0k")])
 def test_many_tokens_are_told_in_thousands(number: int, words: str) -> None:
     assert format_thousands(number) == words
+
+
+def test_a_narrow_line_keeps_the_way_out() -> None:
+    live = ProgressLine(0.0)
+    live.tries_again(15.0, "The rate limit is reached: attempt 2 of 10")
+    assert live.line(0.0, 90).plain.endswith("retrying in 15 s… (0 s · esc to interrupt)")
+    assert live.line(0.0, 84).plain.endswith("retrying in 15 s… (esc to interrupt)")

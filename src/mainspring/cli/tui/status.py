@@ -22,6 +22,7 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.utils import get_cwidth
+from rich.cells import cell_len
 from rich.text import Text
 
 from mainspring.cli.terminal_session import TerminalSession
@@ -264,10 +265,10 @@ class ProgressLine:
             f"↓ {format_thousands(tokens)} tokens" if tokens else "",
             "" if asks else WAYS_OUT,
         ]
-        told = " · ".join([fact for fact in facts if fact])
-        return clip_text(
-            Text.assemble((f"{glyph} {calls or self._words(now)}…", "busy"), (f" ({told})", "detail")), width
-        )
+        head, told = f"{glyph} {calls or self._words(now)}…", [fact for fact in facts if fact]
+        while len(told) > 1 and cell_len(f"{head} ({' · '.join(told)})") > width:
+            told.pop(0)  # how to stop it is the last
+        return clip_text(Text.assemble((head, "busy"), (f" ({' · '.join(told)})", "detail")), width)
 
     def _words(self, now: float) -> str:
         if self._again is None:
