@@ -208,7 +208,7 @@ def follows(way: Way, url: str, folder: Path) -> Followed:
 
 
 def compare(before: str, found: dict[str, list[Started]], followed: dict[str, Followed]) -> list[Figure]:
-    """Ratios of medians: below 1, ours is less."""
+    """Ratios of medians."""
 
     def figures_of(name: str) -> dict[str, float]:
         prompt, whole, used = [statistics.median(times) for times in zip(*found[name], strict=True)]
@@ -226,7 +226,7 @@ def compare(before: str, found: dict[str, list[Started]], followed: dict[str, Fo
     ours, others = figures_of("ours"), {name: figures_of(name) for name in found if name != "ours"}
     names = {BEFORE: before, **{name: name for name in others if name != BEFORE}}
     return [
-        Figure(f"{figure}: ours / {names[name]}", value / others[name][figure], "")
+        Figure(f"{figure}: ours in % of {names[name]}", 100 * value / others[name][figure], "%")
         for figure, value in ours.items()
         for name in others
     ]
