@@ -262,3 +262,18 @@ def test_random_keys_and_sizes_lose_no_text_and_grant_only_by_an_answering_key(
         for (key, text), *_ in pressed
     ):
         assert all(letter in sheet.unheard for letter in typed)
+
+
+@pytest.mark.parametrize("gap", [0.03, 0.12, 0.2])
+def test_a_held_enter_that_arrives_unevenly_grants_nothing(gap: float) -> None:
+    """A slow connection delays some of the keys."""
+    clock = Clock()
+    sheet = of_call(clock)
+    plain(sheet.draw(80, 24))
+    for _ in range(50):
+        press(sheet, "enter")
+        clock.now += gap
+    assert not sheet.over
+    clock.now += READ
+    press(sheet, "enter")
+    assert grants(sheet.said)

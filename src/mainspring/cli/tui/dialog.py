@@ -35,6 +35,7 @@ from mainspring.tools.question import UserQuestion, match_answer
 T = TypeVar("T")
 
 BURST = 0.1  # seconds: keys that follow sooner come from a held key, a paste or a program
+HELD = 0.25  # seconds: an Enter that follows an ignored one sooner may come from a held key, over a slow connection
 INDENT = 2
 ROOMY = 20  # lines: from here on, a blank line stands above the question, also below a page that is cut
 PAGES = {"pageup": -1, "pagedown": 1}
@@ -175,7 +176,7 @@ class PageDialog(Dialog[T]):
 
     def _is_stray_enter(self, now: float) -> bool:
         """Whether an Enter came too soon, ends a word for the input, or comes from a held key."""
-        if now >= self._heeds_from and not self._in_word and now - self._ignored_enter >= BURST:
+        if now >= self._heeds_from and not self._in_word and now - self._ignored_enter >= HELD:
             return False
         if self._in_word:
             self._in_word, self._heeds_from = False, now + READ
