@@ -250,7 +250,7 @@ PYTHON = "def one():\n\treturn 1\n\ndef two():\n\treturn 'two'  \n\n# caf\u00e9 
 )
 def test_a_near_miss_says_what_differs(tmp_path: Path, old: str, said: str, shown: str) -> None:
     text = refused(tmp_path, PYTHON.encode(), old, "x")
-    assert text.startswith("'old_string' was not found in 'f'. Nothing was done. ")
+    assert text.startswith("The text to replace ('old_string') was not found in 'f'. Nothing was done. ")
     assert said in text
     assert shown in text
 

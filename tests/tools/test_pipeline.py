@@ -927,7 +927,7 @@ def test_an_edit_that_cannot_succeed_is_refused_before_anybody_is_asked(tmp_path
     (tmp_path / "f").write_text("a\n")
     scene = Scene(tmp_path, answers=("allow",))
     done = scene.now("Edit", file_path="f", old_string="b", new_string="c")
-    assert "'old_string' was not found" in done.answer.text
+    assert "('old_string') was not found" in done.answer.text
     assert "asked" not in scene.names
     assert not done.denied
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mainspring.agent.permission_updates import deny_approval
+from mainspring.agent.permission_updates import DECLINED, deny_approval
 from mainspring.cli.tui.call_view import make_call_title, summarize_refusal
 from mainspring.core.messages import ToolCall
 from mainspring.tools.base import DENIED
@@ -65,6 +65,7 @@ def test_without_a_folder_paths_stay_whole(root: str) -> None:
     ("text", "words"),
     [
         (DENIED, "Declined"),
+        (DECLINED, "Declined. What should the model do instead?"),
         (deny_approval("use 'cp'").message, "Declined: use 'cp'"),
         ("Not allowed: deny rule of source 'user': Bash(rm:*).", "Denied: deny rule of source 'user': Bash(rm:*)."),
         ("Never on Fridays.", "Denied: Never on Fridays."),

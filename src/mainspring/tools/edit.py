@@ -191,7 +191,7 @@ FOLDS = (
 
 def explain_no_match(text: str, wanted: str, name: str) -> str:
     """Both texts have plain line ends."""
-    said = f"'old_string' was not found in '{name}'. Nothing was done. "
+    said = f"The text to replace ('old_string') was not found in '{name}'. Nothing was done. "
     if "\ufffd" in wanted:
         return said + "It contains \ufffd, which replaces bytes that are not text: leave those out of it."
     if len(text) > LARGEST or wanted.count("\n") >= MOST_LINES:

@@ -125,7 +125,9 @@ def summarize_refusal(text: str, by: str = "") -> str:
     said = text.strip()
     if by:
         return f"Denied by {by}: {said}"
-    if said in (DENIED, DECLINED):
+    if said == DECLINED:  # the run has ended with it
+        return "Declined. What should the model do instead?"
+    if said == DENIED:
         return "Declined"
     if said.startswith(SAID_NO):
         return f"Declined: {said.removeprefix(SAID_NO)}"
