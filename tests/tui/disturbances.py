@@ -35,18 +35,21 @@ class Asking(NamedTuple):
     prompt: str  # what makes the dialog open
     shown: str  # a part of it
     takes_text: bool = False  # a filter: text that is typed there is not for the input
+    then: str = ""  # keys that lead to a second page,
+    second: str = ""  # and a part of that
 
 
 COMMAND = Asking("the command", "Run this command?")
 EDIT = Asking("the edit", "Make this edit to file.txt?")
 WRITE = Asking("the new file", "Write made?")
+RULES = Asking(COMMAND.prompt, COMMAND.shown, then="4" + ENTER, second="Which calls should not need approval?")
 QUESTIONS = Asking("the question", "Which colour?")
 PLAN = Asking("the plan", "Carry out this plan?")
 MODEL = Asking("/model", "In use:", takes_text=True)
 RESUME = Asking("/resume", "Resume a session", takes_text=True)
 REWIND = Asking("/rewind", "The session is forked", takes_text=True)
 TRUST = Asking("", "Do you trust this folder?")  # asked at the start
-ALL = (COMMAND, EDIT, WRITE, QUESTIONS, MODEL, REWIND, RESUME)
+ALL = (COMMAND, RULES, EDIT, WRITE, QUESTIONS, MODEL, REWIND, RESUME)
 
 
 def answer(request: ReceivedRequest) -> Reply:
@@ -136,6 +139,10 @@ class Disturber:
         if early and not asking.takes_text:
             self.type_words(kept=True)
         self.until(lambda: self.is_open(asking), "it is not asked")
+        if asking.then:
+            time.sleep(0.6)  # the guard
+            self._type(asking.then)
+            self.until(lambda: self.is_open(asking, asking.second), "there is no second page")
 
     def choose_way_out(self) -> str:
         """Two SIGINT within a second end the program."""
@@ -184,9 +191,9 @@ class Disturber:
         assert "approved" not in said.replace("did not approve", ""), story
         assert "Red" not in said, story
 
-    def is_open(self, asking: Asking) -> bool:
+    def is_open(self, asking: Asking, shown: str = "") -> bool:
         """By its last line, too: a resize may leave a part of an earlier drawing above."""
-        return ESC in self._last_line and any(asking.shown in line for line in self.person.screen)
+        return ESC in self._last_line and any((shown or asking.shown) in line for line in self.person.screen)
 
     @property
     def _last_line(self) -> str:
