@@ -18,7 +18,7 @@ from mainspring.simulator.replies import Say
 __all__ = ["sit_at"]  # a fixture
 
 NEW = (("/stauts", "status"), ("/rewnd 1", "rewind"), ("/ad-dir x", "add-dir"), ("/doktor", "doctor"))
-COST = re.compile(r"\[.*?, ([\d,]+) \+ ([\d,]+) tokens, \$([\d.]+)\]")  # of a turn
+COST = re.compile(r"\[.*?, ([\d,]+) tokens in, ([\d,]+) out, \$([\d.]+)\]")  # of a turn
 ROW = re.compile(r"  (claude-\S+): ([\d,]+) tokens in(?: \(([\d,]+) cached\))?, ([\d,]+) out, \$([\d.]+)\n")
 
 

@@ -202,7 +202,7 @@ def test_within_its_time_nothing_changes_and_its_own_timeouts_are_its_own(caplog
 
 # --- retries ----------------------------------------------------------------------------------------------------------
 
-CLOSED = "'guess' has failed {} times in a row and does not run again in this run. Go on without it."
+CLOSED = "'guess' has failed {} in a row and does not run again in this run. Go on without it."
 
 
 def guessing(**options: Any) -> tuple[Tool, list[int]]:
@@ -239,8 +239,8 @@ def test_a_model_may_correct_itself_as_often_as_the_tool_allows() -> None:
     assert told == [
         "Wrong.",
         "Wrong.",
-        f"Wrong.\n[{CLOSED.format(3)}]",
-        f"Not run: {CLOSED.format(3)}",
+        f"Wrong.\n[{CLOSED.format('3 times')}]",
+        f"Not run: {CLOSED.format('3 times')}",
     ]
     assert ran == [1, 2, 3]
 
@@ -266,7 +266,7 @@ def test_a_wrong_input_and_a_bug_count_as_failures() -> None:
 def test_each_run_begins_anew_and_without_a_limit_there_is_none() -> None:
     guess, ran = guessing(retries=0)
     told = results([guess], [call("guess", number=1)], [call("guess", number=7)])
-    assert told == [f"Wrong.\n[{CLOSED.format(1)}]", "Right."]
+    assert told == [f"Wrong.\n[{CLOSED.format('1 time')}]", "Right."]
     free, _ = guessing()
     assert (
         results([free], [call("guess", number=1)] * 1 + [call("guess", number=n) for n in range(20, 26)])

@@ -4,8 +4,10 @@ text is in the input afterwards."""
 
 from __future__ import annotations
 
+import json
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from math import inf
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cli.stage import Stage
+from mcp_servers.stage import LIBRARY
 
 from mainspring.cli.signals import DOUBLE
 from mainspring.settings.trust import is_trusted
@@ -44,6 +47,7 @@ EDIT = Asking("the edit", "Make this edit to file.txt?")
 WRITE = Asking("the new file", "Write made?")
 RULES = Asking(COMMAND.prompt, COMMAND.shown, then="4" + ENTER, second="Which calls should not need approval?")
 QUESTIONS = Asking("the question", "Which colour?")
+FORM = Asking("the form", "Answer it?")  # of an MCP server
 PLAN = Asking("the plan", "Carry out this plan?")
 MODEL = Asking("/model", "In use:", takes_text=True)
 RESUME = Asking("/resume", "Resume a session", takes_text=True)
@@ -68,6 +72,7 @@ def answer(request: ReceivedRequest) -> Reply:
         EDIT.prompt: lambda: use("Edit", file_path="file.txt", old_string="two", new_string=NEW),
         WRITE.prompt: lambda: use("Write", file_path="made", content="hello\n" * 40),
         QUESTIONS.prompt: lambda: use("AskUserQuestion", questions=[QUESTION]),
+        FORM.prompt: lambda: use("mcp__library__join"),
         PLAN.prompt: lambda: use("ExitPlanMode", plan=PLANNED + "\n\n" + "- a step\n" * 40),
     }
     return next((call() for prompt, call in calls.items() if talk.prompt.endswith(prompt)), Say.of("Hello."))
@@ -190,6 +195,7 @@ class Disturber:
         said = str([request.talk.results() for request in self.stage.requests if request.body.get("messages")])
         assert "approved" not in said.replace("did not approve", ""), story
         assert "Red" not in said, story
+        assert "name" not in said.replace("tool_name", ""), story  # in the form's answer
 
     def is_open(self, asking: Asking, shown: str = "") -> bool:
         """By its last line, too: a resize may leave a part of an earlier drawing above."""
@@ -208,11 +214,17 @@ class Disturber:
         self._done.append(words)
 
 
+def library_server() -> tuple[str, str]:
+    """The flag for a real MCP server that asks the user."""
+    server = {"command": sys.executable, "args": [LIBRARY]}
+    return "--mcp-config", json.dumps({"mcpServers": {"library": server}})
+
+
 def set_stage(stage: Stage) -> None:
     """A file, and a session to resume."""
     stage.folder.joinpath("file.txt").write_text(OLD)
     stage.home.mkdir(parents=True)
-    rules = 'permissions = { allow = ["Read"] }'
+    rules = 'permissions = { allow = ["Read", "mcp__library"] }'
     (stage.home / "settings.toml").write_text(f"autoMemoryEnabled = false\n{rules}\n")
     stage.run("-p", "hello")
     stage.requests.clear()

@@ -10,6 +10,7 @@ from tiers import long
 from tui.disturbances import (
     ALL,
     COMMAND,
+    FORM,
     PLAN,
     Asking,
     answer,
@@ -17,6 +18,7 @@ from tui.disturbances import (
     disturb_palette,
     disturb_trust,
     disturb_wildly,
+    library_server,
     set_stage,
 )
 from tui.person import SitAt
@@ -35,6 +37,13 @@ def test_text_is_kept_at_a_plan(serve: Serve, sit_at: SitAt, seed: int) -> None:
     stage = serve(choose=answer)
     set_stage(stage)
     disturb_one_after_the_other(sit_at(stage, "--permission-mode", "plan"), stage, seed, [PLAN])
+
+
+@pytest.mark.parametrize("seed", [long(0), long(1), long(2)])
+def test_no_key_answers_the_form_of_a_server(serve: Serve, sit_at: SitAt, seed: int) -> None:
+    stage = serve(choose=answer)
+    set_stage(stage)
+    disturb_one_after_the_other(sit_at(stage, *library_server()), stage, seed, [FORM])
 
 
 @pytest.mark.parametrize("seed", [1, long(2)])

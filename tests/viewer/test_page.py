@@ -132,11 +132,11 @@ def test_hostile_texts_are_texts(tab: Tab, server: ViewServer) -> None:
 def test_the_filter_leaves_what_fits(tab: Tab) -> None:
     tab.press("/")
     tab.write("GREP")
-    tab.until("document.getElementById('count').textContent.includes('match')")
+    tab.until("document.getElementById('count').textContent.includes('found')")
     assert tab.get("document.getElementById('count').textContent") == "3 spans, 1 line found"
     assert len(texts(tab, ".row")) == 1
     tab.press("Escape")
-    tab.until("!document.getElementById('count').textContent.includes('match')")
+    tab.until("!document.getElementById('count').textContent.includes('found')")
     assert len(texts(tab, ".row")) == 8
 
 

@@ -93,23 +93,33 @@ class JournalWalk:
         self._aside = aside
         self._forget = forget
         self._made: set[str] = set()  # ids of messages that the core has made: they are already in the state
+        self._seen: set[int] = set()  # hashes of the ids of lines
 
     def take(self, offset: int, line: JournalLine) -> list[Told]:
         try:
             if line.type == "mainspring":
                 self._ours = True
-                told = self._record(line)
-                return [told] if told is not None else []
+                record = self._record(line)
+                return [record] if record is not None else []
+            if not line.uuid:
+                return []
             if line.isSidechain and not self._aside:
                 return []
             if line.type == "system" and line.subtype == "compact_boundary":
                 return [WalkedReset(parse_timestamp(line.timestamp))]
-            return self._conversation(offset, line)
+            told = self._conversation(offset, line)
+            return told if self._is_new(line.uuid) else []
         except Unreadable as error:
             self.reader.warn(f"skipped the line at byte {offset:,}: {str(error)[:UNTOLD]}")
             return []
 
     # --- conversation lines ---
+
+    def _is_new(self, uuid: str) -> bool:
+        """A resume of a damaged file writes lines again: a copy is the same line."""
+        known, count = hash(uuid), len(self._seen)
+        self._seen.add(known)
+        return len(self._seen) > count
 
     def _conversation(self, offset: int, line: JournalLine) -> list[Told]:
         if line.type == "assistant":

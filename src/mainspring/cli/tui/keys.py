@@ -62,7 +62,7 @@ TABLE = (
     KeyBinding("Ctrl-D", "exit, if the input is empty", (("c-d",),), "_leave"),
     KeyBinding(
         "Shift-Tab",
-        "switch to the next mode: default, acceptEdits, plan (and auto, if you started in it)",
+        "switch to the next mode: default, acceptEdits, plan (then auto and bypassPermissions, if allowed)",
         (("s-tab",),),
         "_next_mode",
     ),
