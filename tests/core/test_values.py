@@ -15,7 +15,7 @@ from mainspring.core.errors import MainspringError, ProtocolError, ProviderError
 from mainspring.core.events import Aborted, ContextReady, Replied, Submitted
 from mainspring.core.history import History
 from mainspring.core.messages import Image, RedactedThinking, Text, Thinking, ToolCall, User, result, user
-from mainspring.core.models import MODELS, Model, model_named, same_model
+from mainspring.core.models import MODELS, Model, has_price, model_named, same_model
 from mainspring.core.reasons import AbortReason, Failure, Trouble
 from mainspring.core.state import State
 from mainspring.core.step import step
@@ -255,6 +255,18 @@ def test_the_same_model_by_another_name(one: str, other: str, same: bool) -> Non
 def test_a_model_behind_the_name_of_a_provider() -> None:
     assert model_named("openrouter/anthropic/claude-sonnet-5-5").price == model_named("claude-sonnet-5-5").price
     assert model_named("openai/gpt-5").name == "openai/gpt-5"
+
+
+def test_a_price_is_known_unless_it_is_assumed_or_nothing() -> None:
+    assert has_price(MODEL)
+    assert not has_price(model_named("a-model-of-nobody"))
+    assert not has_price(Model("free", 1_000, 1_000))
+
+
+def test_people_see_the_command_that_they_typed() -> None:
+    expanded = User((Text("Review the change in /work."),), typed="/review")
+    assert (expanded.shown_text, expanded.text) == ("/review", "Review the change in /work.")
+    assert user("hello").shown_text == "hello"
 
 
 def test_retries_are_none_or_more() -> None:

@@ -32,7 +32,7 @@ from mainspring.cli.slash.table import (
 )
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, ToolCall
-from mainspring.core.models import MODELS, same_model
+from mainspring.core.models import has_price, model_named
 from mainspring.core.money import NANOS_PER_USD, Account
 from mainspring.messages_api import Unreadable
 from mainspring.settings.load import SettingsPaths, home_folder
@@ -339,14 +339,15 @@ def cost_lines(usage: UsageMeter) -> Iterator[str]:
     if not rows:
         yield f"Nothing spent yet. {passed}."
         return
-    known = all(has_price(name) for name in rows)
+    known = all(has_price(model_named(name)) for name in rows)
     yield f"{format_cost(usage.cost) if known else 'Cost unknown (no price for this model)'}. {passed}."
     for name, row in rows.items():
-        yield f"  {name}: {format_token_row(row)}" + (f", ${row['costUSD']:.4f}" if has_price(name) else "")
+        cost = f", ${row['costUSD']:.4f}" if has_price(model_named(name)) else ""
+        yield f"  {name}: {format_token_row(row)}{cost}"
 
 
 def break_lines(usage: UsageMeter) -> Iterator[str]:
-    if all(has_price(name) for name in usage.by_model()):
+    if all(has_price(model_named(name)) for name in usage.by_model()):
         yield from list_prefix_breaks(usage)
 
 
@@ -366,11 +367,6 @@ def format_token_row(row: dict[str, Any]) -> str:
     prompt = row["inputTokens"] + read + written
     cached = f" ({read:,} cached)" if read else ""
     return f"{prompt:,} tokens in{cached}, {row['outputTokens']:,} out"
-
-
-def has_price(name: str) -> bool:
-    """Whether the built-in model table has a price."""
-    return any(same_model(name, listed) for listed in MODELS)
 
 
 def format_cost(nanos: int) -> str:
