@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+NAMES = ("mark.covers", "marks.covers")
 MOST_TESTS = 3  # per row; a table with every test of a law would be unreadable
 # Finished work: its requirements must have a test. Add a name here when you finish another.
 DONE = (
@@ -127,8 +128,10 @@ def shown_by(root: Path) -> dict[str, list[str]]:
 
 def citations(root: Path) -> Iterator[Citation]:
     for path in (root / "tests").rglob("*.py"):
-        file = path.relative_to(root).as_posix()
-        for test, mark in marks(ast.parse(path.read_text(encoding="utf-8"), file), file):
+        file, source = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+        if ".covers(" not in source:
+            continue
+        for test, mark in marks(ast.parse(source, file), file):
             for number in mark.args:
                 # Anything but a plain string keeps its source text, which is not a number, and is rejected.
                 text = number.value if isinstance(number, ast.Constant) else ast.unparse(number)
@@ -141,16 +144,27 @@ def marks(node: ast.AST, test: str) -> Iterator[tuple[str, ast.Call]]:
     A decorator is a child of what it decorates, so the name that surrounds a mark is the name of its test.
     """
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in child.decorator_list:
+                yield from marks(ast.Expr(decorator), f"{test}::{child.name}")
+            continue
+        if isinstance(child, ast.ClassDef):
             yield from marks(child, f"{test}::{child.name}")
             continue
-        if isinstance(child, ast.Call) and ast.unparse(child.func).endswith(("mark.covers", "marks.covers")):
+        if isinstance(child, ast.Call) and is_covers(child.func):
             yield test, child
         yield from marks(child, test)
 
 
+def is_covers(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr == "covers" and ast.unparse(function).endswith(NAMES)
+
+
 def missing(root: Path) -> list[str]:
-    tests = shown_by(root)
+    return missing_in(root, shown_by(root))
+
+
+def missing_in(root: Path, tests: dict[str, list[str]]) -> list[str]:
     return [row.id for row in requirements(root) if row.owner in DONE and not tests[row.id]]
 
 
@@ -160,7 +174,7 @@ def missing(root: Path) -> list[str]:
 def build(root: Path) -> str:
     rows, tests = requirements(root), shown_by(root)
     later = Counter(row.owner for row in rows if row.owner not in DONE)
-    lacking = len(missing(root))
+    lacking = len(missing_in(root, tests))
     shown = len(rows) - later.total() - lacking
     head = HEAD.format(total=len(rows), shown=shown, later=later.total(), missing=lacking, done=", ".join(DONE))
     works = [f"| {owner} | {what} | {later[owner]} |" for owner, what in OWNERS.items() if later[owner]]

@@ -105,6 +105,7 @@ def test_its_lines_fit_a_narrow_screen_and_paths_stay_whole(office: Office) -> N
     assert done.stdout.endswith("\n2 problems found.\n")
 
 
+@pytest.mark.long
 @pytest.mark.needs("bwrap")
 @LINUX
 def test_the_probes_are_run_and_none_is_open() -> None:

@@ -447,6 +447,7 @@ async def random_frames(seed: int) -> list[Frame]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.covers("O-02")
 def test_random_sessions_make_good_frames(capsys: pytest.CaptureFixture[str]) -> None:
     seen = Counter[str]()

@@ -197,6 +197,7 @@ def run_in_terminal(*args: str, **extra: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.long
 def test_colour_is_for_terminals_that_want_it() -> None:
     """Side by side: in a terminal the demo takes its time."""
     with ThreadPoolExecutor() as pool:

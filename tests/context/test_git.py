@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from processes.steps import Steps
+from tiers import long
 
 from mainspring.context.git import MOST_COMMITS, MOST_STATUS, GitSnapshot, take_git_snapshot
 from mainspring.processes.child import ProcessSpec
@@ -362,7 +363,7 @@ def swap(ours: Path, theirs: Path, name: str) -> None:
     (ours / name if name else ours).symlink_to(theirs / name if name else theirs)
 
 
-@pytest.mark.parametrize("name", ["", "objects/pack"])
+@pytest.mark.parametrize("name", ["", long("objects/pack")])
 def test_what_was_looked_at_is_what_git_reads_whatever_is_swapped(tmp_path: Path, name: str) -> None:
     """Before every second system call of ours, until there are no more: by then git has been started."""
     secret = Repo(tmp_path / "secret")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 
 import pytest
+from tiers import parametrize_few
 
 from engine.stage import CONFIG, assert_clean, assert_in_order
 from mainspring.context.agent_types import BUILTIN_AGENT_TYPES
@@ -169,7 +170,7 @@ def test_two_agents_and_what_is_seen_of_them() -> None:
 
 
 @pytest.mark.covers("J-01", "J-07")
-@pytest.mark.parametrize("reason", list(AbortReason))
+@parametrize_few("reason", list(AbortReason), keep=1)
 def test_interrupted_at_every_await_of_the_tree(reason: AbortReason) -> None:
     whole = Played(-1, lambda run: None)
     for at in range(1, whole.loop.rounds):

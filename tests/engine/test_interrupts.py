@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from tiers import long
 
 from engine.stage import CONFIG, WITH_FALLBACK, assert_clean, assert_in_order
 from mainspring.context.attachments import PreparedContext
@@ -90,7 +91,7 @@ def rounds(journal: MemoryJournal | None = None) -> int:
 
 
 @pytest.mark.covers("J-01", "J-02", "J-07", "C-04", "C-08", "F-20")
-@pytest.mark.parametrize("journal", [MemoryJournal, SlowJournal])
+@pytest.mark.parametrize("journal", [MemoryJournal, long(SlowJournal)])
 @pytest.mark.parametrize("reason", list(AbortReason))
 def test_interrupt_at_every_await(journal: type[MemoryJournal], reason: AbortReason) -> None:
     number = rounds(journal())
@@ -170,7 +171,7 @@ def test_cancelling_the_consumer_at_every_await_is_never_swallowed() -> None:
     assert cancelled > 50
 
 
-@pytest.mark.parametrize("again", [1, 2, 3, 5])
+@pytest.mark.parametrize("again", [long(1), 2, long(3), long(5)])
 def test_an_impatient_owner_may_cancel_twice(again: int) -> None:
     """The second cancellation ends the driver itself, in the middle of its orderly end; a third one changes nothing."""
     cancelled = sum(cancel_consumer(at, at + again) for at in range(2, rounds()))

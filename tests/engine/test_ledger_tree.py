@@ -17,6 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tiers import examples
 
 from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.context.summary import MAX_OUTPUT
@@ -375,7 +376,7 @@ def crowded(plan: Plan) -> Plan:
 
 
 # A plan says all there is to know of a failure, and to make it shorter would take minutes.
-AS_DRAWN = settings(phases=[Phase.explicit, Phase.generate], max_examples=max(300, settings().max_examples))
+AS_DRAWN = settings(phases=[Phase.explicit, Phase.generate], max_examples=examples(300))
 
 
 @pytest.mark.covers("H-09", "H-12", "H-14")
@@ -406,6 +407,7 @@ def test_a_tree_never_spends_more_than_its_limit_and_always_ends_with_its_result
     assert sums["paid"] > 50
 
 
+@pytest.mark.long
 def test_so_it_is_whoever_is_interrupted_in_whichever_round() -> None:
     """Three children at once, early tools and background jobs, and money for most of it."""
     busy = replace(PLAIN, calls=("Read", "Agent", "Agent", "Agent", "Edit"), pieces=3)

@@ -27,6 +27,12 @@ def test_a_turn_of_the_library_costs_the_same(tmp_path: Path, names: list[str]) 
     assert {name: growth(counts[name]) for name in names if growth(counts[name]) > MOST} == {}
 
 
+def test_a_turn_with_context_layers_costs_the_same(tmp_path: Path) -> None:
+    """From a length on at which there are old collapses."""
+    counts = asyncio.run(counted([WARMING, "context layers"], (200, 720), tmp_path))
+    assert growth(counts["context layers"]) <= MOST
+
+
 @pytest.mark.parametrize("names", [SDK, COMMAND], ids=["sdk", "command"])
 def test_a_turn_of_an_agent_session_costs_the_same(tmp_path: Path, names: list[str]) -> None:
     """From a length on at which the context layers are at work. One that is budgeted has a window of 200,000 tokens."""

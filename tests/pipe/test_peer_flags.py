@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
-import claude_agent_sdk
 import pytest
 
 from mainspring.agent.options import StartError
@@ -22,8 +22,9 @@ ALLOWED = "--allow-dangerously-skip-permissions"
 
 
 def flags_of_python() -> set[str]:
-    top = Path(claude_agent_sdk.__file__).parent
-    return set(FLAG.findall((top / "_internal" / "transport" / "subprocess_cli.py").read_text()))
+    """Read from where it is installed: the name may stand for another client (conftest.py)."""
+    [source] = [file for file in files("claude-agent-sdk") or () if file.name == "subprocess_cli.py"]
+    return set(FLAG.findall(source.read_text()))
 
 
 def flags_of_typescript() -> set[str]:

@@ -299,6 +299,7 @@ def test_a_call_waits_for_a_server_that_is_still_connecting(serve: Serve) -> Non
     assert any("echoed in" in json.dumps(request.body["messages"]) for request in stage.requests)
 
 
+@pytest.mark.long
 def test_a_call_of_a_server_that_never_connects(serve: Serve) -> None:
     """11: it waits as long as connecting may take, and then says what is wrong with the server."""
     stage = serve(Say.of(call("mcp__late__echo", text="x")), Say.of("A pity."))
@@ -308,6 +309,7 @@ def test_a_call_of_a_server_that_never_connects(serve: Serve) -> None:
     assert "the MCP server 'late' cannot be used" in words(block)
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_the_wait(serve: Serve) -> None:
     first = call("TaskList", "toolu_first")  # its result tells that the calls have begun
     stage = serve(Say.of(first, call("mcp__late__echo", text="x")), Say.of("Again."))

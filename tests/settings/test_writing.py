@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from processes.steps import Steps, left_over, names_in, open_descriptors, snapshot
+from tiers import long
 
 from mainspring.processes.paths import PathRefused
 from mainspring.settings import edit
@@ -365,7 +366,7 @@ def test_a_lock_that_is_never_let_go(stage: Stage, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("old", ["old", "new"])
-@pytest.mark.parametrize("source", ["user", "local"])
+@pytest.mark.parametrize("source", ["user", long("local")])
 def test_killed_at_any_system_call(tmp_path: Path, source: str, old: str) -> None:
     """The file is the old one or the new one, with its mode; so is git's list."""
     done = subprocess.run(

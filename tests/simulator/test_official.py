@@ -143,6 +143,7 @@ def test_only_the_request_that_meant_to_broke_a_rule(talked: tuple[Any, ModelSer
     assert {violation.rule for violation in talked[1].violations} == {"version.sampling"}
 
 
+@pytest.mark.long
 def test_the_example_tests_another_sdk(peer: None, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     done = subprocess.run(

@@ -37,6 +37,7 @@ def listed(folder: Path) -> list[str]:
     return sorted(FakeToolContext(str(folder)).now(GLOB, pattern="**/*").data["filenames"])
 
 
+@pytest.mark.long
 def test_both_ways_list_the_same_files(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     bin = tmp_path_factory.mktemp("bin")
     differ: list[tuple[str, list[str], list[str]]] = []

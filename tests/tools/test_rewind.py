@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tiers import parametrize_few
+from tiers import long, parametrize_few
 
 from mainspring.agent.checkpoints import CheckpointLimits
 from mainspring.core.errors import UsageError
@@ -343,7 +343,7 @@ def test_large_files_are_seen_whole_and_kept_out(tmp_path: Path) -> None:
 # --- killed -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", ["write", "new", "back"])
+@pytest.mark.parametrize("which", [long("write"), "new", long("back")])
 def test_killed_at_every_system_call(tmp_path: Path, which: str) -> None:
     """Of the tool and of the journal. Wherever the file is not what it was any more, another process puts it back; and
     whatever a way back had done, the way forth to a later prompt is open."""

@@ -156,7 +156,7 @@ def test_a_swapper_in_the_sandbox_gets_nothing_out(user: int | None) -> None:
 
 
 @LINUX
-@pytest.mark.parametrize("search", ["script", "python"])
+@pytest.mark.parametrize("search", [long("script"), long("python")])
 def test_nor_where_ripgrep_cannot_be_confined_or_is_missing(search: Search) -> None:
     check(run(200, 120, search=search), 200)
 

@@ -35,6 +35,31 @@ class KeepingScreen(pyte.HistoryScreen):
             self.history.top.extend([deepcopy(self.buffer[row]) for row in range(max(used, default=-1) + 1)])
         super().erase_in_display(how, *rest, **more)
 
+    def narrow(self, columns: int) -> None:
+        """Wrap the lines that are too long now, as most terminals do; the cursor stays with its line."""
+        wrapped: list[Any] = []
+        place = self.cursor.y, self.cursor.x
+        for at in range(self.lines):
+            cells = [self.buffer[at][x] for x in range(self.columns)]
+            used = max([x + 1 for x, cell in enumerate(cells) if cell.data.strip() or cell.bg != "default"], default=0)
+            if at == self.cursor.y:
+                place = len(wrapped) + self.cursor.x // columns, self.cursor.x % columns
+            wrapped += [cells[first : first + columns] for first in range(0, max(used, 1), columns)]
+        while len(wrapped) > self.lines and not "".join(cell.data for cell in wrapped[-1]).strip():
+            wrapped.pop()
+        above = max(0, len(wrapped) - self.lines)
+        lines = [self._line_of(cells) for cells in wrapped]
+        self.history.top.extend(lines[:above])
+        self.resize(self.lines, columns)
+        self.buffer.clear()
+        self.buffer.update(enumerate(lines[above:]))
+        self.cursor.y, self.cursor.x = place[0] - above, place[1]
+
+    def _line_of(self, cells: list[Any]) -> Any:
+        line = type(self.buffer[0])(self.default_char)
+        line.update(enumerate(cells))
+        return line
+
 
 class Person:
     def __init__(self, stage: Stage, *arguments: str, rows: int = 24, columns: int = 80, **extra: str) -> None:
@@ -136,6 +161,12 @@ class Person:
     def resize(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._screen.resize(rows, columns)
+
+    def narrow(self, columns: int) -> None:
+        """Like `resize`, of a terminal that wraps anew what it shows."""
+        self._screen.narrow(columns)
+        self.resize(self._screen.lines, columns)
+        self.send(signal.SIGWINCH)
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

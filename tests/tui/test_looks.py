@@ -115,7 +115,7 @@ def test_without_colours_there_are_none() -> None:
 def test_a_prompt_stands_on_a_bar() -> None:
     raw = Painter(depth=ColourDepth.TRUE, name="dark").printed(draw_prompt("hello\nyou", 12), 12)
     assert raw.count("48;2;48;48;48") >= 2
-    assert [line.plain for line in draw_prompt("hello\nyou", 12)] == ["❯ hello     ", "  you       "]
+    assert [line.plain for line in draw_prompt("hello\nyou", 12)] == ["❯ hello ", "  you   "]
 
 
 # --- the status line ------------------------------------------------------------------------------------------------

@@ -285,6 +285,20 @@ def test_another_size_is_drawn_anew(serve: Serve, sit_at: SitAt) -> None:
     person.until(lambda: sum(line.startswith("❯") for line in person.screen) == 2, said_and_input)
 
 
+@pytest.mark.parametrize("words", ["Part 2: some", "Part 3: some words that make", "Part 4:"])
+def test_a_terminal_that_becomes_narrower_shows_nothing_twice(words: str, serve: Serve, sit_at: SitAt) -> None:
+    parts = [f"Part {number}: " + "some words that make a long line " * 6 for number in range(1, 6)]
+    person = sit_at(serve(Say.of("# What to change\n\n" + "\n\n".join(parts), pace_ms=25)), columns=120)
+    person.say("go")
+    person.see(words)
+    person.narrow(80)
+    person.see("1 turn ·")
+    said = person.text
+    assert [said.count(f"Part {number}:") for number in range(1, 6)] == [1] * 5, said
+    conversation = said[said.index("❯ go") : said.index("1 turn ·")]
+    assert "\n\n\n" not in conversation, said
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(serve: Serve, sit_at: SitAt, number: signal.Signals) -> None:
     stage = serve(SLOW)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
+from tiers import parametrize_few
 
 from wire.counting import memory_left
 
@@ -16,7 +16,7 @@ FIRST, LAST = 100, 400
 MOST = {"library": 860, "sdk": 870}  # bytes for each prompt and its answer, of which 640 are the messages
 
 
-@pytest.mark.parametrize("kind", MOST)
+@parametrize_few("kind", MOST, keep=1)
 def test_what_a_prompt_leaves_in_memory(tmp_path: Path, kind: str) -> None:
     traced, _ = asyncio.run(memory_left(f"{kind}, traced", FIRST, LAST, tmp_path))
     assert traced / (LAST - FIRST) <= MOST[kind]

@@ -153,6 +153,7 @@ async def instructions(valgrind: str, imports: str, cache: Path) -> int:
     return int(found[1])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="valgrind does not run here")
 def test_import_cost_is_held_to_a_count_of_instructions(tmp_path: Path) -> None:
     """The times of a busy machine tell nothing; these counts hardly move. Bytecode is written first, to a place of our

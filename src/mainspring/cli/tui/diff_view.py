@@ -1,7 +1,7 @@
 """Changes of files as diffs: those that were made, and those that a call would make.
 
 A diff line has a number, a sign and its text. It reads as a diff without colours, too: added lines are bold, unchanged
-lines dim. Changed lines are padded to the width, so that a background of the theme covers them.
+lines dim. Changed rows are padded to the widest one, so that a background of the theme covers a block (`fill_rows`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mainspring.cli.tui.layout import (
     NARROWEST,
     ClippedRows,
     clean_for_drawing,
+    fill_rows,
     left_out,
     wrap_text,
 )
@@ -91,8 +92,9 @@ def render_new_file(content: str, width: int, most: int, path: str = "") -> Clip
     return clip_rows(rows, len(lines), most)
 
 
-def render_diff_lines(changes: list[DiffLine], width: int, path: str) -> Iterator[list[Text]]:
+def render_diff_lines(changes: list[DiffLine], width: int, path: str) -> list[list[Text]]:
     """The rows of each line."""
+    lines: list[list[Text]] = []
     digits = len(str(max([change.number for change in changes], default=0)))
     numbered = any(change.number for change in changes)
     for at, change in enumerate(changes):
@@ -101,13 +103,10 @@ def render_diff_lines(changes: list[DiffLine], width: int, path: str) -> Iterato
         number = f"{change.number or '':>{digits}} " if numbered else ""
         head = Text.assemble((number, style if sign in "+-" else "detail"), (f"{sign} ", style))
         language = path if at < MOST_COLOURED and sign in "+- " else ""
-        rows = render_code_row(head, change.text, style, width, language)
-        yield [fill_row(row, width, style) if sign in "+-" else row for row in rows]
-
-
-def fill_row(row: Text, width: int, style: str) -> Text:
-    row.append(" " * max(0, width - row.cell_len), style)
-    return row
+        lines.append(render_code_row(head, change.text, style, width, language))
+    changed = [(rows, STYLES[change.sign]) for change, rows in zip(changes, lines, strict=True) if change.sign in "+-"]
+    fill_rows([(row, style) for rows, style in changed for row in rows], width)
+    return lines
 
 
 def render_code_row(head: Text, text: str, style: str, width: int, path: str) -> list[Text]:

@@ -129,6 +129,14 @@ def indent_lines(lines: Sequence[Text], first: Text, columns: int) -> list[Text]
     return [Text.assemble(Text(" " * columns) if place else first, line) for place, line in enumerate(lines)]
 
 
+def fill_rows(rows: Sequence[tuple[Text, str]], width: int) -> None:
+    """Pad rows to one column more than the widest, each in its style, so that a background makes one block. Not to the
+    width of the terminal: such rows wrap when it becomes narrower, and leave blank ones."""
+    widest = min(width, max([row.cell_len for row, _ in rows], default=0) + 1)
+    for row, style in rows:
+        row.append(" " * max(0, widest - row.cell_len), style)
+
+
 def frame_text(text: str, width: int) -> list[Text]:
     """A box around text. Each row begins and ends with the frame, so text cannot end it. A long text has only the
     sides: in a small window, each line counts."""

@@ -20,7 +20,7 @@ from mainspring.cli.tui import status as tui_status
 from mainspring.cli.tui.active_calls import ActiveCalls
 from mainspring.cli.tui.call_view import CallResultView, TaskList, render_interrupted_call
 from mainspring.cli.tui.held_calls import HeldCalls, render_summary
-from mainspring.cli.tui.layout import WidthAware, clean_for_drawing, clip_text, indent_lines, wrap_rows
+from mainspring.cli.tui.layout import WidthAware, clean_for_drawing, clip_text, fill_rows, indent_lines, wrap_rows
 from mainspring.cli.tui.notices import ExpandedCalls, reports_in
 from mainspring.cli.tui.screen import Scrollback
 from mainspring.cli.tui.status import ProgressLine
@@ -437,6 +437,5 @@ def draw_prompt(text: str, width: int) -> list[Text]:
     rows += [Text(f"… {plural(more, 'more line')}", "prompt")] if more > 0 else []
     marks = [Text("❯ ", "prompt.mark"), *[Text("  ", "prompt")] * (len(rows) - 1)]
     drawn = [Text.assemble(mark, row) for mark, row in zip(marks, rows, strict=True)]
-    for row in drawn:
-        row.append(" " * max(0, width - row.cell_len), "prompt")
+    fill_rows([(row, "prompt") for row in drawn], width)
     return drawn

@@ -17,7 +17,7 @@ import asyncio
 import os
 import select
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Protocol, cast
@@ -31,6 +31,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
+from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.search import stop_search
 from prompt_toolkit.styles import DynamicStyle, Style
@@ -150,6 +151,45 @@ DEPTHS = {
 Fragments = Callable[[], StyleAndTextTuples]
 
 
+def reflows(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal wraps the lines that it shows anew when it becomes narrower. Nearly all do; xterm, the Linux
+    console and GNU screen cut them off."""
+    if "TMUX" in environment:
+        return True
+    return not ({"XTERM_VERSION", "STY"} & environment.keys() or environment.get("TERM", "") in ("linux", "dumb"))
+
+
+def rows_of(row: Mapping[int, Char], end: int, columns: int) -> int:
+    """How many rows the first `end` cells of a line take in a terminal of so many columns."""
+    rows, used = 1, 0
+    for at in range(end):
+        wide = row[at].width if at in row else 1
+        if used + wide > columns:
+            rows, used = rows + 1, 0
+        used += wide
+    return rows
+
+
+def end_of(row: Mapping[int, Char]) -> int:
+    return max([at + 1 for at, cell in row.items() if cell.char != " " or "bg:" in cell.style], default=0)
+
+
+class ResizedApplication(Application[None]):
+    """Erases all of its last drawing when the terminal has become narrower and has wrapped it. prompt-toolkit erases as
+    many rows as it drew, which leaves the upper ones in the scrollback."""
+
+    def _on_resize(self) -> None:
+        drawn = self.renderer.last_rendered_screen
+        if drawn is not None and reflows(os.environ):
+            columns, cursor = self.output.get_size().columns, drawn.get_cursor_position(self.layout.current_window)
+            above = sum(
+                rows_of(row, end_of(row), columns) - 1 for row in map(drawn.data_buffer.get, range(cursor.y)) if row
+            )
+            beside = rows_of(drawn.data_buffer[cursor.y], cursor.x, columns) - 1
+            self.output.cursor_up(above + beside)
+        super()._on_resize()
+
+
 class Screen:
     """`above`: the parts of the live region, in this order; `footer`: the status line."""
 
@@ -183,7 +223,7 @@ class Screen:
         footing = Window(FormattedTextControl(footer), height=1, wrap_lines=False)
         asked = Condition(lambda: self._modal is not None)
         happening = Window(FormattedTextControl(self._above_lines), dont_extend_height=True, wrap_lines=False)
-        self.app: Application[None] = Application(
+        self.app: Application[None] = ResizedApplication(
             Layout(
                 HSplit(
                     [
@@ -249,17 +289,19 @@ class Screen:
         return self.app.output.get_size()
 
     def _write(self) -> None:
-        """Called before the lower lines are drawn. They do not shrink by themselves, so they are erased first."""
+        """Called before the lower lines are drawn. If their number changes they are erased first: they do not shrink by
+        themselves, and tmux takes a row that was written over for as wide as it ever was when it wraps it."""
         output, pending = self.app.output, self._pending
-        wanted = self.app.layout.container.preferred_height(self.size.columns, self.size.rows).preferred
+        preferred = self.app.layout.container.preferred_height(self.size.columns, self.size.rows).preferred
+        wanted = min(preferred, self.size.rows)
         output.write_raw(BEGIN_AT_ONCE)
-        if pending or wanted < self._height:
+        if pending or wanted != self._height:
             self.app.renderer.erase(leave_alternate_screen=False)
         self._written.set()
         if pending:
             self._pending = []
             output.write_raw(self._painter.printed(pending, self.size.columns))
-        self._height = min(wanted, self.size.rows)
+        self._height = wanted
 
     @property
     def _painter(self) -> cli.Painter:
