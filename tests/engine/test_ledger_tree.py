@@ -376,7 +376,7 @@ def crowded(plan: Plan) -> Plan:
 
 
 # A plan says all there is to know of a failure, and to make it shorter would take minutes.
-AS_DRAWN = settings(phases=[Phase.explicit, Phase.generate], max_examples=examples(300))
+AS_DRAWN = settings(phases=[Phase.explicit, Phase.generate], max_examples=max(examples(300), settings().max_examples))
 
 
 @pytest.mark.covers("H-09", "H-12", "H-14")
@@ -403,8 +403,8 @@ def test_a_tree_never_spends_more_than_its_limit_and_always_ends_with_its_result
             f"{sums['paid']} of them paid for something; {ends}"
         )
     assert {"end_turn", "budget_usd", "hard"} <= set(causes)
-    assert sums["children"] > 50
-    assert sums["paid"] > 50
+    assert sums["children"] > sums["trees"] // 10
+    assert sums["paid"] > sums["trees"] // 10
 
 
 @pytest.mark.long
