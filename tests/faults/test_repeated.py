@@ -363,7 +363,7 @@ def test_a_server_that_pings_for_ever_is_given_up() -> None:
     run = play(choose=only_pings(2_000), config=replace(ALONE, max_retries=2))
     assert [gap - wait for gap, wait in zip(run.gaps, BACKOFF, strict=False)] == [10_000 + BARREN] * 2
     assert run.result.cause == "network"
-    assert "nothing but signs of life for 1800 seconds" in run.result.detail
+    assert "nothing but signs of life for 1,800 seconds" in run.result.detail
 
 
 # --- blocks that are written at once ----------------------------------------------------------------------
