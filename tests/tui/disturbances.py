@@ -97,12 +97,12 @@ class Disturber:
         self.person.type(word)
         self.kept += word if kept else ""
 
-    def disturb(self, asking: Asking, times: int, *, moves: bool = False, enters: bool = True) -> None:
-        """`moves`: also keys that move in the dialog, so that text may go to a field in it. `enters`: also words with
-        an Enter; not before a signal, which may arrive before them and close the dialog: then Enter sends the text."""
+    def disturb(self, asking: Asking, times: int, *, moves: bool = False, before_signal: bool = False) -> None:
+        """`moves`: also keys that move in the dialog, so that text may go to a field in it. `before_signal`: the signal
+        may arrive before the keys and close the dialog: then Enter sends the text, and a filter's words are text."""
         for _ in range(times):
             kind = self.random.randrange(8 if moves else 7)
-            if kind < 2:
+            if kind < 2 and not (before_signal and asking.takes_text):
                 self.type_words(kept=not asking.takes_text)
             elif kind == 2:
                 self.resize()
@@ -110,7 +110,7 @@ class Disturber:
                 self.stop_and_continue()
             elif kind == 4:
                 self._type(self.random.choice(STRAY[2:4]))
-            elif kind == 5 and enters and not asking.takes_text:
+            elif kind == 5 and not before_signal and not asking.takes_text:
                 self._type("x" + ENTER * self.random.randrange(1, 5))  # an Enter that ends a word is no answer
                 self.kept += "x"
             elif kind == 6 and not asking.takes_text:
@@ -244,12 +244,12 @@ def disturb_one_after_the_other(person: Person, stage: Stage, seed: int, asked: 
     for asking in asked:
         disturber.open(asking, early=disturber.random.random() < 0.7)
         by = disturber.choose_way_out()
-        disturber.disturb(asking, 4, enters=by != BY_SIGNAL)
+        disturber.disturb(asking, 4, before_signal=by == BY_SIGNAL)
         disturber.leave(by)
         disturber.see_kept()
         disturber.check_nothing_granted()
     disturber.open(asked[0], early=True)
-    disturber.disturb(asked[0], 3, enters=False)
+    disturber.disturb(asked[0], 3, before_signal=True)
     end_by_signal(disturber)
 
 
@@ -277,7 +277,7 @@ def disturb_trust(person: Person, stage: Stage, seed: int, hook_ran: Path) -> No
         disturber.type_words(kept=True)
     disturber.until(lambda: disturber.is_open(TRUST), "it is not asked")
     by = disturber.choose_way_out()
-    disturber.disturb(TRUST, 4, enters=by != BY_SIGNAL)
+    disturber.disturb(TRUST, 4, before_signal=by == BY_SIGNAL)
     disturber.leave(by)
     disturber.see_kept()
     assert not is_trusted(str(stage.home), str(stage.folder)), f"seed {seed}"

@@ -32,7 +32,7 @@ from mainspring.sessions.parent_links import KINDS, ChainNode, ParentChain, make
 from mainspring.sessions.paths import Place
 from mainspring.sessions.reader import JournalReader
 from mainspring.sessions.records import ConfigRecord, IntentRecord, PolicyRecord
-from mainspring.sessions.replay import MERGED, JournalReplay, UnusableReplayError, saved_in
+from mainspring.sessions.replay import JournalReplay, UnusableReplayError, saved_in
 
 BEGINS = {  # messages that begin a turn
     Origin.PROMPT: "another prompt",
@@ -89,14 +89,11 @@ def load_session(file: Place, *, config: Config | None = None, at: str = "", dro
         loaded = _by_conversation(reader, at, drops) if at else _newest(reader, config)
         if loaded.standing.used is None:  # an earlier version has written it, or only another program
             loaded.standing.used = used_by(loaded.state.history)
-        if reader.warnings and loaded.how in REBUILT and loaded.standing.n:
+        if reader.warnings and loaded.how == "conversation" and loaded.standing.n:
             loaded = _to_restate(loaded, reader)
         return loaded._replace(
             size=reader.size, ends_in_mid_line=reader.ends_in_mid_line, warnings=tuple(reader.warnings)
         )
-
-
-REBUILT = ("conversation", MERGED)
 
 
 def _to_restate(loaded: LoadedSession, reader: JournalReader) -> LoadedSession:
