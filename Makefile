@@ -1,12 +1,13 @@
 # The words of this project. CI, the README and people use the same ones.
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST := $(BIN)/pytest -q
+# Runs the few tests that fail once more, alone.
+PYTEST := $(BIN)/python scripts/run_tests.py
 READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so
 SOURCES := $(shell find src -name '*.py' 2>/dev/null)
 
-.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports wording peers peers-agents fix docs fuzz crash soak bench local mutate lock clean
+.PHONY: .venv demo programs test ci-long coverage decided check style pyright mypy imports wording peers peers-agents fix docs fuzz crash soak bench bench-speed local mutate lock clean site site-serve
 
 # Needs what users need and no more, so that a first look takes seconds.
 demo: .venv-run/packages
@@ -28,7 +29,7 @@ DECIDES := tests/core tests/permissions
 
 # What is marked `long` (tests/tiers.py), and properties with as many examples as usual: `make test` draws few.
 # `.ci/run` runs it after `make test`.
-ci-long: $(READY) peers peers-agents
+ci-long: $(READY) peers peers-agents site
 	@$(PYTEST) -n 3 --dist worksteal --timeout 1500 -m "long or hypothesis" $(DECIDES:%=--ignore=%) $(PLAYS:%=--ignore=%)
 	@$(PYTEST) -n 2 --dist loadgroup --timeout 1500 -m long $(DECIDES) $(filter-out $(DECIDES:%=%/%),$(PLAYS))
 
@@ -98,10 +99,27 @@ fix: $(READY)
 	@$(BIN)/ruff check -q --output-format concise --fix .
 	@$(BIN)/ruff format -q .
 
+# The documentation site, into site/. `site-serve` shows it on loopback, and builds it again when a page changes.
+SITE := NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs
+
+site: .venv-site/ready
+	@$(SITE) build -q
+
+site-serve: .venv-site/ready
+	@$(SITE) serve -q --dev-addr 127.0.0.1:8000
+
+.venv-site/ready: requirements-site.lock
+	@rm -rf .venv-site
+	@$(PYTHON) -m venv .venv-site
+	@.venv-site/bin/pip install -qq --disable-pip-version-check --require-hashes -r requirements-site.lock
+	@touch $@
+
 # The pages that are written from the code and from the tests, and the table of what the model reads about tools.
 docs: $(READY)
 	@$(BIN)/python scripts/tool_catalog.py
 	@$(BIN)/python scripts/flags_page.py
+	@$(BIN)/python scripts/commands_page.py
+	@$(BIN)/python scripts/completion_pages.py
 	@$(BIN)/python scripts/loop_page.py
 	@$(BIN)/python scripts/checklist_page.py
 	@$(BIN)/python scripts/settings_keys_page.py
@@ -116,6 +134,10 @@ crash: $(READY)
 soak: $(READY)
 	@$(BIN)/python scripts/soak.py
 	@$(BIN)/python bench/tools_bash.py --flood
+
+# Instructions of a turn, flatness, and the sandbox, in one table (two minutes; BEFORE=folder adds another checkout).
+bench-speed: $(READY)
+	@$(BIN)/python bench/speed.py $(if $(BEFORE),--before $(BEFORE))
 
 bench: $(READY)
 	@$(BIN)/python bench/core.py
@@ -144,10 +166,12 @@ lock:
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
 	  --group dev pyproject.toml -o requirements-dev.lock
 	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
+	  --group pyproject.toml:site -o requirements-site.lock
+	uv pip compile --universal --generate-hashes --no-header --no-annotate --python-version 3.11 \
 	  pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf .venv .venv-run .venv-peers .venv-agents .node-peers .venv-bench .venv-local .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants $(NATIVE)
+	rm -rf .venv .venv-run .venv-peers .venv-agents .node-peers .venv-bench .venv-local .venv-site site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage mutants $(NATIVE)
 
 .venv: $(READY)
 

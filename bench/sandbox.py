@@ -20,10 +20,13 @@ from time import perf_counter
 from typing import NamedTuple
 
 from mainspring.processes.child import ProcessSpec, SandboxAccess
-from mainspring.processes.children import Around, Children
+from mainspring.processes.children import Around, AroundWaiting, Children
+from mainspring.processes.process_tree import new_mark
 from mainspring.sandbox.landlock import LandlockSandbox
 from mainspring.sandbox.proxy import AllowedHost, ProxyNetwork, SandboxProxy
 from mainspring.sandbox.sandbox import Sandbox, SandboxLayout, probe_sandbox
+from mainspring.tools.shell import answer_pair, waiting_bash_arguments
+from mainspring.tools.waiting_shell import close_pair
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, only this directory's files would be found
 from bench.figures import Figure, show
@@ -31,22 +34,41 @@ from bench.figures import Figure, show
 BLOCKS = 15  # small and large alternate, too
 ROUNDS = 20  # of each in a block
 AIM = 8.0  # milliseconds over the plain command
+WAITED = 1.0  # the same, if it was started while the model wrote the command
 LARGE = 400_000_000  # bytes that a fork would have to map
 MORE = 1.0  # milliseconds that our size may add: the rest is noise
+
+
+WRITING = 0.05  # seconds in which a model writes a short command: ten tokens of 200 a second
 
 
 class Kind(NamedTuple):
     around: Around | None
     walls: SandboxAccess = SandboxAccess.USUAL
+    around_waiting: AroundWaiting | None = None
 
 
 async def once(kind: Kind, folder: Path) -> float:
     """Milliseconds, from the decision to run it to its end."""
-    start = perf_counter()
+    children = Children(around=kind.around, around_waiting=kind.around_waiting)
     argv = ("/bin/bash", "--noprofile", "--norc", "-c", "true")
-    job = ProcessSpec(argv, str(folder), {"PATH": "/usr/bin:/bin"}, walls=kind.walls)
-    ended = await Children(around=kind.around).run(job)
+    job = ProcessSpec(argv, str(folder), {"PATH": "/usr/bin:/bin"}, merged=True, walls=kind.walls)
+    waiting = None
+    if kind.around_waiting is not None:
+        answer, mark, command = answer_pair(), new_mark(), os.memfd_create("command")
+        words = waiting_bash_arguments(command, mark, answer[1])
+        early = job._replace(argv=("/bin/bash", *words), passed=(answer[1], command), mark=mark)
+        waiting = children.start_waiting(early, command, 60.0)
+        assert waiting is not None
+        waiting.unused = lambda: None
+        await asyncio.sleep(WRITING)
+    start = perf_counter()
+    child = children.start(job._replace(handed=b"true" if waiting else b""), waiting)
+    ended = await children.finish(child)
     assert ended.code == 0, ended.stdout.text
+    assert waiting is None or child is waiting.child
+    if waiting is not None:
+        close_pair(answer)
     return (perf_counter() - start) * 1_000
 
 
@@ -93,6 +115,7 @@ async def figures(base: Path) -> list[Figure]:
         ways = {
             "plain": Kind(None),
             "sandbox": Kind(closed.around),
+            "waiting": Kind(closed.around, around_waiting=closed.around_waiting),
             "with a network": Kind(open_.around),
             "git": Kind(closed.around, SandboxAccess.GIT),
             "landlock": Kind(low.around),
@@ -103,6 +126,8 @@ async def figures(base: Path) -> list[Figure]:
     return [
         Figure("plain command, p50", median(small["plain"]), "ms"),
         Figure("sandbox over it, p50", over(small, "sandbox"), "ms", AIM),
+        Figure("sandbox that waited over it, p50", over(small, "waiting"), "ms"),
+        Figure("sandbox that waited over it, least", min(small["waiting"]) - min(small["plain"]), "ms", WAITED),
         Figure("sandbox with a network over it, p50", over(small, "with a network"), "ms", AIM),
         Figure("git room over it, p50", over(small, "git"), "ms"),
         Figure("landlock over it, p50", over(small, "landlock"), "ms"),

@@ -114,7 +114,8 @@ def child(name: str, folder: Path, descriptor: int, largest: int) -> None:
 def opened(
     name: str, folder: Path, world: RealWorld, on_trouble: Callable[[str], None]
 ) -> tuple[EngineSession, FileJournal]:
-    file, options = folder / f"{ID}.jsonl", JournalOptions(on_trouble=on_trouble)
+    # Without an interval between syncs, so that their number does not depend on how fast this runs.
+    file, options = folder / f"{ID}.jsonl", JournalOptions(sync_interval=0, on_trouble=on_trouble)
     if name == "resume":
         loaded, journal = FileJournal.resume(file, ENVELOPE, options)
         return stored(world, journal, CONFIG, loaded.state), journal

@@ -11,6 +11,9 @@ need strace strace      # kills and fails at every system call of the journal
 need git git
 need cc gcc             # the native part
 need bwrap bubblewrap   # the sandbox that commands run in
+need zsh zsh            # completions
+need fish fish
+need groff groff        # the manual page
 need chromium chromium  # the page of the trace viewer
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3 python3-venv)
 python3 -c 'import sys, sysconfig, pathlib; sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' ||

@@ -66,7 +66,7 @@ class Scene(NamedTuple):
     refusal: dict[str, Any] | None = None
     arguments: tuple[str, ...] = ()
     submits: bool = True
-    keys: str = ""  # after the wait
+    keys: tuple[str, ...] = ()  # after the wait, one after the other
 
 
 def call(name: str, **given: object) -> dict[str, Any]:
@@ -118,7 +118,13 @@ QUESTIONS = [
         ],
     },
 ]
+REWOUND = (
+    call("Read", file_path="{work}/calc.py"),
+    call("Edit", file_path="{work}/calc.py", **CHANGE),
+    call("Bash", command="mkdir -p tests && echo 'from calc import div' > tests/test_div.py", description="Add a test"),
+)
 SCENES = {
+    "start": Scene("A first start without a key", "", (), "Which model do you want to use?", None, (), submits=False),
     "edit": Scene(
         "An edit needs approval",
         "make div safe",
@@ -159,8 +165,30 @@ SCENES = {
     "question": Scene(
         "A question of the model", "set it up", (call("AskUserQuestion", questions=QUESTIONS),), "Which database"
     ),
+    "board": Scene(
+        "The board, with a command in the background",
+        "watch the tests",
+        (call("Bash", command="echo collecting; sleep 600", description="Run the tests", run_in_background=True),),
+        "What you can do next",
+        None,
+        ("--allowed-tools", "Bash"),
+        keys=("\x1b[B",),
+    ),
+    "transcript": Scene(
+        "The transcript (Ctrl-O)",
+        "what is in it?",
+        (call("Bash", command="cat calc.py", description="Show the file"),),
+        "What you can do next",
+        None,
+        ("--allowed-tools", "Bash"),
+        keys=("\x0f",),
+    ),
     "trust": Scene("A folder with hooks and servers, at the start", "", (), "Do you trust", None, (), submits=False),
     "palette": Scene("The palette, after `/`", "/", (), "/compact", None, (), submits=False),
+    "permissions": Scene("The panel `/permissions`", "/permissions", (), "Denied calls"),
+    "config": Scene("The panel `/config`", "/config", (), "limits.maxTurns"),
+    "mcp": Scene("The panel `/mcp`", "/mcp", (), "✓ notes"),
+    "model": Scene("The panel `/model`", "/model", (), "More models"),
     "failure": Scene(
         "Failures: a command, a hook, the server",
         "run the checks",
@@ -189,6 +217,24 @@ SCENES = {
             ),
         ),
         "Make this edit",
+    ),
+    "rewind": Scene(
+        "Rewind: which prompt",
+        "guard the division and test it",
+        REWOUND,
+        "What you can do next",
+        None,
+        ("--allowedTools", "Edit,Bash"),
+        keys=("\x1b\x1b",),
+    ),
+    "rewind_files": Scene(
+        "Rewind: what changes back",
+        "guard the division, then test it",
+        REWOUND,
+        "What you can do next",
+        None,
+        ("--allowedTools", "Edit,Bash"),
+        keys=("\x1b\x1b", "\r"),
     ),
     "answer": Scene("An answer, and the prompt below it", "say something nice", (), "What you can do next"),
 }
@@ -252,7 +298,13 @@ def simulate(work: Path, folder: Path) -> Generator[str]:
 
 
 class EmulatedScreen(pyte.Screen):
-    """pyte has no dim text: it is stored as blinking text, which we never write."""
+    """pyte has no dim text: it is stored as blinking text, which we never write. And it has no alternate screen: a
+    scene ends in it, so the normal one need not be kept."""
+
+    def set_mode(self, *modes: int, **more: bool) -> None:
+        super().set_mode(*modes, **more)
+        if 1049 in modes:
+            self.erase_in_display(2)
 
     def select_graphic_rendition(self, *attributes: int, private: bool = False) -> None:  # noqa: ARG002  # as pyte has it
         changed, rest = list[int](), list(attributes)
@@ -357,9 +409,29 @@ def prepare(folder: Path, scene: str, theme: str) -> Path:
                 "tickets": {"type": "http", "url": "https://tickets.example.com/mcp"},
             }
             (work / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    if scene == "palette":
+    if scene in PANELS:
+        prepare_panels(folder, work)
+    if scene == "palette" or scene in PANELS:
         subprocess.run([COMMAND, "trust"], cwd=work, env=environment(folder, ""), check=True, capture_output=True)
     return work
+
+
+PANELS = ("permissions", "config", "mcp", "model")
+
+
+def prepare_panels(folder: Path, work: Path) -> None:
+    """Settings of the user and of the project, and two servers, one of which does not start."""
+    rules: dict[str, Any] = {"allow": ["Bash(make test)", "Read(~/notes/**)"], "ask": ["Bash(git push:*)"]}
+    (work / ".claude").mkdir()
+    (work / ".claude" / "settings.json").write_text(json.dumps({"permissions": rules, "limits": {"maxTurns": 40}}))
+    mine = {"allow": ["WebFetch(domain:docs.python.org)"], "deny": ["Bash(curl:*)", "Read(.env)"]}
+    (folder / ".mainspring" / "settings.json").write_text(json.dumps({"permissions": mine, "effortLevel": "high"}))
+    server = folder / "notes-server"
+    library = SCREENS.parents[1] / "tests" / "mcp_servers" / "library.py"
+    server.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{library}' \"$@\"\n")
+    server.chmod(0o755)
+    servers = {"notes": {"command": str(server)}, "database": {"command": "postgres-mcp", "args": ["--read-only"]}}
+    (work / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
 def environment(folder: Path, url: str) -> dict[str, str]:
@@ -387,9 +459,12 @@ def show_scene(name: str, program: str, place: tuple[Path, str], theme: str, siz
         *scene.arguments,
         *(() if ours else ("--model", "claude-sonnet-5-5", "--permission-mode", "default")),
     ]
-    terminal = EmulatedTerminal(command, environment(folder, url), work, *size)
+    env = environment(folder, url)
+    if name == "start":  # as on a machine with a local server and nothing else
+        env = {key: value for key, value in env.items() if not key.startswith("ANTHROPIC_")} | {"OLLAMA_BASE_URL": url}
+    terminal = EmulatedTerminal(command, env, work, *size)
     try:
-        if name != "trust":
+        if name not in ("start", "trust"):
             terminal.wait("❯")
             if ours:
                 terminal.wait("? for shortcuts" if "plan" not in scene.arguments else "plan mode")
@@ -402,8 +477,8 @@ def show_scene(name: str, program: str, place: tuple[Path, str], theme: str, siz
         if ours:
             terminal.wait(scene.waits)
         terminal.rest(QUIET if ours else 3 * QUIET)
-        if scene.keys:
-            terminal.type(scene.keys)
+        for keys in scene.keys:
+            terminal.type(keys)
             terminal.rest()
         return terminal.screen
     finally:

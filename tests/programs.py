@@ -12,10 +12,13 @@ import pytest
 PACKAGES = {  # Debian's names
     "bwrap": "bubblewrap",
     "chromium": "chromium",
+    "fish": "fish",
     "git": "git",
+    "groff": "groff",
     "openssl": "openssl",
     "strace": "strace",
     "valgrind": "valgrind",
+    "zsh": "zsh",
 }
 REASON = "needs the program "
 MUST_BE_THERE = "MAINSPRING_TESTS_NEED_ALL"

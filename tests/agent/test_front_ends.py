@@ -10,16 +10,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import pytest
 from cli.stage import Serve, frames
 from cli.stage import Stage as Command
 from cli.terminal import CTRL_D, SitAt, sit_at
+from tiers import long
 from tui.person import sit_at as sit_at_terminal
 
 from agent.stage import ScriptedHost, Stage, play, read_until_idle
 from mainspring import Agent
 from mainspring.agent.host import Reach
 from mainspring.agent.updates import Idle, PromptAnswered, PromptExpanded, RunBroken, RunStarted
+from mainspring.checkpoints.history import FileHistory
+from mainspring.checkpoints.store import PLAN
 from mainspring.cli.flags import spell_option
 from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL
@@ -154,11 +158,27 @@ def test_a_resumed_session_says_so_to_hooks(serve: Serve, sit_at: SitAt) -> None
     assert told(heard) == ["SessionStart startup", *ends]
 
 
-@pytest.mark.parametrize("front_end", ["print", "pipe", "sdk", "library"])
-def test_context_is_answered_without_a_request(serve: Serve, say: Callable[..., None], front_end: str) -> None:
+@pytest.mark.parametrize("command", ["/context", "/cost"])
+@pytest.mark.parametrize("front_end", ["print", "plain", "pipe", "sdk", "library"])
+def test_a_command_is_answered_without_a_request(
+    serve: Serve, say: Callable[..., None], front_end: str, command: str
+) -> None:
     stage = serve()
     hooked(stage)
-    say(front_end, stage, "/context")
+    say(front_end, stage, command)
+    assert stage.requests == []
+
+
+def test_a_command_that_fails_is_an_error_at_every_front_end_and_costs_nothing(serve: Serve) -> None:
+    wrong = "There is no command and no skill '/stauts'. Did you mean /status?"
+    stage = serve()
+    done = stage.run(*STREAM, "--input-format=stream-json", input=lines_in("/stauts"))
+    assert (done.returncode, frames(done.stdout)[-1]["result"]) == (1, wrong)
+    last = through_sdk(stage, "/stauts")[-1]
+    assert (last.is_error, last.result) == (True, wrong)
+    with pytest.raises(UsageError, match="Did you mean /status"):
+        through_library(stage, "/stauts")
+    assert stage.run("-p", "/stauts").returncode == 1
     assert stage.requests == []
 
 
@@ -257,6 +277,59 @@ def test_compacting_is_a_run_of_its_own(tmp_path: Path) -> None:
         await session.close()
 
     play(main, tmp_path, Say.of("Hi."), Say.of("<summary>It was short.</summary>"))
+
+
+# --- a rewind that a crash has interrupted ----------------------------------------------------------
+
+FINISHED = "A rewind of files was interrupted"
+
+
+def crash_in_rewind(stage: Command) -> str:
+    """The id of a session whose process was killed after it had decided what to restore, and before it did."""
+    stage.home.mkdir(parents=True)
+    env = {"CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"}
+    (stage.home / "settings.json").write_text(json.dumps({"env": env, "autoMemoryEnabled": False}))
+    assert stage.run("-p", "one", "--permission-mode=bypassPermissions").returncode == 0
+    [file] = stage.sessions()
+    history = FileHistory(str(file))
+    [prompt] = history.prompts()
+    planned = history.plan(prompt.prompt_id, (str(stage.folder),), dry_run=False)
+    history.store.write_file(PLAN, msgspec.msgpack.encode(planned.plan))
+    history.close()
+    assert (stage.folder / "made").exists()
+    return file.stem
+
+
+@pytest.mark.parametrize("front_end", ["print", long("plain"), "terminal", long("pipe"), long("sdk")])
+def test_an_interrupted_rewind_is_finished_and_every_front_end_says_so(
+    serve: Serve, sit_at: SitAt, sit_at_terminal: Any, front_end: str
+) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": {"file_path": "made", "content": "1"}}
+    stage = serve(Say.of(call), Say.of("Done."), Say.of("Hi."))
+    session = crash_in_rewind(stage)
+    match front_end:
+        case "print":
+            assert FINISHED in stage.run("-p", "hello", f"--resume={session}").stderr.decode()
+        case "plain":
+            terminal = sit_at(stage, f"--resume={session}")
+            terminal.see(FINISHED)
+            terminal.see("> ")
+            terminal.type(CTRL_D)
+            assert terminal.end() == 0
+        case "terminal":
+            person = sit_at_terminal(stage, f"--resume={session}")
+            person.see(FINISHED, "? for shortcuts")
+            person.type(CTRL_D)
+            assert person.process.wait(40) == 0
+        case "pipe":
+            how = ("--input-format=stream-json", f"--resume={session}")
+            done = stage.run(*STREAM, *how, input=lines_in("hello"))
+            assert FINISHED in done.stdout.decode() + done.stderr.decode()
+        case _:
+            said: list[str] = []
+            through_sdk(stage, "hello", resume=session, stderr=said.append)
+            assert FINISHED in "\n".join(said)
+    assert not (stage.folder / "made").exists()
 
 
 # --- what an interrupt and a broken run leave behind ------------------------------------------------

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent.stage import Stage, play, read_until_idle
+from mainspring.agent.loop_notices import list_prefix_breaks
 from mainspring.agent.session import AgentSession
 from mainspring.agent.usage import UsageMeter
-from mainspring.cli.loop_notices import list_prefix_breaks
 from mainspring.core.models import DEFAULT_MODEL
 from mainspring.core.money import Usage
 from mainspring.sessions.line_format import CheckpointExtras, note_agent, note_break

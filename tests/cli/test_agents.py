@@ -789,7 +789,7 @@ def test_two_agents_ask_one_person_one_after_the_other(serve: Serve, sit_at: Sit
     terminal.say("MAIN")
     first = terminal.see("Allow? [y/a/p/n] ")
     assert "\nFor the subagent 'do " in first
-    assert {"    do ONE: Bash touch one\n", "    do TWO: Bash touch two\n"} & set(first.splitlines(keepends=True))
+    assert {"Agent do ONE: Bash touch one\n", "Agent do TWO: Bash touch two\n"} & set(first.splitlines(keepends=True))
     terminal.type("y\r")
     terminal.see("Allow? [y/a/p/n] ")
     terminal.type("n\r")

@@ -27,8 +27,8 @@ def test_yes_is_for_once(serve: Serve, sit_at: SitAt) -> None:
     terminal = sit_at(stage)
     terminal.say("go")
     shown = terminal.see("Allow? [y/a/p/n] ")
-    assert "* Bash touch made\n" in shown
-    assert "Bash: touch made\na: " in shown
+    assert "Tool: Bash touch made\n" in shown
+    assert "Question: allow Bash: touch made\n1 or y: yes\n2 or a: " in shown
     assert not (stage.folder / "made").exists()
     terminal.type("y\r")
     terminal.see("Allow? [y/a/p/n] ")
@@ -62,7 +62,7 @@ def test_an_answer_leaves_no_empty_line(serve: Serve, sit_at: SitAt) -> None:
     terminal.say("go")
     terminal.see("Allow? [y/a/p/n] ")
     terminal.type("y\r")
-    assert terminal.see("Done.").startswith("y\n  ")
+    assert terminal.see("Done.").startswith("y\nResult: ")
 
 
 def test_what_is_neither_is_asked_again(serve: Serve, sit_at: SitAt) -> None:
@@ -140,7 +140,7 @@ def test_an_edit_is_shown_before_it_is_made(serve: Serve, sit_at: SitAt) -> None
     terminal = sit_at(stage)
     terminal.say("go")
     shown = terminal.see("Allow? [y/a/p/n] ")
-    assert "  - old\n  + new\n" in shown
+    assert "  1 line removed, 1 line added\n  removed: old\n  added: new\n" in shown
     terminal.type("y\r")
     terminal.see("Done.")
     assert (stage.folder / "a.txt").read_text() == "new\n"
@@ -158,3 +158,20 @@ def test_a_question_of_the_model(serve: Serve, sit_at: SitAt) -> None:
     terminal.type("2\r")
     terminal.see("Blue it is.")
     assert "blue" in told(stage, 1)
+
+
+def test_a_number_answers_too_and_the_question_says_what_enter_does(serve: Serve, sit_at: SitAt) -> None:
+    calls = [Say.of(bash(command, number)) for number, command in enumerate(["touch a", "touch a", "touch b"])]
+    stage = serve(*calls, Say.of("Done."))
+    terminal = sit_at(stage)
+    terminal.say("go")
+    shown = terminal.see("[y/a/p/n] ")
+    assert "\n1 or y: yes\n2 or a: " in shown
+    assert "\n4 or n: no. Enter alone means no; other text is a no with your reason\n" in shown
+    assert "\x1b" not in shown
+    terminal.type("2\r")
+    assert "touch b" in terminal.see("[y/a/p/n] ")
+    terminal.type("4\r")
+    terminal.see("> ")
+    assert (stage.folder / "a").exists()
+    assert not (stage.folder / "b").exists()

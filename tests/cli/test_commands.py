@@ -10,6 +10,7 @@ import pytest
 
 from cli.stage import Serve, Stage, frames
 from cli.terminal import SitAt, sit_at, without_notes
+from mainspring.agent.slash_commands import ONCE, PIPE, names_at, words_at
 from mainspring.simulator.replies import Say
 
 __all__ = ["sit_at"]  # a fixture
@@ -69,7 +70,7 @@ def test_init_tells_of_them_and_the_prompt_is_repeated_as_it_was_said(serve: Ser
     put(stage.home / "commands" / "deploy.md", "never: there is a skill of that name")
     done = stage.run("-p", "/shout it", "--output-format=stream-json", "--verbose", "--replay-user-messages")
     init, repeated, *_ = frames(done.stdout)
-    assert sorted(init["slash_commands"]) == ["compact", "deploy", "git:fix", "shout"]
+    assert sorted(init["slash_commands"]) == sorted([*names_at(ONCE), "deploy", "git:fix", "shout"])
     assert init["skills"] == ["deploy"]
     assert "/shout it" in json.dumps(repeated["message"])
     assert done.stderr == b""
@@ -214,10 +215,7 @@ def test_over_the_pipe(serve: Serve) -> None:
     )
     answer = shown[0]["response"]["response"]
     hints = {command["name"]: command["argumentHint"] for command in answer["commands"]}
-    assert hints == {
-        "compact": "[instructions]",
-        "clear": "",
-        "context": "",
+    assert hints == {word.name: word.hint for word in words_at(PIPE)} | {
         "deploy": "",
         "git:fix": "",
         "shout": "[word]",

@@ -32,7 +32,7 @@ def test_turns_over_one_history(serve: Serve, sit_at: SitAt) -> None:
     assert " · claude-sonnet-5-5 · " in terminal.see("mode default")
     terminal.say("what is in a.py?")
     shown = terminal.see("$0.00")
-    lines = "Let me look.", "* Read a.py", "  Read 1 line", "It says hello.", "[2 turns, "
+    lines = "Let me look.", "Tool: Read a.py", "Result: Read 1 line", "It says hello.", "[2 turns, "
     assert "\n".join(["", *lines]) in shown
     assert re.search(r"\n\[2 turns, \d+\.\d s, [\d,]+ tokens in, \d+ out, ", shown)
     terminal.say("and now?")
@@ -213,12 +213,14 @@ def test_a_command_may_have_words_on_the_next_line(serve: Serve, sit_at: SitAt) 
     terminal.see("/compact [instructions]")
 
 
-def test_a_command_of_ones_own_is_run_at_once_and_the_model_hears_nothing(serve: Serve, sit_at: SitAt) -> None:
+def test_a_command_of_ones_own_is_run_at_once_and_the_model_is_told(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of("Hi."))
     (stage.folder / "a.txt").write_text("some words")
     terminal = sit_at(stage)
     terminal.say("!cat a.txt; exit 3")
-    assert "some words(exit code 3)\n" in terminal.see("code 3)\n")
+    assert "some words\n(exit code 3)\n(1 line goes to the model with your next prompt)\n" in terminal.see("prompt)\n")
+    terminal.say("!!echo private")
+    terminal.see("private\n")
     os.mkfifo(stage.folder / "fifo")
     nap = new_nap()
     terminal.say(f"!sleep {nap} >fifo")
@@ -232,7 +234,9 @@ def test_a_command_of_ones_own_is_run_at_once_and_the_model_hears_nothing(serve:
     assert stage.requests == []
     terminal.say("hello")
     terminal.see("Hi.")
-    assert "some words" not in str(stage.requests[0].body)
+    sent = str(stage.requests[0].body)
+    assert "$ cat a.txt; exit 3\\nsome words\\n(exit code 3)" in sent
+    assert "private" not in sent
 
 
 def test_a_paste_that_begins_like_a_command_is_a_prompt(serve: Serve, sit_at: SitAt) -> None:

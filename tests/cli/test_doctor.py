@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ import pytest
 from sandbox.walls import LINUX, seen_folder
 
 from cli.stage import PATIENCE, Serve
+from mainspring.agent.doctor_parts import MANAGERS, command_for_program
+from mainspring.cli.commands.doctor import offer_to_install
 from mainspring.core.models import MODELS
+from mainspring.processes.environment import find_program
 from mainspring.sandbox.probes import PROBES
 
 KEY = "sk-ant-api03-the-key-of-this-test"
@@ -218,7 +221,7 @@ def test_a_key_that_the_server_does_not_know(office: Office, serve: Serve) -> No
     stage = serve(api_key="another")
     office.env["ANTHROPIC_BASE_URL"] = stage.server.url
     code, found = office.report("--online")
-    assert (code, "get a new key" in only(found, "server", "problem")["way_out"]) == (1, True)
+    assert (code, "store a new key" in only(found, "server", "problem")["way_out"]) == (1, True)
 
 
 def test_a_server_that_is_not_there(office: Office) -> None:
@@ -265,7 +268,8 @@ def test_who_asks_nobody_at_anthropic_needs_no_key_of_it(office: Office) -> None
     assert (code, says(found, "key")) == (0, [("ok", "none for Anthropic; 'ollama/qwen3' does not need one", "")])
     office.user_settings(json.dumps({"model": "openai/gpt-5"}))
     code, found = office.report()
-    assert (code, only(found, "server", "problem")["way_out"]) == (1, "set OPENAI_API_KEY")
+    way_out = only(found, "server", "problem")["way_out"]
+    assert (code, way_out) == (1, "run 'mainspring login openai', or set OPENAI_API_KEY")
 
 
 def test_a_model_of_a_provider_that_nobody_knows(office: Office) -> None:
@@ -370,3 +374,71 @@ def test_config_names_them_too(office: Office) -> None:
     named, _, way_out = line.partition(". To fix it: ")
     assert named == f"broken: {file}: 'permissions.allow': the rule 'bash' names no tool: write 'Bash'"
     assert way_out == "fix the rule or remove it: until then it allows nothing"
+
+
+# --- missing parts ------------------------------------------------------------------------------------------------
+
+WITHOUT_PDF = f"import sys; sys.modules['pypdf'] = None\n{BEGIN}"  # as if it were not installed
+
+
+def test_a_missing_part_says_what_it_costs_and_the_command_that_installs_it(office: Office) -> None:
+    command = [sys.executable, "-c", WITHOUT_PDF, "--json"]
+    done = subprocess.run(command, cwd=office.work, env=office.env, capture_output=True, text=True, check=False)
+    [extra] = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "extra"]
+    assert extra["says"] == "the extra 'pdf' is not installed; Read cannot show single pages of a PDF"
+    assert extra["way_out"] == f"run: {sys.executable} -m pip install 'pypdf>=7'"
+    assert done.returncode == 0  # nothing is broken
+
+
+def test_a_program_is_installed_by_the_package_manager_of_the_system(tmp_path: Path) -> None:
+    for name in ("apk", "dnf"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    known = [name for name in MANAGERS if find_program(name, path=str(tmp_path), outside=())]
+    command = command_for_program("git", str(tmp_path), ())
+    assert known
+    assert command[-1] == "git"
+    assert command[0] == "sudo" or os.geteuid() == 0 or known[0] == "brew"
+    assert command[-1 - len(MANAGERS[known[0]][1:]) : -1] == MANAGERS[known[0]][1:]
+
+
+def test_no_package_manager_of_a_project_is_used(tmp_path: Path) -> None:
+    (tmp_path / "brew").write_text("#!/bin/sh\n")
+    (tmp_path / "brew").chmod(0o755)
+    assert str(tmp_path) not in str(command_for_program("git", str(tmp_path), (str(tmp_path),)))
+
+
+@pytest.mark.parametrize(("answer", "ran"), [("y", True), ("YES ", True), ("", False), ("n", False), ("maybe", False)])
+def test_only_a_yes_installs(answer: str, *, ran: bool, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        return answer
+
+    made = list(offer_to_install([("touch", str(tmp_path / "done"))], ask))
+    assert asked == [f"Run 'touch {tmp_path}/done'? [y/N] "]
+    assert ((tmp_path / "done").exists(), [worked for _, worked in made]) == (ran, [True] if ran else [])
+
+
+def test_a_command_that_fails_or_is_missing_is_reported(tmp_path: Path) -> None:
+    made = list(offer_to_install([("false",), (str(tmp_path / "none"),)], lambda _: "y"))
+    assert [worked for _, worked in made] == [False, False]
+
+
+def test_at_a_terminal_it_asks_before_it_runs_anything(office: Office) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", WITHOUT_PDF]
+    process = subprocess.Popen(command, cwd=office.work, env=office.env, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    screen = ""
+    with suppress(OSError):  # the end: the terminal is closed
+        while True:
+            screen += os.read(ours, 4096).decode()
+            if screen.endswith("[y/N] "):
+                os.write(ours, b"n\n")
+    os.close(ours)
+    assert process.wait() == 0
+    assert screen.count("[y/N]") >= 1
+    assert "-m pip install 'pypdf>=7''? [y/N] n" in screen
+    assert "Done" not in screen

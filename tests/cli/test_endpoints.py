@@ -156,7 +156,8 @@ def test_keys_go_where_they_belong(serve: Serve) -> None:
 def test_without_a_key_it_is_said_at_once(serve: Serve) -> None:
     done = serve().run("-p", "hi", "--model=openai/gpt-5")
     assert done.returncode == 1
-    assert b"there is no key for 'https://api.openai.com/v1': set OPENAI_API_KEY" in done.stderr
+    told = b"there is no key for 'https://api.openai.com/v1': run 'mainspring login openai', or set OPENAI_API_KEY"
+    assert told in done.stderr
 
 
 def test_a_project_cannot_name_a_server(serve: Serve) -> None:

@@ -58,9 +58,9 @@ def test_the_table_and_the_options_are_one() -> None:
     fields = {flag.field for flag in FLAGS}
     own, options = set(Arguments.__annotations__), set(SessionOptions.__annotations__)
     assert own & options == set()
-    others = {"words", "given", "values"}
+    others = {"words", "given", "values", "pick_session"}  # the last: "--resume" without a value
     others |= {"cwd", "driven", "ignored", "in_process", "lists_commands", "own_tools", "sessions_home"}
-    others |= {"notice", "remark", "spell"}
+    others |= {"checkpoints", "notice", "remark", "spell"}
     others |= {"bare", "deps", "max_output", "persist", "sampling", "tracing"}  # of programs
     others |= {"host_hooks", "skills", "exclude_dynamic_sections", "forward_subagent_text"}  # of `initialize`
     assert fields | others == own | options
@@ -142,7 +142,7 @@ def test_a_session_id_is_in_lower_case() -> None:
 
 def test_the_help_lists_every_flag_and_says_which_are_not_honoured() -> None:
     text = help_text()
-    now, later = text.split("Accepted, but without effect yet")
+    now, _, later = text.partition("Accepted, but without effect yet")
     for flag in FLAGS:
         assert re.search(rf"^  (-\w, )?{flag.name}\b", later if flag.later else now, re.MULTILINE), flag.name
     assert max(map(len, text.splitlines())) <= WIDTH
@@ -166,3 +166,14 @@ def test_the_page_has_the_table_as_it_is() -> None:
 def test_every_flag_has_words_and_choices_where_it_must(flag: Flag) -> None:
     assert flag.help
     assert bool(flag.choices) == (flag.takes == FlagValueKind.CHOICE)
+
+
+def test_resume_without_a_value_picks() -> None:
+    for words, picks, resumed in (
+        (["--resume"], True, None),
+        (["-r", "--plain"], True, None),
+        (["-r", "abc"], False, "abc"),
+        (["--resume=", "--plain"], False, ""),
+    ):
+        arguments = parse_arguments(words)
+        assert (arguments.pick_session, arguments.session.resume) == (picks, resumed), words

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tui.seeing import Watching
 
+from mainspring.agent.loop_notices import BREAKS, LEAST_SHOWN, explain_prefix_break, list_prefix_breaks
 from mainspring.agent.usage import UsageMeter
-from mainspring.cli.loop_notices import BREAKS, LEAST_SHOWN, explain_prefix_break, list_prefix_breaks
 from mainspring.cli.output import NoWrap, TerminalOutput
 from mainspring.cli.plain import PlainScreen
 from mainspring.core.models import DEFAULT_MODEL, Model

@@ -11,13 +11,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 import pytest
 
-from mainspring import __version__
 from mainspring.cli.flags import SUBCOMMANDS
+from mainspring.version import __version__, describe_version, find_checkout_commit
 
 COMMAND = [sys.executable, "-m", "mainspring"]
 PATIENCE = 60  # seconds; only a hanging command takes so long
@@ -41,7 +42,7 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
 
 def test_version() -> None:
     done = run("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"mainspring {__version__}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"mainspring {describe_version()}\n", "")
 
 
 def test_help_fits_the_screen_and_needs_nothing() -> None:
@@ -54,7 +55,7 @@ def test_help_fits_the_screen_and_needs_nothing() -> None:
 
 def test_help_and_version_come_first() -> None:
     assert run("-p", "hello", "--help").stdout.startswith("usage: ")
-    assert run("-v", "-p", "hello").stdout == f"mainspring {__version__}\n"
+    assert run("-v", "-p", "hello").stdout == f"mainspring {describe_version()}\n"
 
 
 @pytest.mark.parametrize(
@@ -305,3 +306,18 @@ def test_ctrl_c_when_the_command_ends_at_the_same_time(tmp_path: Path, temp: Pat
         _, errors = demo.communicate(timeout=PATIENCE)
     assert (demo.returncode, errors) == (128 + signal.SIGINT, "mainspring: interrupted\n")
     assert list(temp.iterdir()) == []
+
+
+def test_a_development_build_names_its_commit(tmp_path: Path) -> None:
+    """Read from a checkout, also one with packed references, or a detached head."""
+    git = partial(subprocess.run, cwd=tmp_path, check=True, capture_output=True, text=True)
+    git(["git", "init", "-q", "-b", "main"])
+    git(["git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "One"])
+    commit = git(["git", "rev-parse", "HEAD"]).stdout.strip()
+    assert find_checkout_commit(str(tmp_path / ".git")) == commit
+    git(["git", "pack-refs", "--all"])
+    assert find_checkout_commit(str(tmp_path / ".git")) == commit
+    git(["git", "checkout", "-q", "--detach"])
+    assert find_checkout_commit(str(tmp_path / ".git")) == commit
+    assert find_checkout_commit(str(tmp_path)) == ""
+    assert describe_version() in (__version__, f"{__version__} (commit {describe_version()[-10:-1]})")

@@ -93,7 +93,7 @@ def test_as_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_both_servers_are_asked(
     place: Path, serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = serve(api_key="secret")
+    stage = serve()  # it accepts both keys
     monkeypatch.setenv("ANTHROPIC_BASE_URL", stage.server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{stage.server.url}/v1/")

@@ -306,3 +306,16 @@ def test_a_guard_whose_sandbox_fails_refuses(tmp_path: Path) -> None:
     assert opinion.decision == "deny"
     assert "cannot be started: its walls cannot be built" in opinion.reason
     assert not (tmp_path / "ran").exists()
+
+
+SINCE = "echo waited $(($(cut -d' ' -f22 /proc/$$/stat) - $(cut -d' ' -f22 /proc/1/stat)))"  # hundredths of a second
+
+
+@pytest.mark.needs("bwrap")
+@pytest.mark.long
+def test_a_sandbox_is_set_up_while_the_model_writes_the_command(serve: Serve) -> None:
+    """The shell starts long after the sandbox that it runs in: that waited for the end of the call."""
+    stage = serve(Say.of(bash(SINCE), pace_ms=400), Say.of("Done."))
+    (result,) = results(play(stage))
+    waited = int(result.partition("waited ")[2].partition('"')[0].partition("\\")[0])
+    assert waited >= 20, result

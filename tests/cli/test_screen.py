@@ -18,11 +18,11 @@ def test_a_long_call_is_heard_of_now_and_then(capsys: pytest.CaptureFixture[str]
     time = 0.0
     screen = PlainScreen(TerminalOutput(colour=False, wrap=NoWrap()), DEFAULT_MODEL, now=lambda: time)
     screen.show(CallStarted(ToolCall("1", "Bash", {"command": "make"})))
-    for time in (0.5, 1.9, 2.1, 2.5, 4.0, 4.2):  # the clock
+    for time in (0.5, 1.9, 2.1, 2.5, 4.2, 6.2, 9.0):  # the clock: a line after 2 s, the next 4 s later
         screen.show(CallProgress("1", f"step one\nat {time}\x1b[2J\n\n"))
     screen.show(CallProgress("1", "\n"))
     shown = [line.strip() for line in capsys.readouterr().out.splitlines()[1:]]
-    assert [line for line in shown if line.startswith("at")] == shown
+    assert [line for line in shown if line.startswith("Progress: at")] == shown
     assert len(shown) == 2
     assert "\x1b" not in "".join(shown)
 
@@ -41,7 +41,7 @@ def test_figures_that_were_guessed_are_shown_as_such(estimated: bool, capsys: py
 def test_one_line_is_not_many(lines: int, more: str, capsys: pytest.CaptureFixture[str]) -> None:
     screen = PlainScreen(TerminalOutput(colour=False, wrap=NoWrap()), DEFAULT_MODEL)
     screen.show(CallDone(ToolResult("1", (Text("\n".join(["hello"] * lines)),))))
-    assert capsys.readouterr().out == f"  hello{more}\n"
+    assert capsys.readouterr().out == f"Result: hello{more}\n"
 
 
 @pytest.mark.parametrize(("turns", "told"), [(0, "0 turns"), (1, "1 turn"), (2, "2 turns")])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli.stage import COMMAND, PATIENCE, Serve, Stage
-from mainspring.cli.commands.sessions import format_age, unique_id_length
+from mainspring.agent.session_rows import format_age, unique_id_length
 from mainspring.simulator.replies import Say
 
 A, B, C = (f"{begin}-1111-4111-8111-111111111111" for begin in ("abcd1234", "abcd5678", "ef001234"))

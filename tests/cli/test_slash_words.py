@@ -11,6 +11,7 @@ import pytest
 
 from cli.stage import Serve, Stage, frames
 from cli.terminal import SitAt, Terminal, sit_at, without_notes
+from mainspring.agent.slash.answer import load_slash_command as load_text_form
 from mainspring.agent.slash_commands import ONCE, PIPE, TERMINAL, WORDS, names_at
 from mainspring.cli.slash.table import DOES, load_slash_command
 from mainspring.simulator.replies import Say
@@ -55,7 +56,7 @@ def leave(terminal: Terminal) -> None:
 def test_every_door_tells_of_its_words(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of("Hi."), Say.of("Ho."))
     once = frames(stage.run("-p", "hello", "--output-format=stream-json").stdout)
-    assert once[0]["slash_commands"] == list(names_at(ONCE)) == ["compact"]
+    assert once[0]["slash_commands"] == list(names_at(ONCE))
     lines = [
         {"type": "control_request", "request_id": "1", "request": {"subtype": "initialize"}},
         {"type": "user", "message": {"role": "user", "content": "hello"}},
@@ -70,7 +71,7 @@ def test_every_door_tells_of_its_words(serve: Serve, sit_at: SitAt) -> None:
     assert commands == [
         {"name": word.name, "description": word.about, "argumentHint": word.hint}
         for word in WORDS
-        if PIPE in word.doors
+        if not word.needs_screen
     ]
     terminal = sit_at(stage)
     terminal.say("/help")
@@ -81,10 +82,14 @@ def test_every_door_tells_of_its_words(serve: Serve, sit_at: SitAt) -> None:
 
 def test_every_word_is_done_somewhere() -> None:
     """But for those that the loop takes up before they come here."""
-    assert {*names_at(TERMINAL)} - DOES.keys() == {"compact", "exit", "quit"}
+    here = [word for word in WORDS if word.text or word.name in DOES]
+    assert {word.name for word in WORDS} - {word.name for word in here} == {"compact", "exit", "quit"}
     assert DOES.keys() <= {*names_at(TERMINAL)}
-    for word in DOES:
-        assert inspect.iscoroutinefunction(load_slash_command(word)), word
+    for word in here:
+        assert inspect.iscoroutinefunction(load_slash_command(word)), word.name
+    for word in WORDS:
+        if word.text:
+            assert inspect.iscoroutinefunction(load_text_form(word)), word.name
 
 
 def test_a_slip_is_told_and_costs_nothing(serve: Serve, sit_at: SitAt) -> None:
@@ -268,11 +273,12 @@ def test_back_to_before_a_prompt_and_what_stands_there_then(serve: Serve, sit_at
     asked(terminal, stage, "first words")
     asked(terminal, stage, "wrong words")
     terminal.say("/rewind")
-    terminal.see("\n   2  first words\n   1  wrong words\n")
+    terminal.see("\n   2  first words  (")
+    terminal.see("\n   1  wrong words  (")
     [first] = stage.sessions()
     terminal.say("/rewind 1")
     terminal.see(f"Type /resume {first.stem[:8]} to go back to the full conversation.\n")
-    terminal.see("\nYour prompt was: wrong words\n")
+    terminal.see("Your prompt was: wrong words\n")
     asked(terminal, stage, "right words")
     assert "wrong words" not in str(stage.requests[2].body)
     assert "first words" in str(stage.requests[2].body)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,13 +133,13 @@ def test_where_the_list_is_closed_nothing_is_begun(arguments: tuple[str, ...], w
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("login", "."),
+        ("signin", "."),
         ("update", "."),
         ("hello", "."),
         ("resume", ". Did you mean '--resume'?"),
         ("continue", ". Did you mean '--continue'?"),
         ("agents", ". Did you mean '--agents'?"),
-        ("rewind", ". In a conversation, type '/rewind'."),
+        ("rename", ". In a conversation, type '/rename'."),
         ("hlep", ". Did you mean 'help'?"),
     ],
 )
@@ -160,7 +161,22 @@ def test_help_is_a_command(serve: Serve) -> None:
     assert stage.run("help").stdout == stage.run("--help").stdout
     assert stage.run("help", "trace").stdout == stage.run("trace", "--help").stdout
     done = stage.run("help", "trase")
-    assert told(done) == ["no help for 'trase'. Did you mean 'trace'? See 'mainspring --help'."]
+    assert told(done) == [
+        "no help for 'trase'. Did you mean 'trace'? 'mainspring help topics' lists the pages. See 'mainspring --help'."
+    ]
+
+
+def test_help_prints_pages_of_the_documentation(serve: Serve) -> None:
+    stage = serve()
+    topics = [line.split()[0] for line in stage.run("help", "topics").stdout.decode().split("\n  ")[1:]]
+    assert "library" in topics
+    assert not [topic for topic in topics if topic.startswith(("decisions/", "spec/", "screens/"))]
+    page = Path(__file__).parents[2] / "docs/library.md"
+    for name in ("library", "library.md"):
+        assert stage.run("help", name).stdout == page.read_bytes()
+    shown = stage.run("help", "own-tool").stdout
+    assert shown == stage.run("help", "tutorial/own-tool").stdout
+    assert b"<!--" not in shown  # what scripts the model of the page
 
 
 # --- unknown models -------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def test_compacted_and_not_compacted_when_somebody_asked_for_it() -> None:
         assert longer.ending == ("completed", "compacted")
     poor = Play(contexts=[ContextReady(100_000, funds=1)], after=first, compact="")
     assert poor.ending == ("completed", "budget_usd")
-    assert "may take $0.2400 (100,000 tokens of prompt, 8,000 of reply)" in poor.result.detail
+    assert "may take $0.1650 (100,000 tokens of prompt, 8,000 of reply)" in poor.result.detail
     after = Play([reply("three")], after=play)
     assert after.ending == ("completed", "end_turn")
 
@@ -84,7 +84,7 @@ def test_completed_output_limit_keeps_the_text_and_shows_the_failure() -> None:
     [
         (None, None, 64_000, ""),  # the model's own
         (9_000, None, 9_000, "raise it, or "),
-        (None, 100_000_000, 19_960, "raise the money limit, which allows no more, or "),
+        (None, 100_000_000, 19_975, "raise the money limit, which allows no more, or "),
     ],
 )
 def test_an_output_limit_is_no_success_where_an_object_was_wanted(
@@ -169,7 +169,7 @@ def test_a_budget_end_starts_nothing_new_and_uses_the_results_that_exist(funds: 
     if ends:
         assert play.ending == ("completed", "budget_usd")
         # the reply's prompt of 100 and output of 10 are the next prompt
-        assert play.result.detail.startswith("$0.0000 is left, and the next call may take $0.0053 (110 tokens of")
+        assert play.result.detail.startswith("$0.0000 is left, and the next call may take $0.0052 (110 tokens of")
         assert play.said[1:] == ["result <1>: read early", f"synthetic <2>: {NeverRan.STOPPED}"]
     else:
         assert play.ending == ("completed", "end_turn")
@@ -423,7 +423,7 @@ def test_a_summary_without_money_is_not_started() -> None:
 
 def test_a_summary_reserves_its_money() -> None:
     play = Play([reply("done")], contexts=[ContextReady(FULL, funds=10**12), 100])
-    assert play.effects[1] == Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT, FULL * 2_000 + 20_000 * 5_000)
+    assert play.effects[1] == Compact(CompactionKind.SUMMARY, Trouble.NEAR_LIMIT, FULL * 1_250 + 20_000 * 5_000)
 
 
 @pytest.mark.covers("H-12")

@@ -61,16 +61,42 @@ def test_models_are_found_by_name_also_with_a_date() -> None:
 @pytest.mark.parametrize(
     ("available", "granted"),
     [
-        (10**9, Grant(64_000, 100 * 2_000 + 64_000 * 5_000)),  # enough for all that was wanted
-        (100 * 2_000 + 10_000 * 5_000, Grant(10_000, 100 * 2_000 + 10_000 * 5_000)),  # lowered to what is paid for
-        (100 * 2_000 + 1_000 * 5_000, Grant(1_000, 100 * 2_000 + 1_000 * 5_000)),
-        (100 * 2_000 + 1_000 * 5_000 - 1, None),  # below 1,000 tokens it is not worth starting
+        (10**9, Grant(64_000, 100 * 1_250 + 64_000 * 5_000)),  # enough for all that was wanted
+        (100 * 1_250 + 10_000 * 5_000, Grant(10_000, 100 * 1_250 + 10_000 * 5_000)),  # lowered to what is paid for
+        (100 * 1_250 + 1_000 * 5_000, Grant(1_000, 100 * 1_250 + 1_000 * 5_000)),
+        (100 * 1_250 + 1_000 * 5_000 - 1, None),  # below 1,000 tokens it is not worth starting
         (0, None),
         (-1, None),
     ],
 )
 def test_a_grant_is_what_can_be_paid_for_at_the_dearest(available: int, granted: Grant | None) -> None:
     assert grant(available, 100, 64_000, PRICE) == granted
+
+
+@given(
+    available=st.integers(0, 10**12),
+    classes=st.tuples(*[st.integers(0, 200_000)] * 3),
+    wanted=st.integers(1, 128_000),
+    model=st.sampled_from(sorted(MODELS)),
+    written=st.floats(0, 1),
+)
+def test_a_granted_call_stays_within_the_limit_however_its_prompt_is_cached(
+    available: int, classes: tuple[int, int, int], wanted: int, model: str, written: float
+) -> None:
+    """Law 5: plain, written for five minutes, or read, in any proportion."""
+    plain, wrote, read = classes
+    price = MODELS[model].price
+    granted = grant(available, sum(classes), wanted, price)
+    if granted is not None:
+        usage = Usage(plain, wrote, 0, read, round(granted.max_output * written))
+        assert cost(usage, price) <= granted.reserve <= available
+
+
+def test_a_small_limit_can_be_spent() -> None:
+    """Of three cents, what the first call of a session may use: 4,000 tokens of tools and instructions, and a reply."""
+    price = MODELS["claude-sonnet-4-5"].price
+    granted = grant(30_000_000, 4_000, 64_000, price)
+    assert granted == Grant(1_000, 4_000 * 3_750 + 1_000 * 15_000)  # at the rate of an hour it was refused
 
 
 def test_a_short_reply_that_was_asked_for_is_granted() -> None:
@@ -82,7 +108,7 @@ def test_a_short_reply_that_was_asked_for_is_granted() -> None:
 def test_a_grant_is_a_whole_number_of_tokens_at_the_price_of_that_prompt() -> None:
     assert grant(10_003_333, 0, 64_000, PRICE) == Grant(2_000, 10_000_000)
     haiku = MODELS["claude-haiku-5-5"].price
-    assert grant(10**12, 100_001, 1_000, haiku) == Grant(1_000, 100_001 * 1_000 + 1_000 * 2_500)
+    assert grant(10**12, 100_001, 1_000, haiku) == Grant(1_000, 100_001 * 625 + 1_000 * 2_500)
 
 
 def test_a_free_model_costs_nothing() -> None:
@@ -93,15 +119,15 @@ def test_a_free_model_costs_nothing() -> None:
 
 @pytest.mark.covers("H-09")
 def test_the_request_carries_what_to_reserve() -> None:
-    play = Play([reply("done")], contexts=[ContextReady(100, funds=100 * 2_000 + 2_000 * 5_000)])
+    play = Play([reply("done")], contexts=[ContextReady(100, funds=100 * 1_250 + 2_000 * 5_000)])
     request = play.requests[0].request
-    assert (request.max_output, request.reserve) == (2_000, 10_200_000)
+    assert (request.max_output, request.reserve) == (2_000, 10_125_000)
     free = Play([reply("done")]).requests[0].request
     assert (free.max_output, free.reserve) == (64_000, 0)
 
 
 def test_a_retry_is_granted_from_the_newest_balance() -> None:
-    rich, poor = 10**9, 100 * 2_000 + 5_000 * 5_000
+    rich, poor = 10**9, 100 * 1_250 + 5_000 * 5_000
     cut = CallFailed(failure(Trouble.SERVER), kept=reply("x"), funds=poor)
     play = Play([cut, reply("done")], contexts=[ContextReady(100, funds=rich)])
     assert [call.request.max_output for call in play.requests] == [64_000, 5_000]

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from docs import pages
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))  # those of the library need a model: tests/library
 PYTHON_BLOCK = re.compile(r"^```python\b[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def run(*args: str, cwd: Path) -> list[str]:
-    done = subprocess.run([sys.executable, *args], cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    command, nothing = [sys.executable, *args], subprocess.DEVNULL
+    done = subprocess.run(command, cwd=cwd, stdin=nothing, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{args}\n{done.stdout}\n{done.stderr}"
     return done.stdout.splitlines()
 
@@ -23,6 +26,11 @@ def run(*args: str, cwd: Path) -> list[str]:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_example_runs(example: Path, tmp_path: Path) -> None:
     run(str(example), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_short(example: Path) -> None:
+    assert len(example.read_text("utf-8").splitlines()) <= 60
 
 
 def test_the_readme_runs_and_prints_what_its_comments_say(tmp_path: Path) -> None:
@@ -34,7 +42,8 @@ def test_the_readme_runs_and_prints_what_its_comments_say(tmp_path: Path) -> Non
 
 
 NEED_A_MODEL = {ROOT / "docs/library.md", ROOT / "docs/compare.md"}  # see tests/library
-PAGES = sorted({*(ROOT / "docs").glob("**/*.md")} - NEED_A_MODEL)
+OF_TEST_PAGES = {page for folder in pages.FOLDERS for page in (ROOT / "docs" / folder).glob("*.md")}  # test_pages.py
+PAGES = sorted({*(ROOT / "docs").glob("**/*.md")} - NEED_A_MODEL - OF_TEST_PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

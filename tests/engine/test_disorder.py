@@ -795,7 +795,7 @@ def test_a_stream_that_does_not_listen_starts_nothing_after_the_end() -> None:
 
 def test_an_estimate_never_exceeds_what_was_reserved() -> None:
     async def main() -> None:
-        limit = 100 * 2_000 + 1_000 * 5_000
+        limit = 100 * 1_250 + 1_000 * 5_000
         ledger = Ledger(limit=limit)
         session = EngineSession(
             World([says(BlockDelta(BlockKind.TEXT, "x" * 5_000), Pause(1_000), "y")]), CONFIG, ledger=ledger
@@ -823,7 +823,7 @@ def test_an_interrupted_summary_is_paid_for_in_the_result_too() -> None:
         async with run:
             async for _ in run:
                 pass
-        assert run.result.cost == ledger.account.spent == 170_000 * 2_000 + 20_000 * 5_000
+        assert run.result.cost == ledger.account.spent == 170_000 * 1_250 + 20_000 * 5_000
         assert run.result.estimated
         assert_in_order(session)
 

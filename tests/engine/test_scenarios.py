@@ -291,7 +291,7 @@ def test_money_is_reserved_before_a_call_and_settled_after_it() -> None:
     from mainspring.testing import virtually
 
     async def main() -> None:
-        ledger = Ledger(limit=100 * 2_000 + 2_000 * 5_000)  # the dearest prompt and 2,000 tokens
+        ledger = Ledger(limit=100 * 1_250 + 2_000 * 5_000)  # the dearest prompt and 2,000 tokens
         session = EngineSession(world, CONFIG, ledger=ledger)
         async with session.run("go") as run:
             async for _ in run:

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -160,6 +161,7 @@ class Stage:
         self.server = server
         self.patience = patience
         self.keys: list[str] = []  # of the server's requests, in their order
+        self.tenants = count(1)
 
     def requests(self, prompt: str) -> list[ReceivedRequest]:
         """Those of one session. Hundreds share a server, so each request is read once, and not by each of them."""
@@ -182,14 +184,16 @@ class Stage:
         prompt: str,
         config: Config = ALONE,
         *,
-        key: Key | str = "key",
+        key: Key | str = "",
         deltas: bool = False,
         deadlines: Deadlines = PATIENT,
         meanwhile: Callable[[Run, int], Awaitable[None]] | None = None,
     ) -> Seen:
+        """`key`: empty: one of its own. Plays with one key would use each other's connections, and a fault on a kept
+        connection may be a race with its end, for which the transport sends a request once more by itself."""
         ran: Counter[int] = Counter()
         async with Transport(deadlines=deadlines) as transport:
-            session = self.session(transport, config, ran, key)
+            session = self.session(transport, config, ran, key or f"key-{next(self.tenants)}")
             updates = await updates_of(session, prompt, deltas=deltas, meanwhile=meanwhile)
         last = updates[-1]
         assert isinstance(last, Result)

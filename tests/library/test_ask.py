@@ -167,7 +167,7 @@ def test_a_setting_that_the_server_does_not_have() -> None:
 
 
 def test_no_key() -> None:
-    with pytest.raises(UsageError, match=r"no API key found\. Set one of these"):
+    with pytest.raises(UsageError, match=r"no API key found\. Run 'mainspring login'"):
         ask_now("hello")
 
 

@@ -156,8 +156,8 @@ NO_SCHEMA = "the tool 'odd': the parameter 'city' is of type <class 'library.tes
 
 # The row of the audit, the mistake, and the message or its beginning.
 RAISED: list[tuple[str, Mistake, str]] = [
-    ("no key", lambda: ask("go"), "no API key found. Set one of these (see docs/secrets.md):\n  ANTHROPIC_API_KEY=..."),
-    ("no key", wrong_run(), "no API key found. Set one of these (see docs/secrets.md):\n  ANTHROPIC_API_KEY=..."),
+    ("no key", lambda: ask("go"), "no API key found. Run 'mainspring login' to store one, or set one of these:\n  ANT"),
+    ("no key", wrong_run(), "no API key found. Run 'mainspring login' to store one, or set one of these:\n  ANTHROPIC"),
     (
         "unknown prefix",
         lambda: ask("go", model="foo/bar"),

@@ -321,6 +321,49 @@ def test_an_interrupt_of_the_user_ends_the_run_first() -> None:
     assert ended == ["tool"]
 
 
+def test_an_interrupt_as_early_as_can_be_ends_the_run_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop's thread may do much of the run before the caller gets to wait for it."""
+    background, begun, ended = background_loop.BackgroundLoop(), threading.Event(), list[str]()
+    schedule = background.loop.call_soon_threadsafe
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("work")
+
+    def interrupted(callback: Callable[[], object]) -> None:
+        monkeypatch.undo()
+        schedule(callback)
+        begun.wait()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(background.loop, "call_soon_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        background.run(work())
+    there = [*ended]
+    background.stop()
+    assert there == ["work"]
+
+
+def test_an_interrupt_before_the_start_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    background, started = background_loop.BackgroundLoop(), list[str]()
+
+    async def work() -> None:
+        started.append("work")
+
+    def interrupted(_: Callable[[], object]) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(background.loop, "call_soon_threadsafe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        background.run(work())
+    background.stop()
+    assert started == []
+
+
 def test_waiting_in_the_loop_itself_is_refused() -> None:
     agent = Agent(lambda shown: "x", persist=False)
 

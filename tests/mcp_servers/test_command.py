@@ -186,3 +186,20 @@ def test_there_are_none(tmp_path: Path) -> None:
     done = listed(tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith("No MCP servers configured. Add them to '.mcp.json'")
+
+
+def test_a_server_that_was_added_by_the_command_is_used(serve: Serve) -> None:  # noqa: F811
+    stage = serve(Say.of("Let me see.", ADD), Say.of("It is 5."))
+    done = stage.run("mcp", "add", "shop", "--", sys.executable, SHOP)
+    assert (done.returncode, done.stderr) == (0, b"")
+    got = stage.run("mcp", "get", "shop")
+    assert b"shop: connected" in got.stdout
+    assert b"local (only you, in this folder)" in got.stdout
+    done = stage.run("-p", "2 and 3?", "--allowedTools", "mcp__shop", "--output-format", "stream-json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert frames(done.stdout)[0]["mcp_servers"] == [{"name": "shop", "status": "connected", "source": "user"}]
+    assert "mcp__shop__add" in [tool["name"] for tool in stage.requests[0].body["tools"]]
+    left_out = stage.run("mcp", "list", "--setting-sources", "user,project")
+    assert b"No MCP servers configured" in left_out.stdout
+    assert stage.run("mcp", "remove", "shop").returncode == 0
+    assert b"No MCP servers configured" in stage.run("mcp").stdout

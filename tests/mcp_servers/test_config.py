@@ -160,7 +160,7 @@ def test_a_bad_entry_is_told_and_the_others_start(tmp_path: Path, entry: dict[st
 
 
 WITHIN = {"type": "sdk", "name": "calculator"}  # as the client writes it
-NO_DRIVER = "servers of the type 'sdk' need a host that drives mainspring by stream-json (docs/pipe.md); there is none"
+NO_DRIVER = "servers of the type 'sdk' need a host that drives mainspring ('mainspring help pipe'), and there is none"
 
 
 def test_the_command_line_names_servers_within_the_driver(tmp_path: Path) -> None:

@@ -30,8 +30,10 @@ def test_three_hundred_tools_are_offered_by_name(tmp_path: Path) -> None:
             assert "mcp__shop__tool_123" in search.description
             whole = sum(len(str(offer.spec)) for offer in shop.hands.offers.values())
             assert len(search.description) < 7_000 < 60_000 < whole
-            unseen = await shop.text("mcp__shop__tool_123", a=1, b=2)
-            assert unseen.startswith("'mcp__shop__tool_123' has not been loaded: call ToolSearch")
+            assert await shop.text("mcp__shop__tool_123", a=1, b=2) == "3"
+            unseen = await shop.text("mcp__shop__tool_124", one=1)
+            assert "The input of 'mcp__shop__tool_124' is invalid" in unseen
+            assert '"name":"mcp__shop__tool_124"' in unseen
             found = await shop.text("ToolSearch", query="number 123")
             assert '"name":"mcp__shop__tool_123"' in found
             assert await shop.text("mcp__shop__tool_123", a=1, b=2) == "3"

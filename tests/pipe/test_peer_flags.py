@@ -58,11 +58,11 @@ def test_a_flag_that_we_do_not_take_says_why(name: str) -> None:
 
 
 def test_flags_of_the_typescript_sdk() -> None:
-    session = parse_arguments(
-        ["--no-session-persistence", ALLOWED, "--debug", "--debug-file=x", "--workload=x"]
-    ).session
+    given = parse_arguments(["--no-session-persistence", ALLOWED, "--debug", "--debug-file=x", "--workload=x"])
+    session = given.session
+    assert (given.debug_file, "api" in given.debug) == ("x", True)
     assert (session.persist, session.allow_dangerously_skip_permissions) == (False, True)
-    assert (session.permission_mode, session.ignored) == (None, ("--debug", "--debug-file"))
+    assert (session.permission_mode, session.ignored) == (None, ())
     asking = ["--permission-prompt-tool=stdio", "--permission-prompts"]
     tools = [parse_arguments([*asking, who]).session.permission_prompt_tool_name for who in ("host", "none")]
     assert tools == ["stdio", None]

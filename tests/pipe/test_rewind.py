@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import AgentDefinition, ClaudeSDKClient, PermissionResultAllow, ToolPermissionContext, UserMessage
 
+from mainspring.sdk import Client, Options
 from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from pipe.raw import PATIENCE, Frame, Pipe, prompt
 from pipe.stage import Serve, Stage, Told, bash, call, exchange, response
@@ -55,7 +57,7 @@ def snapshots(stage: Stage) -> list[Frame]:
 
 
 def test_between_prompts(serve: Serve) -> None:
-    """4: to each of three prompts, in any order, with the client; what others changed is put back, too."""
+    """4: to each of three prompts, in any order, with the client; what a command changed is put back, too."""
     stage = serve(
         Say.of(write("a", "1")),
         Say.of("Done."),
@@ -68,16 +70,60 @@ def test_between_prompts(serve: Serve) -> None:
     async def main(client: ClaudeSDKClient) -> None:
         ids = [prompt_of(await exchange(client, text), text) for text in ("one", "two", "three")]
         assert texts(stage) == {"a": "mine\n", "c": "mine\n"}
-        await client.rewind_files(ids[2])  # no tool of ours has changed anything since
-        assert texts(stage) == {"a": "mine\n", "c": "mine\n"}
+        await client.rewind_files(ids[2])  # what a command has changed is put back, too
+        assert texts(stage) == {"a": "2", "b": "2"}
         await client.rewind_files(ids[1])
-        assert texts(stage) == {"a": "1", "c": "mine\n"}
+        assert texts(stage) == {"a": "1"}
         await client.rewind_files(ids[0])
-        assert texts(stage) == {"c": "mine\n"}
+        assert texts(stage) == {}
         await client.rewind_files(ids[2])
-        assert texts(stage) == {"a": "mine\n", "c": "mine\n"}
+        assert texts(stage) == {"a": "2", "b": "2"}
 
     assert stage.talk(main, **OPTIONS) == []
+
+
+def test_the_clients_give_the_same_result(serve: Serve) -> None:
+    """The client over the pipe and ours in this process, each on a copy of the same session and workspace."""
+    stage = serve(Say.of(write("a", "1"), bash("echo x > b; mkdir d; echo y > d/c; chmod 700 old")), Say.of("Done."))
+    (stage.folder / "old").write_text("it was")
+    (stage.folder / "old").chmod(0o644)
+    ids: list[str] = []
+    told: list[Told] = []
+
+    async def first(client: ClaudeSDKClient) -> None:
+        told.append(await exchange(client, "one"))
+        ids.append(prompt_of(told[0], "one"))
+
+    async def theirs(client: ClaudeSDKClient) -> None:
+        await client.rewind_files(ids[0])
+
+    async def ours() -> None:
+        options = Options(
+            cwd=stage.folder, env=stage.environment, resume=told[0].result.session_id, enable_file_checkpointing=True
+        )
+        async with Client(options) as client:
+            await client.rewind_files(ids[0])
+
+    def tree() -> dict[str, tuple[int, str]]:
+        files = [one for one in sorted(stage.folder.rglob("*")) if one.is_file()]
+        return {one.name: (one.stat().st_mode & 0o777, one.read_text()) for one in files}
+
+    stage.talk(first, **OPTIONS)
+    changed = tree()
+    kept = stage.home.with_name("kept")
+    shutil.copytree(stage.home, kept)
+    stage.talk(theirs, resume=told[0].result.session_id, **OPTIONS)
+    after = tree()
+    assert (sorted(changed), after) == (["a", "b", "c", "old"], {"old": (0o644, "it was")})
+    shutil.rmtree(stage.home)
+    kept.rename(stage.home)
+    for name, (mode, text) in changed.items():
+        file = stage.folder / ("d/c" if name == "c" else name)
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(mode)
+    asyncio.run(ours())
+    assert tree() == after
 
 
 def test_in_another_process(serve: Serve) -> None:
@@ -274,7 +320,7 @@ def test_a_conversation_that_was_left(serve: Serve) -> None:
 def test_who_does_not_ask_does_not_pay(serve: Serve) -> None:
     """Nothing of it is loaded, by the start or by a tool that edits."""
     stage = serve(Say.of(write("a", "1")), Say.of("Done."), Say.of(write("b", "1")), Say.of("Done."))
-    parts = {"mainspring.agent.checkpoints", "mainspring.sessions.file_history", "mainspring.tools.checkpoints"}
+    parts = {"mainspring.agent.checkpoints", "mainspring.checkpoints.history"}
     assert loaded(stage, {}) & parts == set()
     assert loaded(stage, ON) & parts == parts
     assert set(texts(stage)) == {"a", "b"}
@@ -304,7 +350,7 @@ def test_contents_that_are_not_at_hand(serve: Serve) -> None:
         pipe.initialize()
         session = pipe.turn("go", uuid=id)["session_id"]
         assert pipe.finish() == 0
-    for file in stage.home.glob("projects/*/*/payloads/file-*"):
+    for file in stage.home.glob("file-history/*/packs/*"):
         file.unlink()
     with stage.pipe(*FREE, "--resume", session, env=ON) as pipe:
         pipe.initialize()

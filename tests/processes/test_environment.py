@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.processes.environment import ADDED, NAMES, OURS, SECRET, child_environment, may_pass, sounds_secret
+from mainspring.processes.environment import (
+    ADDED,
+    CLOSED,
+    NAMES,
+    OURS,
+    SECRET,
+    child_environment,
+    may_pass,
+    sounds_secret,
+)
 
 PASSING = [name for names in NAMES.values() for name in names.split()]
 SECRETS = (
@@ -30,6 +39,16 @@ def test_it_passes(name: str) -> None:
     assert child_environment({name: "value"})[name] == ADDED.get(name, "value")
 
 
+@pytest.mark.parametrize("name", ["DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY"])
+def test_the_bus_of_the_keyring_is_closed_whatever_settings_say(name: str) -> None:
+    """It gives every key to every program that asks. Without an address, programs look for it in the usual place."""
+    bus = "DBUS_SESSION_BUS_ADDRESS"
+    assert child_environment({name: "/run/user/1"})[bus] == "disabled:"
+    assert child_environment({name: "/run/user/1"}, names=[bus])[bus] == "disabled:"
+    assert child_environment({}, settings={bus: "unix:path=/run/user/1/bus"})[bus] == "disabled:"
+    assert bus not in child_environment({"HOME": "/home/me"})
+
+
 NAME = st.builds(
     "".join,
     st.lists(st.sampled_from([*SECRET, *OURS, *PASSING[:20], "LC_", "XDG_", "_", "X", "conda_", "Token"]), max_size=4),
@@ -40,7 +59,7 @@ NAME = st.builds(
 def test_whatever_there_is_only_names_of_the_table_pass_and_no_secret(environ: dict[str, str]) -> None:
     found = child_environment(environ)
     assert {name: found[name] for name in ADDED} == ADDED
-    for name in found.keys() - ADDED.keys():
+    for name in found.keys() - ADDED.keys() - CLOSED.keys():
         assert may_pass(name)
         assert not sounds_secret(name)
         assert not name.upper().startswith(OURS)

@@ -208,7 +208,7 @@ def test_links_that_never_end(tmp_path: Path) -> None:
         resolve_path("l0", str(tmp_path))
 
 
-def test_a_folder_that_may_not_be_entered_is_named() -> None:
+def test_a_folder_that_may_not_be_entered_is_named(tmp_path: Path) -> None:
     if os.geteuid() == 0:  # root may enter everything: drop to nobody in a child
         child = os.fork()
         if child == 0:
@@ -220,8 +220,11 @@ def test_a_folder_that_may_not_be_entered_is_named() -> None:
             os._exit(2)
         assert os.waitpid(child, 0)[1] == 0
     else:
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0)
         with pytest.raises(PathRefused, match="Permission denied"):
-            resolve_path("/root/x/y", "/")
+            resolve_path(str(closed / "x/y"), "/")
+        closed.chmod(0o700)  # so that pytest can remove it
 
 
 @pytest.mark.parametrize(

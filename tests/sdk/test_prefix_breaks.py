@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mainspring
-from mainspring.cli.loop_notices import list_prefix_breaks
+from mainspring.agent.loop_notices import list_prefix_breaks
 from mainspring.context.summary import INSTRUCTIONS
 from mainspring.core.models import model_named
 from mainspring.core.money import NANOS_PER_USD, cost

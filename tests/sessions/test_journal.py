@@ -24,9 +24,9 @@ from mainspring.core.updates import Result, Update
 from mainspring.core.view import Fold, view
 from mainspring.sessions.journal import Durability, FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.line_format import LARGEST_INLINE
-from mainspring.sessions.records import BlockRecord, NoteRecord, OutcomeRecord, WithdrawnRecord
+from mainspring.sessions.records import BlockRecord, NoteRecord, OutcomeRecord, StepsRecord, WithdrawnRecord
 from mainspring.sessions.resume import load_session
-from mainspring.testing import says, virtually
+from mainspring.testing import call, says, virtually
 from sessions.scenes import SCENES
 from sessions.stage import (
     CONFIG,
@@ -45,6 +45,7 @@ from sessions.stage import (
 from sessions.test_cuts import first_life, read
 
 if TYPE_CHECKING:
+    from mainspring.engine.deps import EngineCallContext, ToolOutcome
     from mainspring.engine.session import EngineSession
 
 
@@ -110,6 +111,80 @@ def test_the_sync_is_real_and_in_a_thread(tmp_path: Path) -> None:
             assert load_session(file_in(tmp_path / durability)).how == "checkpoint"
 
     asyncio.run(main())
+
+
+async def syncs(folder: Path, options: JournalOptions, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often the disk is synced by a run of ten turns."""
+    made = list[int]()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdatasync", made.append)
+        journal = FileJournal.create(file_in(folder), ENVELOPE, options)
+        world = CheckedWorld([*[says(call("Look", f"c{n}", n=n)) for n in range(9)], says("Done.")])
+        updates = await consume(stored(world, journal))
+        assert isinstance(updates[-1], Result)
+        journal.close()
+    return len(made)
+
+
+def test_turns_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most one in each interval, and the one before the result. One at each end of a turn, if power may fail."""
+
+    async def main() -> None:
+        hour = JournalOptions(sync_interval=3_600)
+        assert await syncs(tmp_path / "hour", hour, monkeypatch) == 1
+        assert await syncs(tmp_path / "power", JournalOptions(Durability.POWER), monkeypatch) == 10
+        assert await syncs(tmp_path / "none", JournalOptions(Durability.NONE), monkeypatch) == 0
+
+    asyncio.run(main())
+    assert JournalOptions().sync_interval == 0.25
+
+
+def test_a_turn_is_synced_while_the_next_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that then waits, for a person or a tool, is synced meanwhile."""
+    synced = list[str]()
+
+    async def main() -> None:
+        second, done = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def sync(fd: int) -> None:
+            synced.append(read(file).decode())
+            loop.call_soon_threadsafe(done.set)
+
+        class Waiting(CheckedWorld):
+            async def run_tool(self, call: ToolCall, asking: EngineCallContext) -> ToolOutcome:
+                if call.id == "c1":
+                    second.set()
+                    await done.wait()
+                return await super().run_tool(call, asking)
+
+        file = file_in(tmp_path)
+        journal = FileJournal.create(file, ENVELOPE, JournalOptions(sync_interval=0.01))
+        monkeypatch.setattr(os, "fdatasync", sync)
+        world = Waiting([says(call("Look", "c0")), says(call("Look", "c1")), says("Done.")])
+        await consume(stored(world, journal))
+        journal.close()
+        assert second.is_set()
+
+    asyncio.run(main())
+    assert '"ToolsDone"' in synced[0]
+    assert len(synced) >= 2  # and before the result
+
+
+def test_steps_and_their_outcome_are_one_write(tmp_path: Path) -> None:
+    """Nothing is shown between them, so a crash between them would lose nothing either."""
+    disk = Remembering()
+    journal = FileJournal.create(file_in(tmp_path), ENVELOPE, options(disk))
+
+    async def main() -> None:
+        await journal.append(StepsRecord("c1", (("run", 1),), 1))
+        assert disk.log == []
+        await journal.append(OutcomeRecord(replace(result("c1", "Fine."), id="m1", at=1)))
+
+    virtually(main())
+    wrote = [entry.data.count(b"\n") for entry in disk.log if isinstance(entry, Wrote)]
+    assert wrote == [2]
+    journal.close()
 
 
 def test_a_torn_last_line_is_ended_and_kept(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ UNSUPPORTED = [key for key in CLAUDE_CODE_KEYS if key.support is Support.UNSUPPO
 # Values that ask for something, for those keys that a plain text would not do for.
 VALUES: dict[str, Any] = {
     "modelSettings": {"opus": {"maxEffortLevel": "low"}},
-    "fileCheckpointingEnabled": False,
     "respectGitignore": False,
     "skipWebFetchPreflight": False,
 }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.settings.edit import EMPTY, edit_list, set_value
+from mainspring.settings.json_text import EMPTY, edit_list, set_value
 from mainspring.settings.read import UnreadableSettings
 
 ALLOW = ("permissions", "allow")

@@ -77,9 +77,11 @@ def test_a_whole_file(stage: Stage) -> None:
             "alwaysThinkingEnabled": False,
             "autoCompactEnabled": False,
             "autoMemoryEnabled": False,
+            "fileCheckpointingEnabled": False,
             "promptSuggestionEnabled": False,
             "preferredNotifChannel": "terminal_bell",
             "theme": "light",
+            "editorMode": "vim",
             "maxThinkingTokens": 0,
             "outputStyle": "terse",
             "availableModels": ["opus"],
@@ -126,6 +128,7 @@ def test_a_whole_file(stage: Stage) -> None:
     assert settings.fallback_models == ("sonnet",)
     assert settings.notifications == "terminal_bell"
     assert settings.theme == "light"
+    assert settings.editor_mode == "vim"
     assert not settings.features.suggestions
     assert settings.models == (ModelEntry("mine", 8_000, 1_000, 0.5, 1.0),)
     assert (settings.api.base_url, settings.api.key_helper) == ("http://localhost:1", "/bin/key")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from processes.steps import snapshot
 
-from mainspring.settings.edit import ListChange, SettingsWriteError, WriteReport, write_change
+from mainspring.settings.edit import ListChange, WriteReport, write_change
 from mainspring.settings.load import SettingsPaths
-from mainspring.settings.values import SettingsSource
+from mainspring.settings.values import SettingsSource, SettingsWriteError
 
 NAME = ".claude/settings.local.json"
 LINE = f"**/{NAME}"

@@ -19,9 +19,9 @@ from tiers import long
 
 from mainspring.processes.paths import PathRefused
 from mainspring.settings import edit
-from mainspring.settings.edit import Change, ListChange, ModeChange, SettingsWriteError, write_change
+from mainspring.settings.edit import Change, ListChange, ModeChange, write_change
 from mainspring.settings.load import SettingsPaths
-from mainspring.settings.values import SettingsSource
+from mainspring.settings.values import SettingsSource, SettingsWriteError
 from settings.kills import OLD
 from settings.stage import Stage, texts
 

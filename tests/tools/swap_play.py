@@ -139,7 +139,7 @@ class Play:
         self.failures: dict[str, int] = {}
         self.session = EngineSession(AgentDeps(Scripted([]), self.hands), Config())
         self.session.shared.policy = self.policy
-        self.bench = Bench(base)
+        self.bench = Bench(base, home=str(self.field.work))
         self.bench.desk.hands.gate = self.gate
         self.bench.desk.policy = self.policy
         self.bench.desk.hands.attended = False

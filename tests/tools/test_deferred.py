@@ -1,4 +1,4 @@
-"""Tools whose schemas the model asks for: told by name, refused before it has seen them, callable after (F-26)."""
+"""Tools whose schemas the model asks for: told by name, and shown when it asks or guesses wrong (F-26)."""
 
 from __future__ import annotations
 
@@ -68,26 +68,33 @@ def new_hands() -> Toolset:
 
 @pytest.mark.covers("F-26", "N-05")
 def test_a_deferred_tool_is_asked_for_first_and_the_list_never_changes() -> None:
+    """Or called as it is: a guess that fits costs no turn, and one that does not fit is shown the schema, once."""
     model = Listening(
         [
             says(call("weather", "c1", city="Rome")),
-            says(call("ToolSearch", "c2", query="select:weather")),
-            says(call("weather", "c3", city="Rome")),
+            says(call("tides", "c2", place="Ostia")),
+            says(call("tides", "c3", harbour="Ostia")),
+            says(call("ToolSearch", "c4", query="select:weather")),
+            says(call("weather", "c5", city="Rome")),
             says("Sunny."),
         ]
     )
 
     async def main() -> dict[str, str]:
-        session = EngineSession(AgentDeps(model, new_hands()), Config())
+        hands = Toolset([weather, clock, tides], place=Workspace("/"), gate=AllowAll())
+        session = EngineSession(AgentDeps(model, hands), Config())
         session.shared.policy = EnginePolicy()
         async with session.run("How is it?") as run:
             return {u.result.call_id: u.result.text async for u in run if isinstance(u, CallDone)}
 
     results = asyncio.run(main())
-    assert results["c1"] == "'weather' has not been loaded: call ToolSearch with 'select:weather' first."
-    assert '"city"' in results["c2"]
-    assert results["c3"] == "sunny in Rome"
-    assert model.told == [["clock", "ToolSearch"]] * 4  # appended to the conversation, never inserted (law 4)
+    assert results["c1"] == results["c5"] == "sunny in Rome"
+    assert "The input of 'tides' is invalid" in results["c2"]
+    assert '"port"' in results["c2"]
+    assert results["c2"].endswith("</functions>")
+    assert "</functions>" not in results["c3"]
+    assert '"city"' in results["c4"]
+    assert model.told == [["clock", "ToolSearch"]] * 6  # appended to the conversation, never inserted (law 4)
 
 
 def test_what_was_seen_before_is_still_known_when_the_session_is_taken_up() -> None:

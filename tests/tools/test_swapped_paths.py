@@ -16,6 +16,9 @@ from sandbox.walls import LINUX
 from tiers import long
 
 from mainspring.agent.slash_commands import medium_of
+from mainspring.checkpoints.entries import FileEntry
+from mainspring.checkpoints.restore import RestoreAction, carry_out, look_at, make_plan
+from mainspring.checkpoints.store import digest_of
 from mainspring.context import agent_types
 from mainspring.context.file_changes import FileChanges
 from mainspring.context.memory import MemoryLocations
@@ -28,9 +31,7 @@ from mainspring.permissions.policy import PermissionRequest
 from mainspring.processes.atomic_write import ReadSet
 from mainspring.processes.output import SpillFolder, create_spill_file
 from mainspring.processes.paths import PathRefused, resolve_path
-from mainspring.tools import checkpoints
 from mainspring.tools.base import Workspace
-from mainspring.tools.checkpoints import FileState, read_file_state
 from mainspring.tools.shell import change_directory
 from tools.swap_runs import AS, LANDLOCK, Search, check, run
 from tools.swapping import CALLS, Pipeline, Swapped, leaks, leaks_in, told
@@ -215,10 +216,9 @@ def changed(work: Path) -> object:
 
 def put_back(work: Path) -> object:
     """What going back does to a file, when all is decided."""
-    real = f"{work}/d/f"
-    now = read_file_state(real, 100)
-    checkpoints.put_back(checkpoints.resolve_for_restore(real), now, FileState(True, 0o644, "", 5, b"older"))
-    return checkpoints.count_changed_lines(now, read_file_state(real, 100))
+    real, older = f"{work}/d/f", FileEntry("file", 0o600, digest_of(b"older"), 5)
+    plan = make_plan(1, 2, (str(work),), [RestoreAction(os.fsencode(real), look_at(real), older)])
+    return carry_out(plan, lambda _: b"older")
 
 
 def spill(work: Path) -> object:

@@ -40,6 +40,7 @@ class Asking(NamedTuple):
     takes_text: bool = False  # a filter: text that is typed there is not for the input
     then: str = ""  # keys that lead to a second page,
     second: str = ""  # and a part of that
+    clears: bool = False  # Escape clears the filter, if there is one; the next Escape closes
 
 
 COMMAND = Asking("the command", "Run this command?")
@@ -49,9 +50,9 @@ RULES = Asking(COMMAND.prompt, COMMAND.shown, then="4" + ENTER, second="Which ca
 QUESTIONS = Asking("the question", "Which colour?")
 FORM = Asking("the form", "Answer it?")  # of an MCP server
 PLAN = Asking("the plan", "Carry out this plan?")
-MODEL = Asking("/model", "In use:", takes_text=True)
+MODEL = Asking("/model", "In use:", takes_text=True, clears=True)
 RESUME = Asking("/resume", "Resume a session", takes_text=True)
-REWIND = Asking("/rewind", "The session is forked", takes_text=True)
+REWIND = Asking("/rewind", "Restore the code and", takes_text=True)
 TRUST = Asking("", "Do you trust this folder?")  # asked at the start
 ALL = (COMMAND, RULES, EDIT, WRITE, QUESTIONS, MODEL, REWIND, RESUME)
 
@@ -87,6 +88,7 @@ class Disturber:
         self.kept = ""
         self._done: list[str] = []
         self._signalled = -inf
+        self._filtered = False  # words were typed for a filter
 
     def word(self) -> str:
         return "".join(self.random.choices(LETTERS, k=self.random.randrange(2, 6))) + " "
@@ -96,6 +98,7 @@ class Disturber:
         self._note(f"type {word!r}")
         self.person.type(word)
         self.kept += word if kept else ""
+        self._filtered |= not kept
 
     def disturb(self, asking: Asking, times: int, *, moves: bool = False, before_signal: bool = False) -> None:
         """`moves`: also keys that move in the dialog, so that text may go to a field in it. `before_signal`: the signal
@@ -140,6 +143,7 @@ class Disturber:
     def open(self, asking: Asking, *, early: bool) -> None:
         """`early`: words that are typed before the dialog is drawn. Behind '/model', they may be for its filter."""
         self._note(f"open {asking.prompt!r}")
+        self._filtered = False
         self.person.say(asking.prompt)
         if early and not asking.takes_text:
             self.type_words(kept=True)
@@ -154,7 +158,7 @@ class Disturber:
         ways = (ESCAPE, CTRL_C, BY_SIGNAL) if time.monotonic() - self._signalled > 2 * DOUBLE else (ESCAPE, CTRL_C)
         return self.random.choice(ways)
 
-    def leave(self, by: str) -> None:
+    def leave(self, by: str, asking: Asking) -> None:
         self._note(f"leave by {by}")
         if by == BY_SIGNAL:
             self._signalled = time.monotonic()
@@ -162,6 +166,9 @@ class Disturber:
         else:
             self._type(by)
         self.person.resize(24, 80)
+        if asking.clears and by == ESCAPE and self._filtered:
+            self.until(lambda: "Filter:" not in self.input, "the filter stays")
+            self._type(by)
         self.until(lambda: bool(self._last_line) and ESC not in self._last_line, "it stays open")
 
     def see_kept(self) -> None:
@@ -245,7 +252,7 @@ def disturb_one_after_the_other(person: Person, stage: Stage, seed: int, asked: 
         disturber.open(asking, early=disturber.random.random() < 0.7)
         by = disturber.choose_way_out()
         disturber.disturb(asking, 4, before_signal=by == BY_SIGNAL)
-        disturber.leave(by)
+        disturber.leave(by, asking)
         disturber.see_kept()
         disturber.check_nothing_granted()
     disturber.open(asked[0], early=True)
@@ -278,7 +285,7 @@ def disturb_trust(person: Person, stage: Stage, seed: int, hook_ran: Path) -> No
     disturber.until(lambda: disturber.is_open(TRUST), "it is not asked")
     by = disturber.choose_way_out()
     disturber.disturb(TRUST, 4, before_signal=by == BY_SIGNAL)
-    disturber.leave(by)
+    disturber.leave(by, TRUST)
     disturber.see_kept()
     assert not is_trusted(str(stage.home), str(stage.folder)), f"seed {seed}"
     assert not hook_ran.exists(), f"seed {seed}"

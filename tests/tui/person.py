@@ -26,14 +26,39 @@ ESCAPE, ENTER, TAB, SHIFT_TAB, UP, DOWN = "\x1b", "\r", "\t", "\x1b[Z", "\x1b[A"
 PASTE, PASTED = "\x1b[200~", "\x1b[201~"
 
 
+ALTERNATE = 1049  # the mode of full-screen programs
+
+
 class KeepingScreen(pyte.HistoryScreen):
-    """Like tmux: what is erased from the upper left corner on is a cleared screen, and stays in the scrollback."""
+    """Like tmux: what is erased from the upper left corner on is a cleared screen, and stays in the scrollback. The
+    alternate screen, which pyte does not have, has no scrollback."""
+
+    _beside: Any = None  # the normal screen, while the alternate one is shown
 
     def erase_in_display(self, how: int = 0, *rest: Any, **more: Any) -> None:
-        if how == 0 and (self.cursor.x, self.cursor.y) == (0, 0):
+        if how == 0 and self._beside is None and (self.cursor.x, self.cursor.y) == (0, 0):
             used = [row for row, line in self.buffer.items() if any(one.data.strip() for one in line.values())]
             self.history.top.extend([deepcopy(self.buffer[row]) for row in range(max(used, default=-1) + 1)])
         super().erase_in_display(how, *rest, **more)
+
+    def set_mode(self, *modes: int, **more: Any) -> None:
+        super().set_mode(*modes, **more)
+        if ALTERNATE in modes and more.get("private") and self._beside is None:
+            self._beside = deepcopy(self.buffer), self.cursor.y, self.cursor.x, len(self.history.top)
+            super().erase_in_display(2)
+
+    def reset_mode(self, *modes: int, **more: Any) -> None:
+        super().reset_mode(*modes, **more)
+        if ALTERNATE in modes and more.get("private") and self._beside is not None:
+            buffer, row, column, _ = self._beside
+            self._beside = None
+            self.buffer.clear()
+            self.buffer.update(buffer)
+            self.cursor.y, self.cursor.x = min(row, self.lines - 1), min(column, self.columns - 1)
+
+    @property
+    def is_alternate(self) -> bool:
+        return self._beside is not None
 
     def narrow(self, columns: int) -> None:
         """Wrap the lines that are too long now, as most terminals do; the cursor stays with its line."""
@@ -113,6 +138,11 @@ class Person:
             assert time.monotonic() < deadline, f"{why}:\n{shown}"
             if select.select([self._fd], [], [], 1)[0]:
                 assert self._more() or condition(), f"{why}, and it has ended:\n{shown}"
+
+    def read(self, seconds: float) -> None:
+        """What comes within this time."""
+        if select.select([self._fd], [], [], seconds)[0]:
+            self._more()
 
     def colour_of(self, words: str) -> str:
         row = next(row for row, line in enumerate(self.screen) if words in line)

@@ -71,6 +71,11 @@ class Watching:
             self.shown.see(update)
         return self
 
+    def whole(self, call_id: str) -> list[str]:
+        """A finished call as the transcript draws it."""
+        found = self.shown.recent.find(call_id)
+        return [line.plain for line in found.whole(self.paper.width)] if found is not None else []
+
     def drawn(self, height: int = 20) -> list[str]:
         lines = self.shown.draw(self.paper.width, height)
         assert len(lines) <= height

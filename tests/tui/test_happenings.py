@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mainspring.cli.loop_notices import LAYERS, TRANSITIONS, explain_context_edit, explain_request
+from mainspring.agent.loop_notices import LAYERS, TRANSITIONS, explain_context_edit, explain_request
 from mainspring.cli.tui.notices import TROUBLES, WAITED, RetryNotice, describe_withdrawn
 from mainspring.context.compactor import Compactor
 from mainspring.core.config import Config

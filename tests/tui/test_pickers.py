@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mainspring.cli.tui.dialog import make_model_picker, make_session_picker
-from mainspring.core.models import MODELS
+from mainspring.cli.tui.list_dialog import ListDialog
+from mainspring.cli.tui.session_picker import make_session_picker
 from mainspring.sessions.listing import SessionEntry
 from tui.hands import Clock, Key, few, fits, heights, keys, marked, plain, press, read, widths, words
 
@@ -17,78 +16,97 @@ AT = 1_000_000.0
 HOUR = 3_600
 
 
-def entry(number: int, title: str, age: float, size: int = 34_000) -> SessionEntry:
+def entry(number: int, title: str, age: float, size: int = 34_000, cwd: str = "", branch: str = "") -> SessionEntry:
     id = f"{number:08x}-0000-4000-8000-000000000000"
-    return SessionEntry(id, Path(f"{id}.jsonl"), int((AT - age) * 1_000), size, title, turns=number)
+    changed = int((AT - age) * 1_000)
+    return SessionEntry(id, Path(f"{id}.jsonl"), changed, size, title, cwd, turns=number, branch=branch)
 
 
 ENTRIES = [
-    entry(1, "Fix the\x1b[2J parser", 30),
+    entry(1, "Fix the\x1b[2J parser", 30, cwd="/w/parser", branch="main"),
     entry(2, "Write the manual", 3 * HOUR, 2_400_000),
     entry(3, "修正する", 50 * HOUR, 12),
 ]
+OTHER = entry(4, "Bake bread", 10, cwd="/w/kitchen")
 
 
-def test_sessions_are_shown_as_they_come_with_age_turns_and_size() -> None:
-    sheet = make_session_picker(ENTRIES, at=AT, now=Clock())
-    assert read(sheet, Clock(), 70)[1:6] == [
-        "Resume a session",
+def picker(here: list[SessionEntry], clock: Clock, everywhere: list[SessionEntry] | None = None) -> ListDialog:
+    found = here if everywhere is None else everywhere
+    return make_session_picker(
+        here, found, at=AT, now=clock, preview=lambda file: ["❯ hello", f"● {file.name[:8]}\x1b[2J"]
+    )
+
+
+def test_sessions_are_shown_with_age_turns_branch_and_size_and_a_preview() -> None:
+    sheet = picker(ENTRIES, Clock())
+    assert read(sheet, Clock(), 80) == [
+        "─" * 80,
+        "Resume a session  this folder",
         "Filter:  ",
-        "❯ Fix the[2J parser  30 seconds ago · 1 turn · 34 kB",
+        "❯ Fix the[2J parser  30 seconds ago · 1 turn · main · 34 kB",
         "  Write the manual   3 hours ago · 2 turns · 2 MB",
         "  修正する           2 days ago · 3 turns · 12 bytes",
+        "",
+        "│ ❯ hello",
+        "│ ● 00000001[2J",
+        "",
+        "tab all folders · ↑↓ move · type to filter · enter choose · esc cancel",
     ]
+    press(sheet, "down")
+    assert "│ ● 00000002[2J" in read(sheet, Clock(), 80)
 
 
-def test_a_session_is_found_by_its_words_or_its_id() -> None:
-    for typed, place in (("manual", 1), ("MAN write", 1), ("00000003", 2), ("", 0)):
+def test_a_session_is_found_by_its_words_its_id_its_folder_or_its_branch() -> None:
+    for typed, place in (("write", 1), ("MAN write", 1), ("00000003", 2), ("", 0), ("main", 0), ("/w/parser", 0)):
         clock = Clock()
-        sheet = make_session_picker(ENTRIES, at=AT, now=clock)
+        sheet = picker(ENTRIES, clock)
         read(sheet, clock)
         press(sheet, *typed, "enter")
         assert sheet.said == ENTRIES[place].session_id
 
 
-def test_the_filter_stays_where_nothing_matches() -> None:
+def test_ages_are_not_searched() -> None:
     clock = Clock()
-    sheet = make_session_picker(ENTRIES, at=AT, now=clock)
+    sheet = picker(ENTRIES, clock)
     read(sheet, clock)
-    press(sheet, "zzz")
-    lines = read(sheet, clock)
-    assert lines[2:4] == ["Filter: zzz ", "no matches"]
-    assert lines[-1].endswith("esc cancel"), "there is no run to stop"
+    press(sheet, "ago")
+    assert read(sheet, clock)[2:4] == ["Filter: ago ", "no matches"]
 
 
-def test_nothing_is_chosen_by_escape_or_where_there_is_nothing() -> None:
+def test_tab_shows_all_folders_and_keeps_the_filter() -> None:
     clock = Clock()
-    sheet = make_session_picker([], at=AT, now=clock)
-    assert "  No other sessions in this folder." in read(sheet, clock)
-    press(sheet, "enter")
-    assert not sheet.over
-    press(sheet, "escape")
-    assert sheet.said is None
-
-
-@pytest.mark.parametrize("current", ["claude-haiku-4-5", "claude-haiku-4-5-20251001", "anthropic/claude-haiku-4-5"])
-def test_the_model_in_use_is_marked(current: str) -> None:
-    clock = Clock()
-    sheet = make_model_picker(list(MODELS.values()), current, now=clock)
-    lines = read(sheet, clock, 90)
-    assert "❯ claude-haiku-4-5 (in use) 200k tokens · $1.00 in, $5.00 out" in [" ".join(line.split()) for line in lines]
-    press(sheet, "enter")
-    assert sheet.said == "claude-haiku-4-5"
-
-
-def test_models_are_narrowed_with_digits_too() -> None:
-    clock = Clock()
-    sheet = make_model_picker(list(MODELS.values()), "another", now=clock)
-    assert any("In use: another." in line for line in read(sheet, clock, 90))
-    press(sheet, *"gpt-4.1-mini")
-    assert [" ".join(line.split()) for line in read(sheet, clock, 90) if line.startswith("❯")] == [
-        "❯ gpt-4.1-mini 1M tokens · $0.40 in, $1.60 out"
+    sheet = picker(ENTRIES, clock, [OTHER, *ENTRIES])
+    read(sheet, clock)
+    press(sheet, "b", "tab")
+    lines = [" ".join(line.split()) for line in read(sheet, clock)]
+    assert lines[1:4] == [
+        "Resume a session all folders",
+        "Filter: b",
+        "❯ Bake bread 10 seconds ago · 4 turns · /w/kitchen",
     ]
     press(sheet, "enter")
-    assert sheet.said == "gpt-4.1-mini"
+    assert sheet.said == OTHER.session_id
+
+
+def test_all_folders_come_first_if_this_one_has_none() -> None:
+    clock = Clock()
+    sheet = picker([], clock, [OTHER])
+    assert read(sheet, clock)[1] == "Resume a session  all folders"
+    press(sheet, "tab")
+    assert "No other sessions in this folder." in read(sheet, clock)
+    press(sheet, "enter")
+    assert not sheet.over
+
+
+def test_an_enter_that_came_too_soon_does_not_count() -> None:
+    clock = Clock()
+    sheet = picker(ENTRIES, clock)
+    sheet.draw(80, 24)
+    press(sheet, "enter")
+    assert not sheet.over
+    clock.now += 1
+    press(sheet, "escape")
+    assert (sheet.over, sheet.said) == (True, None)
 
 
 entries = st.lists(st.builds(entry, st.integers(0, 9), words, st.floats(0, 1e6), st.integers(0, 10**8)), max_size=8)
@@ -100,11 +118,11 @@ def test_a_picker_never_fails_and_picks_what_it_offers(
     found: list[SessionEntry], pressed: list[Key], width: int, height: int
 ) -> None:
     clock = Clock()
-    sheet = make_session_picker(found, at=AT, now=clock)
+    sheet = picker(found, clock)
     for key in pressed:
         lines = sheet.draw(width, height)
         fits(lines, width, height)
-        assert marked(lines) == (0 if "no matches" in plain(lines) else 1)
+        assert marked(lines) == (0 if not found or "no matches" in plain(lines) else 1)
         clock.now += 1
         sheet.press(*key)
     assert sheet.said is None or sheet.said in [one.session_id for one in found]

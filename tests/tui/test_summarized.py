@@ -38,14 +38,8 @@ def test_one_line_in_place_of_the_batch_and_ctrl_o_shows_all() -> None:
     assert seen.drawn()[:3] == ["● Read(a.py)", "● Read(b.py)", "● Bash(ls)"]
     seen.summed().said("Done.")
     assert seen.paper.said == [f"● {LINE} · 2x Read, Bash (ctrl+o)", "● Done."]
-    before = len(seen.paper.said)
-    assert seen.shown.unfold()
-    told = seen.paper.said[before:]
-    assert told[0].startswith("Full output of 3 calls")
-    heads = [line for line in told if line.startswith("●")]
-    assert heads == ["● Read(a.py) · 2 lines", "● Read(b.py) · 2 lines", "● Bash(ls)"]
-    assert told[-1].strip() == "h"
-    assert not seen.shown.unfold()
+    assert seen.whole("a") == ["● Read(a.py)", "  ⎿  1", "     2"]
+    assert seen.whole("c")[-1].strip() == "h"
 
 
 def test_text_does_not_wait_for_a_summary() -> None:

@@ -14,6 +14,7 @@ from cli.terminal import without_notes
 from mainspring.simulator.replies import ReceivedRequest, Reply, Say
 from tui.person import CTRL_C, CTRL_D, CTRL_O, DOWN, ENTER, ESCAPE, PASTE, PASTED, SHIFT_TAB, TAB, UP, Person, SitAt
 
+PANEL = "type to filter"
 SLOW = Say.of("A reply that takes its time, and then some more of it.", pace_ms=500)
 
 
@@ -180,7 +181,9 @@ def test_words_with_a_slash_and_files_are_completed(serve: Serve, sit_at: SitAt)
     person.type("/perm")
     person.see("Show the permission mode and rules")
     person.type(TAB + ENTER)
-    person.see("No rules. The mode decides every call.")
+    person.see("No allow rules.")  # a panel
+    person.type(ESCAPE)
+    person.see_no("No allow rules.")
     person.type("look at @not")
     person.see("  notes.md")
     person.type(TAB)
@@ -208,15 +211,20 @@ def test_a_long_paste_is_one_word_in_the_input_and_whole_for_the_model(serve: Se
     assert texts(stage, 1).count(f"look: {pasted}") == 2
 
 
-def test_the_whole_of_a_long_result_is_unfolded(serve: Serve, sit_at: SitAt) -> None:
+def test_the_whole_of_a_long_result_is_in_the_transcript(serve: Serve, sit_at: SitAt) -> None:
     stage = serve(Say.of(tool_use("Bash", command="seq 1 60")), Say.of("Sixty."))
     without_notes(stage)
     person = sit_at(stage, "--permission-mode", "bypassPermissions")
     person.say("count")
-    text = person.see("Sixty.", "(ctrl+o)", "     60")
+    text = person.see("Sixty.", "(ctrl+o)", "     60", "2 turns · ", "context left")
     assert "     37" not in text
+    before = person.screen
     person.type(CTRL_O)
+    person.see("Transcript", "     59")
+    person.type("k" * 12)
     person.see("     37")
+    person.type(ESCAPE)
+    person.until(lambda: person.screen == before, "the screen is not as before")
 
 
 def test_a_session_goes_on_where_a_kill_left_it(serve: Serve, sit_at: SitAt) -> None:
@@ -238,23 +246,30 @@ def test_a_session_goes_on_where_a_kill_left_it(serve: Serve, sit_at: SitAt) -> 
     assert texts(stage, 2)[-2:] == ["and this", "well?"]
 
 
-def test_back_to_before_a_prompt(serve: Serve, sit_at: SitAt) -> None:
-    stage = serve(Say.of("One."), Say.of("Two."), Say.of("Another two."))
+def test_escape_twice_opens_the_rewind_panel(serve: Serve, sit_at: SitAt) -> None:
+    stage = serve(Say.of("One."), SLOW)
     without_notes(stage)
     person = sit_at(stage)
-    person.say("first")
+    person.see("? for shortcuts")
+    person.type(ESCAPE + ESCAPE + PASTE + "first" + PASTED)  # nothing to rewind; a paste, since Esc f is Alt-F
+    person.see("❯ first")
+    person.type(ENTER)
     person.see("One.")
     person.say("second")
-    person.see("Two.")
-    person.say("/rewind")
-    person.see("forked just before this prompt")
-    person.answer(ENTER, "type to filter")
-    person.until(lambda: "❯ second" in person.screen[-8:], "it stands in the input again")
-    person.type(", but better" + ENTER)
-    person.see("Another two.")
-    said = texts(stage, 2)
-    assert ("second" in said, said[-1]) == (False, "second, but better")
-    assert len(stage.sessions()) == 2
+    person.see("A reply")
+    person.type(ESCAPE)
+    person.see("(interrupted)")
+    person.type(ESCAPE)  # the one that interrupted does not count
+    person.see("Press Esc again to rewind")
+    assert PANEL not in person.text
+    person.see_no("Press Esc again")
+    person.type("x" + ESCAPE + ESCAPE + PASTE + "y" + PASTED)  # with text in the input, they clear it
+    person.see("❯ y")
+    person.type("\x15" + ESCAPE + ESCAPE)
+    person.see(PANEL)
+    person.type(ESCAPE)
+    person.see_no(PANEL)
+    assert "❯ /rewind" not in person.text, "a key leaves no command in the scrollback"
 
 
 def test_programs_of_the_user_have_the_terminal(serve: Serve, sit_at: SitAt) -> None:
@@ -268,7 +283,7 @@ def test_programs_of_the_user_have_the_terminal(serve: Serve, sit_at: SitAt) -> 
     person.until(lambda: person.screen[-2:] != [] and any(line == "❯" for line in person.screen))
     person.say("still there?")
     person.see("Yes.")
-    assert "Ann" not in str(stage.requests[0].body["messages"])
+    assert "name? Ann\\nhello Ann\\n(exit code 0)" in str(stage.requests[0].body["messages"])
 
 
 def test_another_size_is_drawn_anew(serve: Serve, sit_at: SitAt) -> None:
@@ -397,7 +412,7 @@ def test_a_batch_of_calls_becomes_one_line_and_ctrl_o_shows_it(serve: Serve, sit
     person.see("● Looked at both files · 2x Read (ctrl+o)", "All is well.", "2 turns ·")
     assert not any("Read(a.py)" in line for line in person.screen)
     person.type(CTRL_O)
-    person.see("Full output of 2 calls", "● Read(a.py) · 1 line", "● Read(b.py) · 1 line")
+    person.see("Transcript", "● Read(a.py) · 1 line", "● Read(b.py) · 1 line")
 
 
 def test_ctrl_c_at_one_of_several_questions_stops_the_run(serve: Serve, sit_at: SitAt) -> None:
@@ -421,7 +436,9 @@ def test_enter_takes_the_word_that_is_meant(serve: Serve, sit_at: SitAt) -> None
     person.type("/perm")
     person.see("Show the permission mode and rules")
     person.type(ENTER)
-    person.see("No rules. The mode decides every call.")
+    person.see("No allow rules.")  # a panel
+    person.type(ESCAPE)
+    person.see_no("No allow rules.")
     person.type(CTRL_D)
     assert person.end() == 0
     assert "--resume" not in person.text, "nothing was said"

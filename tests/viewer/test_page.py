@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from programs import lacks
 
+from mainspring.core.reasons import Transition
 from mainspring.viewer.export import export_html
 from mainspring.viewer.server import ViewServer
 from mainspring.viewer.spans import SpanKind
@@ -236,7 +237,7 @@ def test_a_session_that_goes_on_is_followed(
             with file.open("ab") as opened:
                 opened.write(data[half:])
             tab.until(f"spans.byKey.size > {before} && !head.under_way")
-            assert "aborted_tools, hard" in texts(tab, ".row .second")[-2]
+            assert "interrupted" in texts(tab, ".row .second")[-2]
             assert tab.get("chosen === spans.byKey.get(chosen.key)")
             # Details that are on their way when the spans are replaced by newer ones still arrive.
             tab.get(
@@ -295,3 +296,58 @@ def assert_it_fits(tab: Tab, width: int, height: int, scheme: str) -> None:
     assert min(ratio) >= 4.5
     fills = ("model", "tool", "early", "context", "agent")
     assert min(tab.get(f"{list(fills)}.map((name) => contrast(timeline.colour[name], timeline.on[name]))")) >= 4.5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_labels_on_bars_can_be_read(tab: Tab, scheme: str) -> None:
+    tab.look_like(1300, 760, scheme)
+    fills = "['model', 'tool', 'early', 'context', 'agent']"
+    contrasts = tab.get(f"{fills}.map((name) => contrast(timeline.colour[name], timeline.on[name]))")
+    assert min(contrasts) >= 4.5
+
+
+def test_a_label_that_does_not_fit_ends_with_an_ellipsis(tab: Tab) -> None:
+    cut = "timeline.cut(timeline.axis.getContext('2d'), 'a long label of a bar', {room})"
+    assert tab.get(cut.format(room=1_000)) == "a long label of a bar"
+    short = tab.get(cut.format(room=60))
+    assert short.endswith("…")
+    assert "a long label of a bar".startswith(short[:-1])
+    assert tab.get(cut.format(room=2)) == ""
+
+
+def test_without_a_selection_the_last_prompt_and_its_answer_are_shown(tab: Tab) -> None:
+    tab.until("document.querySelector('#details [data-exchange], #details[data-exchange]')")
+    assert texts(tab, "#details h2") == ["Last prompt", "Answer"]
+    assert texts(tab, "#details pre") == ["And now the rest", "Let me try something long."]
+
+
+def test_reasons_are_told_in_plain_words(tab: Tab, server: ViewServer) -> None:
+    first, second, *_ = of(server.trace, SpanKind.MODEL)
+    for span, reason in ((first, "you sent a prompt"), (second, "its tool calls had results")):
+        tab.get(f"choose(spans.byKey.get('{span.key}'))")
+        tab.until("document.querySelector('#details [data-loaded]')")
+        said = tab.get("document.getElementById('details').textContent")
+        assert reason in said
+        assert "next_turn" not in said
+    every = "[...Object.keys(REASONS)]"
+    assert {*tab.get(every)} == {"", *Transition}
+
+
+def test_the_transcript_can_be_read(tab: Tab) -> None:
+    tab.press("t")
+    tab.until("document.getElementById('reading').textContent === 'The end.'")
+    assert texts(tab, "#pages h2") == ["Prompt", "Prompt"]
+    assert texts(tab, "#pages .prompt")[1] == "And now the rest"
+    assert "The tests pass now." in " ".join(texts(tab, "#pages .said"))
+    assert "Edit /else/src/parser.py" in texts(tab, "#pages summary")
+    assert tab.get("getComputedStyle(document.querySelector('main')).display") == "none"
+    tab.press("Escape")
+    tab.until("getComputedStyle(document.querySelector('main')).display === 'grid'")
+
+
+def test_the_page_of_the_terminal_begins_at_the_last_turn(browser: Chromium, server: ViewServer) -> None:
+    """`/trace` opens it so."""
+    with browser.tab() as tab:
+        tab.open(f"{server.url}#last")
+        assert tab.get("chosen.label") == "Let me try something long."
+        assert tab.complaints == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import struct
 import threading
@@ -1175,6 +1176,19 @@ def test_closing_the_transport_ends_what_is_under_way() -> None:
 # --- many -------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """An ordinary user may open 1,024 files, unless a program asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 4_096:
+        if hard < 4_096:
+            pytest.skip(f"needs 4,096 descriptors, and this user may have {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4_096, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
 def test_a_thousand_streams_at_once() -> None:
     everybody = 0
 

@@ -328,6 +328,17 @@ async def context_layers(url: str, folder: str, size: int, turns: int) -> None: 
             window.turn()
 
 
+def yardstick(url: str, folder: str, size: int, turns: int) -> None:  # asks no server
+    """Plain work of the interpreter: what a turn costs is held in proportion to it."""
+    window, seen = Window(turns), dict[str, int]()
+    for n in range(WARM + turns):
+        for number in range(1_000):
+            name = f"{n}-{number}"
+            seen[name] = len(name.partition("-")[2]) + seen.get(name, 0)
+        seen.clear()
+        window.turn()
+
+
 ADAPTIVE, BUDGETED, GPT = "claude-sonnet-5", "claude-sonnet-4-5", "gpt-5"
 PLAYS: dict[str, Play] = {
     "adaptive": on(Anthropic, "call", ADAPTIVE, loop),
@@ -347,6 +358,7 @@ PLAYS: dict[str, Play] = {
     "pipe": command("--input-format=stream-json", mode="talk", prompts=True),
     "sdk, large results": sdk_large(ADAPTIVE),
     "sdk prompts": sdk_prompts(ADAPTIVE),
+    "yardstick": yardstick,
     "two sessions": on(Anthropic, "call", ADAPTIVE, two_at_once),
 }
 

@@ -1,182 +1,270 @@
-"""File checkpoints: restore files as they were at a prompt (stream-json 4, `rewind_files`). Off by default.
+"""File checkpoints of a live session: when they are taken, and what a rewind may write.
 
-Before a tool changes a file for the first time since a prompt, its state is stored with the session: the content beside
-the session file, and a line in it (`sessions/file_history.py`). A rewind restores each file, and stores its current
-state in the same way, so that the client can rewind again, also to a later prompt.
+A checkpoint is taken beside the first request with a prompt, in a thread, and is complete before the first call that
+can write: the tool pipeline and the hooks wait for it. Another look at the end of each run that could write separates
+the changes of the user, between two runs, from those of the session.
 
-A program that can write the session file could name any path in it. So a file is restored only if the change would be
-allowed now (in the workspace, and not a protected path), or if a tool of this very process has changed it.
+A rewind writes back only what would be allowed now: in the workspace, and no protected path; or what a tool of this
+very process has changed. So a program that could write our home could still not make us write any path.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mainspring.core.errors import ToolError, UsageError
-from mainspring.core.value import Bundle
+from mainspring.checkpoints.entries import Cause, FileCheckpoint, PromptChanges, RewindReport
+from mainspring.checkpoints.history import FileHistory, describe_results
+from mainspring.core.errors import UsageError
+from mainspring.core.messages import Assistant, Message, Origin, User
+from mainspring.engine.tasks import await_uncancellable
 from mainspring.permissions.policy import PermissionRequest
-from mainspring.processes.atomic_write import FileChanged
-from mainspring.secrets.held import mask_secrets
-from mainspring.sessions.file_history import FileVersion, files_changed_since, is_kept, kept_size, read_version
-from mainspring.sessions.records import FileRecord
+from mainspring.processes.paths import Resolved, resolve_path
+from mainspring.sessions.paths import history_folder
 from mainspring.text import plural
-from mainspring.tools.checkpoints import (
-    FileState,
-    LineCounts,
-    count_changed_lines,
-    is_same,
-    put_back,
-    read_file_state,
-    resolve_for_restore,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mainspring.engine.shared_state import EnginePolicy
     from mainspring.permissions.checker import PermissionChecker
-    from mainspring.processes.paths import Resolved
-    from mainspring.sessions.journal import FileJournal
 
-LARGEST = 10_000_000  # bytes of a file: the limit of our edit tools, so only other programs write larger files
-TOTAL = 200_000_000  # bytes per session
-TRIES = 3  # another program may save a file during the restore
 MOST_NAMED = 10
+PATIENCE = 2.0  # seconds at the end of a session
 FREE = ("acceptEdits", "bypassPermissions")  # modes in which edits in the workspace need no approval
 
 
-class CheckpointLimits(Bundle):
-    file: int = LARGEST
-    total: int = TOTAL
-
-
 class FileCheckpoints:
-    """The checkpoints of one session. Create it inside the event loop: tools call `keep` from their threads."""
+    """The checkpoints of one live session. Create it inside the event loop: tools call `keep` from their threads."""
 
     def __init__(
         self,
-        journal: FileJournal,
-        gate: PermissionChecker,
-        root: str,
-        policy: Callable[[], EnginePolicy],
-        limits: CheckpointLimits | None = None,
+        history: FileHistory,
+        writable: RewindPermissions,
+        roots: Callable[[], tuple[str, ...]],
+        tell: Callable[[str], object],
     ) -> None:
-        """`root`: the working directory, which rules are relative to. `policy`: the one in force."""
-        self._journal, self._gate, self._root, self._policy = journal, gate, root, policy
-        self._limits = limits or CheckpointLimits()
+        """`roots`: the folders of the workspace. `tell` receives a warning if checkpoints cannot be stored."""
+        self._history, self._writable, self._roots, self._tell = history, writable, roots, tell
+        self._taken: set[str] = set()  # ids of prompts
+        self._work: asyncio.Task[None] | None = None  # the last one; each waits for the one before
+        self._could_write = False  # a call that can write has begun since the last checkpoint
+        self._failed = False
         self._loop = asyncio.get_running_loop()
-        self._kept = journal.keep_files()
-        self._size = -1  # of all stored contents; -1: not counted yet
-        self._changed: set[str] = set()  # by tools of this process
 
-    # --- before a change ---
+    # --- when ---
+
+    def before_request(self, newest_first: Iterable[Message]) -> None:
+        """Called when a request is about to be sent: its new prompts get a checkpoint, beside it."""
+        for message in newest_first:
+            if isinstance(message, Assistant):
+                return
+            if isinstance(message, User) and message.origin is Origin.PROMPT and message.id not in self._taken:
+                self._taken.add(message.id)
+                # Not at once: first the request is written.
+                asyncio.get_running_loop().call_soon(self._start, "prompt", message.id, message.shown_text)
+
+    async def before_hooks(self, prompt: User) -> None:
+        """Hooks are commands, and see the prompt before there is a request."""
+        if prompt.id not in self._taken:
+            self._taken.add(prompt.id)
+            self._start("prompt", prompt.id, prompt.shown_text)
+            await self._settled()
+
+    async def before_writing(self) -> None:
+        """Called before anything that can change files. Waits for the checkpoint."""
+        await self._settled()
+        self._could_write = True
 
     def keep(self, path: Resolved) -> None:
-        """Stores the file's state. Called in a tool's thread, right before it writes."""
-        self._changed.add(path.real)
-        if path.real not in self._kept:
-            now = read_file_state(path.real, self._limits.file)
-            asyncio.run_coroutine_threadsafe(self._append(path.real, now), self._loop).result()
+        """Called in a tool's thread, right before it writes this file."""
+        self._writable.changed.add(path.real)
+        try:
+            self._history.touch(path.real)
+        except (OSError, UsageError) as error:
+            self._loop.call_soon_threadsafe(self._fail, error)
 
-    async def _append(self, real: str, now: FileState, rewound: str = "") -> None:
-        now = self._bounded(now)
-        await self._journal.append(
-            FileRecord(real, now_ms(), now.there, now.mode, now.digest, now.data, now.why, rewound)
+    def end_run(self, *, works_on: bool) -> None:
+        """Called when a run is over. `works_on`: something of it still runs in the background, so changes that follow
+        are not the user's."""
+        if self._work is None or works_on:
+            return
+        if self._could_write:
+            self._could_write = False
+            self._start("idle", rests=True)
+        else:
+            self._chain(self._rest())
+
+    async def close(self) -> None:
+        """Does not wait for a first look at a large workspace: then there is no such checkpoint."""
+        if self._work is not None and not self._work.done():
+            await asyncio.wait([self._work], timeout=PATIENCE)
+            self._failed = True  # there is no one to warn any more
+            self._history.stop()
+        await self._settled()
+        await asyncio.to_thread(self._history.close)
+
+    def _start(self, cause: Cause, prompt: str = "", text: str = "", *, rests: bool = False) -> None:
+        self._chain(self._take(cause, prompt, text, rests=rests))
+
+    def _chain(self, work: Any) -> None:
+        before = self._work
+
+        async def after() -> None:
+            if before is not None:
+                await asyncio.wait([before])
+            await work
+
+        self._work = asyncio.get_running_loop().create_task(after())
+
+    async def _take(self, cause: Cause, prompt: str, text: str, *, rests: bool) -> None:
+        roots = self._roots()
+        try:
+            await asyncio.to_thread(self._history.take, roots, cause, now_ms(), prompt=prompt, text=text, rests=rests)
+        except (OSError, UsageError) as error:
+            self._fail(error)
+
+    async def _rest(self) -> None:
+        with suppress(OSError, UsageError):
+            await asyncio.to_thread(self._history.rest)
+
+    async def _settled(self) -> None:
+        await asyncio.sleep(0)  # for `call_soon` in `before_request`
+        while (work := self._work) is not None and not work.done():
+            await asyncio.wait([work])
+
+    def _fail(self, error: Exception) -> None:
+        """A full disk must not end the run. Says it once."""
+        if not self._failed:
+            self._failed = True
+            self._tell(f"File checkpoints are incomplete, so files may not be rewound: {describe_error(error)}")
+
+    async def take_over(self, file: str, prompt: str) -> None:
+        """The conversation of this session was rewound to before this prompt, and continues here: so do the
+        checkpoints of the session in that file. Those of prompts from this one on are not listed any more."""
+        await asyncio.to_thread(self._history.take_over, history_folder(file), prompt)
+
+    # --- reading ---
+
+    async def list(self) -> tuple[FileCheckpoint, ...]:
+        await self._settled()
+        return await asyncio.to_thread(self._history.prompts)
+
+    async def list_points(self) -> tuple[FileCheckpoint, ...]:
+        await self._settled()
+        return await asyncio.to_thread(self._history.points)
+
+    async def changes(self, since: str | None) -> tuple[PromptChanges, ...]:
+        await self._settled()
+        return await asyncio.to_thread(self._history.changes_by_prompt, self._roots(), since)
+
+    # --- going back ---
+
+    async def rewind(
+        self, to: str, *, include: Collection[str] = (), over_user: bool = False, dry_run: bool = False
+    ) -> RewindReport:
+        """`over_user`: files that the user changed after the session are restored, too. Raises `UsageError`."""
+        await self._settled()
+        return await await_uncancellable(
+            asyncio.get_running_loop().create_task(
+                rewind_history(
+                    self._history, self._writable, to, self._roots(), include, over_user=over_user, dry_run=dry_run
+                )
+            )
         )
 
-    def _bounded(self, now: FileState) -> FileState:
-        """Without the content, if it cannot be stored."""
-        if not now.there or now.why:
-            return now
-        if now.data is None:
-            return replace(now, why=f"it had {now.size:,} bytes; at most {self._limits.file:,} are stored per file")
-        if mask_secrets(now.data) != now.data:
-            return replace(now, data=None, why="it contains a key of this session, and keys are never stored")
-        if is_kept(self._journal.file, now.digest):
-            return now
-        if self._size < 0:
-            self._size = kept_size(self._journal.file)
-        if self._size + now.size > self._limits.total:
-            return replace(now, data=None, why=f"at most {self._limits.total:,} bytes are stored per session")
-        self._size += now.size
-        return now
+    async def recover(self) -> str:
+        """Finishes a rewind that a crash has interrupted. Returns what to say about it; empty: there was none."""
+        return await recover_history(self._history, self._writable)
 
-    # --- rewind ---
-
-    async def rewind(self, prompt: str) -> dict[str, Any]:
-        """Restores the files and returns what changed. Raises `UsageError` if it cannot restore some or all."""
-        if not self._journal.stored:
-            raise UsageError("Files cannot be rewound: this session is not stored, so there are no checkpoints")
-        files = await asyncio.to_thread(files_changed_since, self._journal.file, prompt)
-        if files is None:
-            raise UsageError(
-                f"No file checkpoint found for message '{prompt}': only prompts of this session that were sent while "
-                "file checkpointing was enabled have one"
-            )
-        changed, left = dict[str, LineCounts](), list[str]()
-        for real, was in files.items():
-            try:
-                done = await self._one(real, was, prompt)
-            except ToolError as error:
-                left.append(f"'{real}' ({error})")
-                continue
-            if done is not None:
-                changed[real] = done
-        if left:
-            raise UsageError(describe_incomplete_rewind(len(changed), left))
-        lines = changed.values()
+    async def rewind_files(self, prompt: str) -> dict[str, Any]:
+        """As the protocol has it (stream-json 4): there is no choice, so all that the session changed is restored."""
+        report = await self.rewind(prompt, over_user=True)
+        if report.failed:
+            left = [f"'{one.path}' ({one.why})" for one in report.failed]
+            raise UsageError(describe_incomplete_rewind(len(report.files), left))
         return {
             "canRewind": True,
-            "filesChanged": list(changed),
-            "insertions": sum([one.plus for one in lines]),
-            "deletions": sum([one.minus for one in lines]),
+            "filesChanged": [one.path for one in report.files if not one.folder],
+            "insertions": report.plus,
+            "deletions": report.minus,
         }
 
-    async def _one(self, real: str, was: FileVersion, prompt: str) -> LineCounts | None:
-        """Restores one file; None: it has not changed. Raises `ToolError` if it cannot be restored."""
-        for _ in range(TRIES):
-            now = await asyncio.to_thread(read_file_state, real, self._limits.file)
-            if is_same(now, FileState(was.there, was.mode, was.digest)):
-                return None
-            path, aim = await self._aim(real, was)
-            if now.why:
-                raise ToolError(now.why)
-            await self._append(real, now, prompt)
-            try:
-                await asyncio.to_thread(put_back, path, now, aim)
-            except FileChanged:
-                continue
-            return await asyncio.to_thread(count_changed_lines, now, aim)
-        raise ToolError("another program keeps changing it")
 
-    async def _aim(self, real: str, was: FileVersion) -> tuple[Resolved, FileState]:
-        """Its path, and the state to restore."""
-        path = await asyncio.to_thread(resolve_for_restore, real)
-        if real not in self._changed:
-            await self._check(real)
-        if not was.there:
-            return path, FileState()
-        if was.why:
-            raise ToolError(was.why)
-        data = await asyncio.to_thread(read_version, self._journal.file, was)
-        if data is None:
-            raise ToolError("its content is not available: it is stored with the session, on the machine that wrote it")
-        return path, FileState(True, was.mode, was.digest, len(data), data)
+class RewindPermissions:
+    """Which paths a rewind may write."""
 
-    async def _check(self, real: str) -> None:
+    def __init__(self, gate: PermissionChecker, root: str, policy: Callable[[], EnginePolicy]) -> None:
+        """`root`: the working directory, which rules are relative to. `policy`: the one in force."""
+        self._gate, self._root, self._policy = gate, root, policy
+        self.changed: set[str] = set()  # by tools of this process
+
+    async def refused(self, paths: Iterable[str]) -> dict[str, str]:
+        """Those that may not be written now, with the reasons."""
         policy = self._policy()
         standing = policy if policy.mode in FREE else replace(policy, mode=FREE[0])
-        verdict = await self._gate.verdict(PermissionRequest("Edit", {"file_path": real}, self._root), standing)
-        if verdict.decision != "allow":
-            raise ToolError(f"tools may not change it now: {verdict.reason}")
+        found: dict[str, str] = {}
+        for path in paths:
+            if path not in self.changed:
+                request = PermissionRequest("Edit", {"file_path": path}, self._root)
+                verdict = await self._gate.verdict(request, standing, name_literally)
+                if verdict.decision != "allow":
+                    found[path] = f"tools may not change it now: {verdict.reason}"
+        return found
+
+
+def name_literally(path: str, cwd: str) -> Resolved:
+    """A rewind follows no link, so it writes exactly this name or nothing."""
+    return Resolved(path, path, kind="file") if path.startswith("/") else resolve_path(path, cwd)
+
+
+async def rewind_history(  # noqa: PLR0913  # as `FileCheckpoints.rewind`
+    history: FileHistory,
+    writable: RewindPermissions,
+    to: str,
+    roots: tuple[str, ...],
+    include: Collection[str] = (),
+    *,
+    over_user: bool = False,
+    dry_run: bool = False,
+) -> RewindReport:
+    """Restores the files of a session, live or stored. Raises `UsageError`."""
+    try:
+        planned = await asyncio.to_thread(
+            history.plan, to, roots, include, over_user=over_user, dry_run=dry_run, at=now_ms()
+        )
+        refused = await writable.refused(planned.paths)
+        if dry_run:
+            return planned.refuse(refused)
+        return await asyncio.to_thread(history.restore, planned, refused, now_ms())
+    except OSError as error:
+        raise UsageError(f"Cannot rewind files: {describe_error(error)}") from None
+
+
+async def recover_history(history: FileHistory, writable: RewindPermissions) -> str:
+    """Finishes a rewind that a crash has interrupted. Returns what to say about it; empty: there was none."""
+    try:
+        plan = await asyncio.to_thread(history.unfinished)
+        if plan is None:
+            return ""
+        refused = await writable.refused(plan.paths)
+        results = await asyncio.to_thread(history.finish, plan, refused, now_ms())
+    except (OSError, UsageError) as error:
+        return f"A rewind was interrupted, and cannot be finished: {describe_error(error)}"
+    return describe_results(results)
 
 
 def now_ms() -> int:
     return int(time.time() * 1_000)
+
+
+def describe_error(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{error.strerror}: '{error.filename}'" if error.filename else f"{error.strerror or error}"
 
 
 def describe_incomplete_rewind(done: int, left: list[str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from mainspring.engine.shared_state import EnginePolicy, SessionPolicy
 from mainspring.permissions.checker import PermissionChecker
 from mainspring.providers.base import Provider, list_models
 from mainspring.secrets.held import SecretScope, hold_key, hold_secrets
-from mainspring.secrets.sources import FILE_NAME
+from mainspring.secrets.sources import CREDENTIALS
 from mainspring.settings.load import SettingsRequest, home_folder, load_settings, users_folder
 from mainspring.settings.values import (
     TRUST_HINT,
@@ -213,6 +214,7 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # their inputs
 ) -> tuple[SessionPolicy, PermissionChecker, SessionSandbox]:
     """The policy in force, the permission checker, and the sandbox. `protected`: paths of plugins."""
     ours, wanted = home_folder(environment), settings.sandbox
+    closed = permissions.list_closed_files(ours, environment)
     policy = SessionPolicy(EnginePolicy(permissions.choose_permission_mode(options, settings, environment)))
     ground = SandboxConfig(
         wanted,
@@ -221,14 +223,14 @@ def resolve_permissions(  # noqa: PLR0913, PLR0917  # their inputs
         path=environment.get("PATH", ""),
         policy=lambda: gate.policy(policy.current),
         unreadable=lambda: gate.unreadable(cwd, EnginePolicy()),
-        masked=(*((f"{ours}/{FILE_NAME}",) if ours else ()), *sandbox_paths(wanted.unreadable, cwd, home)),
+        masked=(*closed, *sandbox_paths(wanted.unreadable, cwd, home)),
         writable=tuple(dict.fromkeys(writable_paths(options, settings, (cwd, *folders), home))),
         read_only=(*sandbox_paths(wanted.read_only, cwd, home), *[path for path in protected if os.path.exists(path)]),  # noqa: PTH110
         tell=options.tell,
         persist=options.persist,
     )
     sandboxing = SessionSandbox(ground)
-    gate = permissions.new_gate(options, settings, cwd, home, ours, protected, sandboxing)
+    gate = permissions.new_gate(options, settings, cwd, home, ours, protected, sandboxing, closed)
     return policy, gate, sandboxing
 
 
@@ -247,7 +249,12 @@ def writable_paths(options: SessionOptions, settings: Settings, folders: tuple[s
 
 
 def hold_settings_secrets(settings: Settings, environment: Environment) -> None:
-    """Holds the secrets that settings contain, also unused ones, so that they are redacted in stored and shown text."""
+    """Holds the secrets that settings contain, also unused ones, so that they are redacted in stored and shown text.
+    So are stored keys."""
+    home = home_folder(environment)
+    if home is not None and os.path.lexists(f"{home}/{CREDENTIALS}"):
+        with suppress(UsageError):  # a file that cannot be used is an error only where a key is needed
+            secrets.Credentials(home).sources()
     others = [name for name in environment if name.endswith("_API_KEY")]
     variables = {*others, *[entry.key_env for entry in settings.models if entry.key_env]} & environment.keys()
     addresses = [one for one in (settings.api.base_url, *[model.base_url for model in settings.models]) if one]
@@ -315,7 +322,9 @@ def load_named_servers(
     options: SessionOptions, settings: Settings, environment: Environment, cwd: str
 ) -> McpConfig | None:
     """Loads nothing if no server is configured."""
-    if not (options.mcp_servers or settings.mcp.servers or os.path.lexists(f"{cwd}/.mcp.json")):
+    home = home_folder(environment)
+    files = [f"{cwd}/.mcp.json", *([f"{home}/mcp.json"] if home else [])]
+    if not (options.mcp_servers or settings.mcp.servers or any(os.path.lexists(file) for file in files)):
         return None
     agent.hold_keys(options, settings, environment, cwd)
     found = agent.load_mcp_config(

@@ -7,14 +7,15 @@ that its name is for.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from mainspring import agent, providers
-from mainspring.agent.model import ON_CLOUDS, TOOLLESS, takes_tools
-from mainspring.agent.options import StartError
+from mainspring import agent, providers, secrets
+from mainspring.agent.model import ON_CLOUDS, STORED, TOOLLESS, takes_tools
+from mainspring.agent.options import MissingKeyError, StartError
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
 from mainspring.providers.errors import UserRemedies
@@ -24,11 +25,14 @@ from mainspring.providers.http_provider import ApiKey
 from mainspring.providers.retry import RetryLimits
 from mainspring.providers.router import ProviderRouter, ToollessProvider
 from mainspring.secrets.held import bind_scope, hold_key
+from mainspring.secrets.sources import CREDENTIALS, NONE, ResolvedKey
+from mainspring.settings.load import home_folder
 from mainspring.settings.values import ModelEntry, Settings
 
 ANTHROPIC, CHAT, RESPONSES = "anthropic", "chat", "responses"  # protocols
 BEDROCK, VERTEX = "bedrock", "vertex"  # the same for Anthropic's models on clouds, and the prefixes of their names
 CLOUDS = (BEDROCK, VERTEX)
+DEMO, DEMO_MODEL = "demo", "demo/tour"  # scripted and offline
 OPENAI_HOME = "https://api.openai.com/v1"
 AZURE_KEY = "api-key"  # the header for the key
 
@@ -57,6 +61,7 @@ ENDPOINTS = {
         Endpoint("lmstudio", "http://localhost:1234", start="lms server start"),
         Endpoint("vllm", "http://localhost:8000", start="vllm serve MODEL"),
         Endpoint("llamacpp", "http://localhost:8080", start="llama-server -m FILE"),
+        Endpoint(DEMO, "", DEMO),
     )
 }
 OF_OPENAI = ("gpt-", "o1", "o3", "o4", "chatgpt-")  # prefixes of its model names
@@ -75,7 +80,7 @@ def endpoint_of(model: str, settings: Settings, environment: Mapping[str, str]) 
     if provider == ANTHROPIC:
         return None
     if provider not in ENDPOINTS:
-        known = ", ".join([ANTHROPIC, *ENDPOINTS, *CLOUDS])
+        known = ", ".join([ANTHROPIC, *[name for name in ENDPOINTS if name != DEMO], *CLOUDS])
         raise StartError(
             f"'{model}': there is no provider '{provider}'; use one of {known}. For a server of your own, set "
             f"'models.{model}.base_url' in your settings"
@@ -118,15 +123,18 @@ def find_configured_endpoints(
     """All configured endpoints, each once: by a key or an address in the environment, by settings for a model, or by
     one of `models`, which a run would call. Anthropic's own address is not among them."""
     named = [endpoint_of(name, settings, environment) for name in models]
+    stored = list_stored_keys(environment)
     by_variable = [
         row
         for row in ENDPOINTS.values()
-        if read_environment_value(row.key, environment) or read_environment_value(row.address, environment)
+        if read_environment_value(row.key, environment)
+        or read_environment_value(row.address, environment)
+        or row.name in stored
     ]
     found = [
         *[_at(row, environment) for row in by_variable],
         *[endpoint_from_settings(entry) for entry in settings.models if entry.base_url],
-        *[endpoint for endpoint in named if endpoint is not None],
+        *[endpoint for endpoint in named if endpoint is not None and endpoint.protocol != DEMO],
     ]
     once: dict[tuple[str, str], Endpoint] = {}
     for endpoint in found:
@@ -135,9 +143,28 @@ def find_configured_endpoints(
 
 
 def key_of(endpoint: Endpoint, environment: Mapping[str, str]) -> str:
+    return find_endpoint_key(endpoint, environment).value
+
+
+def find_endpoint_key(endpoint: Endpoint, environment: Mapping[str, str]) -> ResolvedKey:
+    """From its variable, else as it was stored for this provider and this address. Raises `UsageError` for a stored key
+    that cannot be used."""
     value = read_environment_value(endpoint.key, environment)
-    hold_key(value)
-    return value
+    if value or endpoint.protocol in CLOUDS:
+        hold_key(value)
+        return ResolvedKey(endpoint.key, value)
+    home = home_folder(environment)
+    if home is None or not endpoint.name or not os.path.lexists(f"{home}/{CREDENTIALS}"):
+        return ResolvedKey(NONE)
+    return secrets.Credentials(home).find(endpoint.name, endpoint.url) or ResolvedKey(NONE)
+
+
+def list_stored_keys(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The providers whose keys `mainspring login` has stored, and where."""
+    home = home_folder(environment)
+    if home is None or not os.path.lexists(f"{home}/{CREDENTIALS}"):
+        return {}
+    return secrets.Credentials(home).sources()
 
 
 def read_environment_value(name: str, environment: Mapping[str, str]) -> str:
@@ -201,22 +228,26 @@ def build_router(
 def provider_at(
     endpoint: Endpoint, environment: Mapping[str, str], transport: Transport, patience: RetryLimits
 ) -> Provider:
+    if endpoint.protocol == DEMO:
+        return providers.DemoModel()
     split_url(endpoint.url)  # raises for an invalid address
     if endpoint.protocol in CLOUDS:
         return agent.make_cloud_provider(endpoint, environment, transport, patience)
-    value = key_of(endpoint, environment)
+    found = find_endpoint_key(endpoint, environment)
+    value = found.value
     if not value and endpoint.url.startswith(KEYS_NEEDED):
-        raise StartError(f"there is no key for '{endpoint.url}': set {key_place(endpoint)}")
+        login = f"run 'mainspring login {endpoint.name}', or " if endpoint.name in ENDPOINTS else ""
+        raise MissingKeyError(f"there is no key for '{endpoint.url}': {login}set {key_place(endpoint)}")
     how: Any = {
         "base_url": endpoint.url,
         "transport": transport,
         "prefix": f"{endpoint.name}/" if endpoint.name else "",
         "patience": patience,
-        "ways_out": ways_out(endpoint),
+        "ways_out": ways_out(endpoint, found.source),
     }
     if endpoint.protocol == ANTHROPIC:
-        return providers.Anthropic(ApiKey(value), **how)
-    key = ApiKey(value, AZURE_KEY if endpoint.api_version else "authorization")
+        return providers.Anthropic(ApiKey(value, refresh=found.refresh), **how)
+    key = ApiKey(value, AZURE_KEY if endpoint.api_version else "authorization", found.refresh)
     how["api_version"] = endpoint.api_version
     if endpoint.protocol == RESPONSES:
         return providers.OpenAIResponses(key, **how)
@@ -227,8 +258,8 @@ def without_tools(provider: Provider) -> Provider:
     return ToollessProvider(provider)
 
 
-def ways_out(endpoint: Endpoint) -> UserRemedies:
-    """Remedies that name the variables and settings of this server."""
+def ways_out(endpoint: Endpoint, source: str = "") -> UserRemedies:
+    """Remedies that name the variables and settings of this server. `source`: where its key is from."""
     if endpoint.protocol in CLOUDS:
         return agent.cloud_remedies(endpoint)
     place, key = address_place(endpoint), key_place(endpoint)
@@ -244,7 +275,9 @@ def ways_out(endpoint: Endpoint) -> UserRemedies:
         what, place = "the name of the deployment", f"{place}, with 'api_version' beside it"
     return UserRemedies(
         toolless=TOOLLESS,
-        refused=f"the key was refused: check {key}",
+        refused=f"the key in {source} was refused: run 'mainspring login {endpoint.name}' to store another one"
+        if source in STORED
+        else f"the key was refused: check {key}",
         keyless=f"no key was sent: set {key}",
         unknown=f"check {what} and {place}" if is_set else f"check {what}",
         unreached=unreached,

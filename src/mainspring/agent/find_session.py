@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 
 from mainspring import sessions
 from mainspring.agent.options import StartError, is_uuid
@@ -24,6 +25,7 @@ SHORTEST = 4  # characters of a session id prefix
 OF_IDS = frozenset("0123456789abcdef-")
 MOST_CANDIDATES = 5
 MOST_NEAR = 3
+MOST_EVERYWHERE = 200  # sessions in a list of all directories
 MOST_SEARCHED = 1_000  # ids of each folder, the newest
 NO_HOME = "no home folder to find sessions in: set MAINSPRING_HOME"
 HOW = "Run 'mainspring sessions' to list the sessions of this folder"
@@ -76,6 +78,18 @@ def list_sessions_of(folder: str, place: SessionLocation, limit: int | None = MO
         for entry in sessions.list_sessions_in(searched, limit):
             found.setdefault(entry.session_id, entry)
     return sorted(found.values(), key=lambda entry: -entry.changed)[:limit]
+
+
+def list_all_sessions(place: SessionLocation, limit: int = MOST_EVERYWHERE) -> list[SessionEntry]:
+    """The sessions of all directories in all homes, the newest first, each once: that of our home wins."""
+    entries: dict[str, SessionEntry] = {}
+    for home in place.listed_homes:
+        for folder in list_project_folders(home):
+            for entry in islice(sessions.newest_first(folder), limit):
+                entries.setdefault(entry.session_id, entry)
+    newest = sorted(entries.values(), key=lambda entry: -entry.changed)
+    described = (sessions.describe_session(entry) for entry in newest)
+    return list(islice(filter(None, described), limit))
 
 
 def check_session_path(path: str) -> str:

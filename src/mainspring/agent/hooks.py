@@ -55,7 +55,8 @@ def hooks_of(  # noqa: PLR0913, PLR0917  # their inputs
         running = [make_command_task(one.id, one.command, one.about) for one in kit.background.running]
         return {"background_tasks": running}
 
-    return HookRunner(hooks, common=common, more={HookPoint.STOP: at_the_end}, warn=warn, say=said.say)
+    more = {HookPoint.STOP: at_the_end}
+    return HookRunner(hooks, common=common, more=more, warn=warn, say=said.say, before=place.before_writing)
 
 
 def make_settings_hooks(settings: Settings, shell: HookShell, warn: Callable[[str], object]) -> Iterator[Hook]:

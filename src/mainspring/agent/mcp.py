@@ -1,9 +1,9 @@
-"""The MCP servers of a session: from its options, the settings and the project's `.mcp.json`. Loaded only if at least
-one server is configured.
+"""The MCP servers of a session: from its options, the settings, the user's file for single projects, and the project's
+`.mcp.json`. Loaded only if at least one server is configured.
 
-Precedence (security T1): options and settings are the user's. A project's `.mcp.json` counts if the user trusts the
-directory. Of several servers with the same name the user's wins, so that a rule written for it never covers another.
-Servers inside the host come from the option only, and are skipped if no host drives the session.
+Precedence (security T1): options, settings and the user's file are the user's. A project's `.mcp.json` counts if the
+user trusts the directory. Of several servers with the same name the user's wins, so that a rule written for it never
+covers another. Servers inside the host come from the option only, and are skipped if no host drives the session.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ from mainspring.settings.mcp_servers import (
     FIELDS,
     FILE,
     KEY,
+    LOCAL_FILE,
     NO_DRIVER,
     SDK,
     check_mcp_entries,
     fill_server,
     filled_secrets,
+    read_local_table,
 )
 from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
 from mainspring.settings.restrictions import explain_server_refusal
+from mainspring.settings.trust import real_folder
 from mainspring.settings.values import McpEntry, McpServer, McpSettings, SettingOrigin, Settings, SettingsSource
 
 if TYPE_CHECKING:
@@ -114,6 +117,7 @@ def iter_mcp_entries(place: McpConfigInput, problems: list[str]) -> Iterable[Mcp
     for given in reversed(options.mcp_servers):
         yield from read_option_entries(given, place, problems)
     if not options.strict_mcp_config:
+        yield from read_local_entries(place, problems)
         yield from [one for one in settings.mcp.servers if one.origin.source is not SettingsSource.ADMINISTRATOR]
         yield from read_project_entries(place, problems)
 
@@ -213,6 +217,8 @@ def read_project_entries(place: McpConfigInput, problems: list[str]) -> list[Mcp
         problems.append(f"{path}{f':{line}:{column}' if line else ''}: {broken.says}. The file is not used")
         return []
     if not place.is_trusted():
+        if not names_in(found):
+            return []
         names = ", ".join([str(name) for name in names_in(found)])
         problems.append(
             f"{path}: MCP servers ({names}) are not started, because this directory is not trusted. Run 'mainspring "
@@ -224,6 +230,22 @@ def read_project_entries(place: McpConfigInput, problems: list[str]) -> list[Mcp
         for one in list_mcp_entries(found, SettingOrigin(SettingsSource.PROJECT, path), problems)
         if is_wanted(one.name, mcp)
     ]
+
+
+def read_local_entries(place: McpConfigInput, problems: list[str]) -> list[McpEntry]:
+    """The user's own servers for this folder, which are in the user's folder: a repository cannot contain them."""
+    home, options = home_folder(place.environ), place.options
+    if home is None or (options.setting_sources is not None and SettingsSource.LOCAL not in options.setting_sources):
+        return []
+    path = f"{home}/{LOCAL_FILE}"
+    try:
+        data = read_file(path)
+        found = parse_settings_text(data).tree if data is not None else {}
+    except UnreadableSettings as broken:
+        problems.append(f"{path}{broken.where}: {broken.says}. The file is not used")
+        return []
+    table = read_local_table(found, real_folder(place.cwd))
+    return list_mcp_entries({KEY: table}, SettingOrigin(SettingsSource.USER, path), problems) if table else []
 
 
 MOST_NAMED = 20  # servers of a file

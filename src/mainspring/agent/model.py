@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from mainspring import agent, providers
-from mainspring.agent.options import SessionOptions, StartError
+from mainspring.agent.options import MissingKeyError, SessionOptions, StartError
 from mainspring.core.config import DEFAULT, Config, Effort, Siblings
 from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
 from mainspring.core.money import Price
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
-from mainspring.secrets.sources import FILE, KeyRequest, ResolvedKey, find_key
+from mainspring.secrets.sources import CREDENTIALS, FILE, KeyRequest, ResolvedKey, find_key
 from mainspring.settings.load import home_folder
 from mainspring.settings.values import Settings
 
@@ -28,12 +28,12 @@ Environment = dict[str, str]
 Close = Callable[[], Awaitable[None]]
 
 NO_KEY = """\
-no API key found. Set one of these (see docs/secrets.md):
+no API key found. Run 'mainspring login' to store one, or set one of these:
   ANTHROPIC_API_KEY=...       a key from the Anthropic console
   ANTHROPIC_AUTH_TOKEN=...    a token, sent as 'Authorization: Bearer'
   ANTHROPIC_BASE_URL=...      the address of another server, such as a local one, which may need no key
-  OPENAI_API_KEY=...          with '{model}'; 'ollama/NAME' and others need no key: docs/openai.md
-  CLAUDE_CODE_USE_BEDROCK=1   Amazon Bedrock; CLAUDE_CODE_USE_VERTEX=1: Google Vertex AI (docs/bedrock-vertex.md)
+  OPENAI_API_KEY=...          with '{model}'; 'ollama/NAME' and others need no key: 'mainspring help openai'
+  CLAUDE_CODE_USE_BEDROCK=1   Amazon Bedrock; CLAUDE_CODE_USE_VERTEX=1: Google Vertex AI
 'mainspring demo' runs without a key"""
 
 
@@ -50,7 +50,10 @@ def key_for(settings: Settings, environment: Environment, cwd: str) -> ResolvedK
     """Raises `UsageError` for a key that exists and cannot be used."""
     api = settings.api
     home = home_folder(environment)
-    return find_key(KeyRequest(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime))
+    address = api.base_url or ""
+    return find_key(
+        KeyRequest(environment, home, cwd, helper=api.key_helper, lifetime=api.key_lifetime, address=address)
+    )
 
 
 def new_provider(
@@ -62,7 +65,7 @@ def new_provider(
     names = tuple(models)
     elsewhere = [name for name in names if is_elsewhere(name, settings, environment)]
     if not found.is_any and not address and not (names and len(elsewhere) == len(names)):
-        raise StartError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
+        raise MissingKeyError(NO_KEY.format(model=options.spell("model", "openai/NAME")))
     providers.split_url(address or providers.HOME)  # raises for an invalid address now, not at the first call
     key = providers.ApiKey(found.value, found.header, found.refresh, found.is_stale)
     transport = providers.Transport(
@@ -124,9 +127,14 @@ def is_unattended(options: SessionOptions, settings: Settings) -> bool:
     return (options.retry or settings.api.retry) == "unattended"
 
 
+STORED = ("keyring", CREDENTIALS)  # sources of keys that `mainspring login` has stored
+
+
 def ways_out(settings: Settings, source: str) -> UserRemedies:
     """Remedies for Anthropic's protocol, by where the key and the address are set."""
     refused = f"the key was refused: check {'the ' if source == FILE else ''}{source}"
+    if source in STORED:
+        refused = f"the key in {source} was refused: run 'mainspring login' to store another one"
     ways = replace(providers.WAYS_OUT, refused=refused, toolless=TOOLLESS)
     place = next((value.origin.place for value in settings.effective if value.name == "api.baseUrl"), "")
     if not place:
@@ -234,6 +242,14 @@ def capped_effort(effort: str | None, settings: Settings) -> str | None:
     return most if EFFORTS.index(asked) > EFFORTS.index(most) else effort
 
 
+def choose_effort(level: str | None, settings: Settings) -> Effort | None:
+    """None: as the settings say. Raises `UsageError` for an unknown level."""
+    if level is not None and level not in EFFORTS:
+        raise UsageError(f"no effort level '{level}': choose one of {', '.join(EFFORTS)}")
+    effort = capped_effort(level or settings.effort, settings)
+    return Effort(effort) if effort else None
+
+
 def chosen_model(name: str, options: SessionOptions, settings: Settings, listed: tuple[Model, ...] = ()) -> Model:
     """`listed`: the models that the provider describes; the first one is its default. Raises `UsageError` for a model
     that the settings do not allow."""
@@ -301,7 +317,7 @@ def apply_model_settings(model: Model, settings: Settings) -> Model:
     return model
 
 
-LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/")
+LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/", "demo/")
 
 
 def resolve_model_alias(name: str) -> str:

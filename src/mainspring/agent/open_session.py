@@ -66,6 +66,7 @@ from mainspring.sessions.journal import FileJournal
 from mainspring.sessions.line_format import used_by
 from mainspring.sessions.paths import read_log, side_folder
 from mainspring.sessions.records import NoteRecord
+from mainspring.settings.load import home_folder
 from mainspring.telemetry import SessionTelemetry
 from mainspring.tools.base import Workspace
 from mainspring.tools.builtin import FOR_PEOPLE, BuiltinTools, ToolLinks
@@ -154,6 +155,7 @@ def build_session_parts(
         answer=tools.answer,
         mind=mind,
         before_turn=servers.settle,
+        before_request=tools.rewinding.before_request if tools.rewinding is not None else None,
     )
     telemetry = SessionTelemetry(opened.session_id, config.options.tracing, cloud_of(config.environment))
     session = new_session(config, deps, side_model.ledger, loaded, policy, telemetry)
@@ -180,6 +182,7 @@ def build_session_parts(
         cleanup=SessionCleanup(config, opened),
         own_words=UserPrompts(),
         rewinding=tools.rewinding,
+        notice=config.options.tell,
     )
     return world
 
@@ -199,7 +202,7 @@ class SessionTools(Bundle):
 
 def build_tools(config: ResolvedConfig, opened: OpenedSession, links: HostCallbacks, built: Built) -> SessionTools:
     journal = opened.journal
-    rewinding = new_checkpoints(config, journal)
+    rewinding = new_checkpoints(config, journal, lambda: (place.real, *place.folders))
     place = new_workspace(config, opened, rewinding)
     surroundings = new_context_sources(config, place, lambda: kit.children)
     kinds = cap_agent_effort(kinds_of(config.options, surroundings), config.settings)
@@ -259,6 +262,7 @@ def new_workspace(config: ResolvedConfig, opened: OpenedSession, rewinding: File
         nonce=config.loop.nonce,
         read_log=read_log(journal.file) if journal is not None else "",
         keep=rewinding.keep if rewinding is not None else None,
+        before_writing=rewinding.before_writing if rewinding is not None else None,
     )
 
 
@@ -268,10 +272,16 @@ def new_context_sources(config: ResolvedConfig, place: Workspace, children: Call
     return read_context_sources(config, place, children, tells_place=tells_place)
 
 
-def new_checkpoints(config: ResolvedConfig, journal: FileJournal | None) -> agent.FileCheckpoints | None:
-    if journal is None or not wants_checkpoints(config.environment):
+def new_checkpoints(
+    config: ResolvedConfig, journal: FileJournal | None, roots: Callable[[], tuple[str, ...]]
+) -> agent.FileCheckpoints | None:
+    if journal is None or not wants_checkpoints(config):
         return None
-    return agent.FileCheckpoints(journal, config.gate, config.cwd, lambda: config.policy.current)
+    from mainspring.checkpoints.history import FileHistory
+
+    history = FileHistory(journal.file, home_folder(config.environment), home=config.home)
+    writable = agent.RewindPermissions(config.gate, config.cwd, lambda: config.policy.current)
+    return agent.FileCheckpoints(history, writable, roots, config.options.tell)
 
 
 def new_builtin_tools(config: ResolvedConfig, place: Workspace, links: ToolLinks, walls: WallsOf) -> BuiltinTools:
@@ -300,6 +310,7 @@ def new_builtin_tools(config: ResolvedConfig, place: Workspace, links: ToolLinks
         adopt=not options.in_process,
         only_reads=only_reads,
         around=config.sandboxing.around,
+        around_waiting=config.sandboxing.around_waiting,
         walls=walls,
         notes=config.sandboxing.notes,
     )
@@ -653,7 +664,8 @@ def list_slash_commands(options: SessionOptions, found: ContextSources, *, drive
     if not options.lists_commands and not driven:
         return ()
     own, skills = names_at(PIPE if driven else ONCE), skill_names(found)
-    return (*own, *[entry.name for entry in list_other_commands(found, own) if entry.name not in skills])
+    others = [entry.name for entry in list_other_commands(found, own) if entry.name not in skills]
+    return tuple(dict.fromkeys((*own, *others)))
 
 
 def load_usage(loaded: LoadedSession | None) -> tuple[tuple[str, Usage], ...]:

@@ -32,6 +32,7 @@ LEAST = {"max_turns": 1, "max_thinking_tokens": 0, "task_budget": 1, "context_wi
 IDS = ("session_id", "resume_session_at", "resume_drops_turn")
 
 CHECKPOINTS = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"  # in the environment of the session
+NO_CHECKPOINTS = "CLAUDE_CODE_DISABLE_FILE_CHECKPOINTING"
 
 Spell = Callable[..., str]  # spells an option's name, and perhaps its value, as the front end does
 
@@ -41,6 +42,10 @@ class StartError(Exception):
 
     code = 1  # the exit code of the command,
     help = "mainspring --help"  # and the help that it refers to
+
+
+class MissingKeyError(StartError):
+    """No key is known for a server that needs one. A terminal can ask for it."""
 
 
 def by_name(option: str, value: str = "") -> str:
@@ -143,6 +148,7 @@ class SessionOptions(Fields):
     persist: bool = True  # False: nothing stays on disk after the session, and it cannot be resumed or forked
     require_journal: bool = False
     session_mirror: bool = False
+    checkpoints: bool | None = None  # of files, so that they can be rewound; None: as the environment says
 
     # --- what it finds ---
     settings: str | Mapping[str, Any] | None = None  # a file, or the content of one

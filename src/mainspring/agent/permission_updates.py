@@ -32,7 +32,7 @@ from mainspring.tools.base import Approval, Workspace
 
 if TYPE_CHECKING:
     from mainspring.agent.config import ResolvedConfig
-    from mainspring.permissions.rules import Behavior
+    from mainspring.permissions.rules import Behavior, PermissionRule
     from mainspring.settings.edit import Change
 
 
@@ -79,13 +79,57 @@ class PermissionUpdates:
         added = tuple([f"{behavior} {rule}" for rule in rules])
         await self._session.change(replace(policy, rules=(*policy.rules, *added)))
 
-    async def keep_rules(self, rules: tuple[str, ...], source: SettingsSource = SettingsSource.LOCAL) -> PersistReport:
+    async def drop_rules(self, rules: tuple[str, ...], behavior: Behavior = "allow") -> None:
+        """Those that were added to this session, and only these."""
+        policy = self._session.shared.policy
+        dropped = {f"{behavior} {rule}" for rule in rules}
+        await self._session.change(replace(policy, rules=tuple([rule for rule in policy.rules if rule not in dropped])))
+
+    def list_rules(self, behavior: Behavior) -> list[PermissionRule]:
+        """The rules in force. One that was saved in this session has the settings it is in as its source."""
+        from mainspring.permissions.rules import RuleSource
+
+        rules: tuple[PermissionRule, ...] = getattr(self._gate.policy(self._session.shared.policy).rules, behavior)
+        loaded = {rule.text for rule in rules if rule.source is not RuleSource.SESSION}
+        found: list[PermissionRule] = []
+        for rule in rules:
+            saved = self.saved.get(f"{behavior} {rule.text}")
+            if rule.source is not RuleSource.SESSION:
+                found.append(rule)
+            elif rule.text not in loaded:  # else it was saved, and loaded since
+                found.append(replace(rule, source=RuleSource(saved)) if saved is not None else rule)
+        return found
+
+    async def remove_rule(self, rule: PermissionRule, behavior: Behavior) -> PersistReport:
+        """Removes an allow or ask rule from its file and from this session. Raises `UsageError` for any other."""
+        from mainspring.permissions.rules import RuleSource
+
+        if behavior == "deny":
+            raise UsageError(DENY_STAYS)
+        kept = PersistReport()
+        if rule.source is not RuleSource.SESSION:
+            source = next((one for one in DESTINATIONS.values() if one == str(rule.source)), None)
+            if source is None or self._keeper is None:
+                raise UsageError(f"'{rule.text}' cannot be removed here: it is set by the {rule.source}")
+            kept = await asyncio.to_thread(
+                self._keeper.write, source, settings.ListChange(behavior, removed=(rule.text,))
+            )
+            self._gate.forget_rule(behavior, rule.text, str(source))
+        saved = self.saved.get(f"{behavior} {rule.text}")
+        if saved is None or str(saved) == str(rule.source):  # else another file has it now
+            self.saved.pop(f"{behavior} {rule.text}", None)
+            await self.drop_rules((rule.text,), behavior)
+        return kept
+
+    async def keep_rules(
+        self, rules: tuple[str, ...], source: SettingsSource = SettingsSource.LOCAL, behavior: Behavior = "allow"
+    ) -> PersistReport:
         """For later sessions, in a settings file. Raises `UsageError` if nothing can be saved."""
         if self._keeper is None:
             raise UsageError("rules cannot be saved in this session")
-        kept = await asyncio.to_thread(self._keeper.keep, source, settings.ListChange("allow", rules))
+        kept = await asyncio.to_thread(self._keeper.keep, source, settings.ListChange(behavior, rules))
         if kept.files:
-            self.saved |= {f"allow {rule}": source for rule in rules}
+            self.saved |= {f"{behavior} {rule}": source for rule in rules}
         return kept
 
     async def set_mode(self, mode: object) -> str:

@@ -10,6 +10,8 @@ from mainspring import agent
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.permissions.checker import PermissionChecker, RuleText
 from mainspring.processes.paths import is_within
+from mainspring.secrets.sources import CREDENTIALS, FILE_NAME
+from mainspring.sessions.paths import HISTORY
 from mainspring.settings.load import expand_tilde, users_folder
 from mainspring.settings.values import SettingEntry, Settings, SettingsSource
 
@@ -39,6 +41,7 @@ def new_gate(  # noqa: PLR0913, PLR0917  # its inputs
     ours: str | None,
     protected: tuple[str, ...] = (),
     sandbox: SandboxRules | None = None,
+    closed: tuple[str, ...] = (),
 ) -> PermissionChecker:
     def trusted() -> bool:
         from mainspring.settings.trust import is_trusted
@@ -52,10 +55,27 @@ def new_gate(  # noqa: PLR0913, PLR0917  # its inputs
         folders=(cwd, *list_additional_folders(options, settings, cwd, home)),
         home=home,
         ours=(*((ours,) if ours else ()), *protected),
+        closed=closed,
         trusted=trusted,
         counts=counts_in(settings),
         sandbox=sandbox,
     )
+
+
+BUS = "DBUS_SESSION_BUS_ADDRESS"
+
+
+def list_closed_files(ours: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The user's keys in our folder; the file checkpoints, which may hold secrets of any project; and the sockets of
+    the bus through which the system's keyring gives others."""
+    keys = [f"{ours}/{name}" for name in (FILE_NAME, CREDENTIALS, HISTORY)] if ours else []
+    runtime = environment.get("XDG_RUNTIME_DIR", "")
+    sockets = [f"{runtime.rstrip('/')}/bus"] if runtime.startswith("/") else []
+    for address in environment.get(BUS, "").split(";"):
+        kind, _, pairs = address.partition(":")
+        named = [pair.removeprefix("path=") for pair in pairs.split(",") if pair.startswith("path=/")]
+        sockets += named if kind == "unix" else []
+    return tuple(dict.fromkeys([*keys, *sockets]))
 
 
 def counts_in(settings: Settings) -> Callable[[RuleText], bool]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from mainspring import agent, processes, sessions
-from mainspring.agent.options import CHECKPOINTS, SessionOptions, StartError
+from mainspring.agent.options import CHECKPOINTS, NO_CHECKPOINTS, SessionOptions, StartError
 from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import new_id
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
 from mainspring.sessions.line_format import Envelope
-from mainspring.sessions.paths import file_of, folder_of, id_of, read_log
+from mainspring.sessions.paths import file_of, folder_of, history_folder, id_of, read_log
 from mainspring.settings.load import home_folder, other_homes
 from mainspring.version import __version__
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 Mirrored = Callable[[str, bytes], None]  # a file, and lines that were written to it
 
+YES = ("1", "true")
 NOT_STORED = "this session is not stored"
 LONGEST_DRIVER, LONGEST_HEAD = 50, 1_000  # characters
 ON_BRANCH = "ref: refs/heads/"
@@ -84,7 +86,7 @@ def open_journal(config: ResolvedConfig, mirror: Mirrored | None = None) -> Open
     """The file of the session that the options name, or of a new one. Raises `StartError`."""
     place = new_place(config.environment, config.cwd, (), mirror, config.options.sessions_home)
     if not config.options.persist:
-        return open_private_session(config.options, place, new_id(), keeps_files=wants_checkpoints(config.environment))
+        return open_private_session(config.options, place, new_id(), keeps_files=wants_checkpoints(config))
     return open_session_file(config.options, place, new_id())
 
 
@@ -171,8 +173,12 @@ def open_unstored_session(options: SessionOptions, session_id: str) -> OpenedSes
 # --- without persistence ----------------------------------------------------------------------------
 
 
-def wants_checkpoints(environment: Mapping[str, str]) -> bool:
-    return environment.get(CHECKPOINTS) in ("1", "true")
+def wants_checkpoints(config: ResolvedConfig) -> bool:
+    """Whether files are stored before each prompt. The user can switch that off for every front end."""
+    if config.settings.checkpoints is False or config.environment.get(NO_CHECKPOINTS) in YES:
+        return False
+    wanted = config.options.checkpoints
+    return config.environment.get(CHECKPOINTS) in YES if wanted is None else wanted
 
 
 def open_private_session(
@@ -270,6 +276,11 @@ def fork_loaded_session(
     forked = sessions.fork_session_state(loaded, file_of(folder, envelope.session_id))
     journal = FileJournal.fork(forked, envelope, settings)
     processes.copy_read_log(read_log(loaded.file), read_log(forked.file))
+    if os.path.isdir(history_folder(loaded.file)):  # noqa: PTH112  # pathlib takes 8 ms to load
+        from mainspring.checkpoints.store import link_history
+
+        with suppress(OSError):  # then files cannot be rewound to earlier prompts
+            link_history(history_folder(loaded.file), history_folder(forked.file))
     return OpenedSession(envelope.session_id, journal, forked)
 
 

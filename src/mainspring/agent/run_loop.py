@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from mainspring.agent.prompt_expansion import (
     QueuedPrompt,
     append_piped_data,
     needs_expansion,
+    parse_compact_command,
     text_prompt,
 )
 from mainspring.agent.updates import (
@@ -47,16 +48,23 @@ from mainspring.hooks.events import HookPoint
 
 if TYPE_CHECKING:
     from mainspring.agent.session_parts import SessionParts
+    from mainspring.agent.shell_output import ShellOutputs
     from mainspring.engine.shared_state import InboxPrompt
 
 T = TypeVar("T")
 
 
+class LocalAnswer(Bundle):
+    text: str
+    failed: bool = False
+    prompt: str = ""  # for the model, in place of the answer
+
+
 class LocalCommand(Bundle):
     """A slash command that needs no model."""
 
-    answer: Callable[[], Awaitable[str]]
-    starts_anew: bool = False  # it replaces this conversation with a new one
+    answer: Callable[[], Coroutine[Any, Any, LocalAnswer]]
+    starts_anew: bool = False  # it replaces this conversation with another
 
 
 class InterruptResult(Bundle):
@@ -69,12 +77,13 @@ class RunLoop:
         self,
         world: Callable[[], SessionParts],
         updates: UpdateStream,
-        commands: dict[str, LocalCommand],
+        find_command: Callable[[str], LocalCommand | None],
         *,
         deltas: bool,
     ) -> None:
-        """`world` returns the current session parts. `commands`: slash commands that need no model, by name."""
-        self._current, self._updates, self._commands, self._deltas = world, updates, commands, deltas
+        """`world` returns the current session parts. `find_command` returns the slash command that a prompt is,
+        unless the model gets it."""
+        self._current, self._updates, self._find_command, self._deltas = world, updates, find_command, deltas
         self._queue: deque[QueuedPrompt] = deque()
         self._unprompted = False  # a run without a new prompt was requested
         self._sent: set[str] = set()  # ids of steering prompts that may start a run themselves
@@ -87,11 +96,14 @@ class RunLoop:
         self._number = 0  # of the current run, or of the last one
         self._unwanted = 0  # the number of a run that must end as soon as it begins
         self.under_way = False  # from its start until its result
+        self.switching = False  # a slash command may replace the conversation: its run has not begun
         self._hold_reports = self._finishing = self._paused = False
         self._told_idle = -1  # the number of subagents in the last `Idle`; -1: something has happened since
         self._in_use = 0  # open `in_use` blocks, which `finish` waits for
         self._open_questions = 0
+        self._reporting: set[asyncio.Task[None]] = set()  # reports that are being journaled
         self._suggestion = ""  # for the next prompt; shown after the result
+        self.shell_outputs: ShellOutputs | None = None  # of the user's own commands, for the next prompt
         self.state: State = "idle"
 
     @property
@@ -136,7 +148,7 @@ class RunLoop:
 
     def _can_steer(self, prompt: Prompt) -> bool:
         """It is text alone and needs no expansion, no hook must see it, and no other prompt is queued before it."""
-        if self._queue or (self._run is None and not self._steering()):
+        if self._queue or self.shell_outputs or (self._run is None and not self._steering()):
             return False
         if prompt.data or any(not isinstance(part, Text) for part in prompt.content):
             return False  # the inbox and its records hold one text
@@ -239,8 +251,18 @@ class RunLoop:
     async def close(self) -> None:
         """Ends the current run and everything it started."""
         self._finishing = True
-        if self._task is not None:
-            await end_all([self._task])
+        await end_all([*self._reporting, *([self._task] if self._task is not None else [])])
+
+    def report(self, text: str) -> None:
+        """Something in the background has ended. The model gets this text with its next request, or in a run that this
+        starts."""
+        reporting = asyncio.get_running_loop().create_task(self._report(text))
+        self._reporting.add(reporting)
+        reporting.add_done_callback(self._reporting.discard)
+
+    async def _report(self, text: str) -> None:
+        with self.in_use(), suppress(MainspringError, OSError):  # without a journal no run goes on, either (law 3)
+            await self._world.session.submit(text, origin=Origin.REPORT)
 
     @contextmanager
     def paused(self) -> Generator[None]:
@@ -325,6 +347,7 @@ class RunLoop:
             await work
         finally:
             self.under_way = False
+            self._world.end_run()
 
     @property
     def _is_unwanted(self) -> bool:
@@ -332,7 +355,8 @@ class RunLoop:
 
     async def _prompted(self, queued: QueuedPrompt) -> None:
         prompt, deps = queued.prompt, self._world.session.deps
-        local = None if prompt.literal else self._commands.get(prompt.text.strip())
+        is_command = prompt.text.lstrip().startswith("/") and not (prompt.literal or prompt.typed)
+        local = self._find_command(prompt.text.strip()) if is_command else None
         content = append_piped_data(prompt.content, prompt.data)
         message = User(content, typed=prompt.typed, id=queued.id, at=deps.now())
         if local is not None and local.starts_anew:
@@ -342,20 +366,34 @@ class RunLoop:
         if self._is_unwanted:
             self._end(PromptReturned(prompt))
         elif local is not None:
-            self._end(PromptAnswered(await local.answer()))
+            await self._answered(await self._unless_interrupted(local.answer()), prompt, message)
         else:
             await self._expanded(prompt, message)
 
+    async def _answered(self, answer: LocalAnswer | None, prompt: Prompt, message: User) -> None:
+        if answer is None:
+            self._end(PromptReturned(prompt))
+        elif answer.prompt:
+            await self._expanded(prompt, message, answer.prompt)
+        else:
+            self._end(PromptAnswered(answer.text, answer.failed))
+
     async def _answered_anew(self, local: LocalCommand, prompt: Prompt, message: User) -> None:
         """`/clear`: its run continues in the new conversation, if there is one."""
-        before = self._world
-        answer = await local.answer()
+        before, self.switching = self._world, True
+        try:
+            answer = await local.answer()
+        finally:
+            self.switching = False
         started = RunStarted("prompt", prompt, message) if self._world is before else RunStarted("prompt")
         await self._open(started)
-        self._end(PromptAnswered(answer))
+        await self._answered(answer, prompt, message)
 
-    async def _expanded(self, prompt: Prompt, message: User) -> None:
-        meant, read, wish = self._meaning(prompt, message)
+    async def _expanded(self, prompt: Prompt, message: User, body: str | None = None) -> None:
+        """`body`: what a slash command has made of the prompt."""
+        meant, read, wish = self._meaning(prompt, message, body)
+        if self._world.rewinding is not None and self._world.hands.hooks.any_at(HookPoint.USER_PROMPT_SUBMIT):
+            await self._world.rewinding.before_hooks(meant)
         heard = await self._unless_interrupted(self._world.prompts.said(meant, read))
         if heard is None or self._is_unwanted:
             self._end(PromptReturned(prompt))
@@ -363,15 +401,18 @@ class RunLoop:
             self._end(PromptBlocked(heard.reason))
         else:
             self._tell_of_mentions(read, heard)
+            if self.shell_outputs and parse_compact_command(wish) is None:
+                heard = ExpandedPrompt((*heard, *self.shell_outputs.take(self._world.around.nonce)))
             self._world.own_words.add(message.id, prompt.shown_text)
             await self._follow(self._world.run(wish, heard, deltas=self._deltas), prompt)
 
-    def _meaning(self, prompt: Prompt, message: User) -> tuple[User, str, str]:
+    def _meaning(self, prompt: Prompt, message: User, body: str | None) -> tuple[User, str, str]:
         """The message for the model; the part that is searched for mentions; and the part that is searched for
         `/compact` and `+500k`. A skill or a custom command expands to its text; an unknown slash command is text."""
         if prompt.literal:
             return message, "", ""
-        body = agent.expand_slash_command(prompt.text, self._world)
+        if body is None:
+            body = agent.expand_slash_command(prompt.text, self._world)
         if body is None:
             return message, prompt.text, prompt.text
         rest = tuple([part for part in prompt.content if not isinstance(part, Text)])

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mainspring import permissions, processes, sandbox, sessions, tools
@@ -131,15 +131,33 @@ class SessionSandbox:
             return "it would run outside of the sandbox"
         return "it can reach the hosts of 'sandbox.network.allowedDomains'" if self._ground.wanted.domains else ""
 
-    def around(self, job: ProcessSpec) -> AbstractContextManager[ProcessSpec]:
+    @contextmanager
+    def around(self, job: ProcessSpec) -> Generator[ProcessSpec]:
         if not self.in_force:
-            return nullcontext(job)
+            yield job
+            return
+        with self._runner.around(job) as inside:
+            yield self._with_policy(inside)
+
+    def around_waiting(self, job: ProcessSpec, held: ExitStack) -> ProcessSpec | None:
+        """The same for a job that waits for its command. None: not in the sandbox of this session."""
+        if not self.in_force:
+            return None
+        inside = self._runner.around_waiting(job, held)
+        return None if inside is None else self._with_policy(inside)
+
+    def _with_policy(self, job: ProcessSpec) -> ProcessSpec:
+        """What waits under other rules is not used."""
+        return job if job.built_from is None else job._replace(built_from=(job.built_from, self.policy()))
+
+    @property
+    def _runner(self) -> SandboxRunner:
         if self._sandbox is None:
             try:
                 self._sandbox = self._build()
             except OSError as error:
                 raise no_writable_folder_error(error) from None
-        return self._sandbox.around(job)
+        return self._sandbox
 
     def notes(self, said: tuple[str, ...]) -> tuple[str, ...]:
         """The notes of a command that this session has not shown yet."""

@@ -21,7 +21,7 @@ allowed or chose applies until the process ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,11 +35,19 @@ from mainspring.agent.resume import open_journal
 from mainspring.agent.run_loop import InterruptResult, LocalCommand, RunLoop
 from mainspring.agent.session_parts import HostCallbacks, SessionParts
 from mainspring.agent.subagents import ModelRouter
-from mainspring.agent.updates import AnyUpdate, Notice, SessionReset, State, TaskChanged, UpdateStream
+from mainspring.agent.updates import (
+    AnyUpdate,
+    Notice,
+    SessionReset,
+    State,
+    SubagentMoved,
+    TaskChanged,
+    UpdateStream,
+)
 from mainspring.agent.usage import OBSERVED, UsageMeter
 from mainspring.core.errors import UsageError
 from mainspring.core.models import Model
-from mainspring.core.updates import Result
+from mainspring.core.updates import CallDone, CallStarted, Result
 from mainspring.core.value import Bundle
 from mainspring.engine.shared_state import EnginePolicy, Ledger
 from mainspring.engine.tasks import await_uncancellable
@@ -47,9 +55,13 @@ from mainspring.tools.base import Workspace
 
 if TYPE_CHECKING:
     from mainspring.agent.approvals import HostQuestions
+    from mainspring.agent.background_tasks import BackgroundTask
+    from mainspring.agent.denied_calls import DeniedCalls
     from mainspring.agent.host import Host
     from mainspring.agent.permission_updates import PermissionUpdates
     from mainspring.agent.resume import OpenedSession
+    from mainspring.checkpoints.entries import FileCheckpoint, PromptChanges, RewindReport
+    from mainspring.core.messages import ToolCall
     from mainspring.mcp.servers import McpServers
     from mainspring.settings.values import SettingsSource
     from mainspring.tools.background import BackgroundCommand
@@ -75,10 +87,12 @@ class AgentSession:
         """Called by `open_session`, which describes the arguments. `build` builds the parts of each conversation."""
         self.config, self.host = config, host
         self._build, self._mirror, self._released = build, mirror, released
-        self._updates = UpdateStream(self._begin, self._observe, OBSERVED | {Result})
-        self._runs = RunLoop(lambda: self.world, self._updates, self._commands(), deltas=deltas)
+        self._updates = UpdateStream(self._begin, self._observe, OBSERVED | {CallStarted, CallDone, Result})
+        self._calls: dict[str, ToolCall] = {}  # that run
+        self._denied: DeniedCalls | None = None  # created with the first one
+        self._runs = RunLoop(lambda: self.world, self._updates, self._find_command, deltas=deltas)
         self._closing: asyncio.Task[None] | None = None
-        self._hooks_watched = False
+        self._hooks_watched = self._killed = False
         self._may_bypass = config.may_bypass
         self._questions: HostQuestions | None = None
         self._permissions: PermissionUpdates | None = None
@@ -113,6 +127,7 @@ class AgentSession:
 
     def kill(self) -> None:
         """Kills all child processes at once. For a signal handler."""
+        self._killed = True
         self.world.kit.kill()
 
     def _take(self, config: ResolvedConfig, opened: OpenedSession, source: str, ledger: Ledger | None = None) -> None:
@@ -209,14 +224,39 @@ class AgentSession:
         self._runs.begin()
 
     def _observe(self, update: AnyUpdate) -> None:
-        if isinstance(update, Result):
+        if isinstance(update, CallStarted):
+            self._calls[update.call.id] = update.call
+        elif isinstance(update, CallDone):
+            self._note_call(update)
+        elif isinstance(update, Result):
+            self._calls.clear()
+            if self._denied is not None:
+                self._denied.end_run()
             self._runs.ended(update.turns)
             if self._questions is not None:
                 self._questions.forget()
         self.usage.observe(update)
 
+    def _note_call(self, done: CallDone) -> None:
+        call = self._calls.pop(done.result.call_id, None)
+        if call is not None and done.denied:
+            self.denied_calls.add(call, done.result.text)
+        elif call is not None and self._denied is not None:
+            self._denied.end_call(call)
+
+    @property
+    def denied_calls(self) -> DeniedCalls:
+        """The user can allow one of them afterwards."""
+        if self._denied is None:
+            from mainspring.agent.denied_calls import DeniedCalls
+
+            self._denied = DeniedCalls(self)
+        return self._denied
+
     def _task_changed(self, task: BackgroundCommand) -> None:
         self._updates.push(TaskChanged(task))
+        if task.status in ("completed", "failed") and not self._killed:
+            self._runs.report(agent.make_task_notification(task))
 
     # --- change the session ---
 
@@ -233,19 +273,39 @@ class AgentSession:
         options = self._next_options(self.world.about.session_id)
         await self._change_to(options.replace(fork_session=True, resume_session_at=message_id), "rewind")
 
-    async def reload(self) -> None:
-        """Reads the settings again, in the same conversation. If it raises `StartError`, nothing has changed."""
+    async def rewind_before(self, last: str, prompt: str) -> None:
+        """Continues with the conversation up to the line `last`, which is before this prompt; with an empty one if
+        there is none. The file checkpoints stay available."""
+        before = self.opened.journal
+        await (self.rewind_to(last) if last else self._change_to(self._next_options(), "rewind"))
+        after = self.opened.journal
+        if self.world.rewinding is not None and before is not None and after is not None:
+            await self.world.rewinding.take_over(before.file, prompt)
+
+    @property
+    def is_running(self) -> bool:
+        return self._runs.under_way and not self._runs.switching
+
+    async def fork(self, message_id: str | None = None) -> None:
+        """Continues with a copy of this conversation, up to and including this message, or all of it. If it raises
+        `StartError`, nothing has changed."""
+        options = self._next_options(self.world.about.session_id)
+        await self._change_to(options.replace(fork_session=True, resume_session_at=message_id), "resume")
+
+    async def reload(self, *, model: str | None = None) -> None:
+        """Reads the settings again, in the same conversation. `model`: the session's own from now on; None: as it was.
+        If it raises `StartError`, nothing has changed."""
         said, journal = bool(self.world.session.state.history), self.opened.journal
         if said and (journal is None or not journal.stored):
             raise StartError("this conversation is not stored. '/clear' starts a new one")
         options = self._next_options(self.world.about.session_id if said else None)
-        await self._change_to(options, "reload")
+        await self._change_to(options if model is None else options.replace(model=model), "reload")
 
     def _next_options(self, session_id: str | None = None) -> SessionOptions:
         return options_for_next(self.config.options, session_id)
 
     async def _change_to(self, options: SessionOptions, why: Why) -> None:
-        if self._runs.under_way:
+        if self._runs.under_way and not self._runs.switching:
             raise StartError("a run is in progress: interrupt it first")
         await self._runs.leave_run()
         config = self.config.resolve_again(options)
@@ -272,24 +332,9 @@ class AgentSession:
             config = replace(config, options=config.options.replace(resume=None))
             return config, open_journal(config, self._mirror)
 
-    def _commands(self) -> dict[str, LocalCommand]:
-        """Slash commands that need no model, for every front end."""
-        return {
-            "/clear": LocalCommand(self._clear_by_prompt, starts_anew=True),
-            "/context": LocalCommand(self._context),
-        }
-
-    async def _clear_by_prompt(self) -> str:
-        try:
-            config = self.config.resolve_again(self._next_options())
-            opened = open_journal(config, self._mirror)
-        except StartError as error:  # this conversation continues
-            return f"Cannot start a new conversation: {error}"
-        await self._switch(config, opened, "clear")
-        return ""
-
-    async def _context(self) -> str:
-        return self.context_text()
+    def _find_command(self, text: str) -> LocalCommand | None:
+        """The slash command that needs no model, for every front end."""
+        return agent.find_local_command(text, self)
 
     async def compact(self, focus: str = "") -> QueuedPrompt:
         """Compacts the conversation now, in a run of its own."""
@@ -329,15 +374,102 @@ class AgentSession:
             )
         return self._permissions
 
+    @property
+    def effort(self) -> str | None:
+        """None: the model's default."""
+        return self.world.session.config.effort
+
+    def set_effort(self, level: str | None) -> str | None:
+        """From the next run on; it stays after `/clear` and a resume. None: as configured. Returns the level in force,
+        which `maxEffortLevel` may limit. Raises `UsageError` for an unknown level."""
+        session = self.world.session
+        effort = agent.choose_effort(level, self.config.settings)
+        session.config = replace(session.config, effort=effort)
+        self.config = replace(self.config, options=self.config.options.replace(effort=effort))
+        return effort
+
+    async def ask_beside(self, text: str) -> str:
+        """The answer to a side question (`/btw`), which leaves no trace in the conversation. Raises `UsageError`."""
+        return await agent.ask_side_question(text, self.world)
+
+    def note_shell_output(self, command: str, output: str, ended: str) -> int:
+        """A command that the user ran: the model gets it with the next prompt. Returns how many lines it gets."""
+        if self._runs.shell_outputs is None:
+            self._runs.shell_outputs = agent.ShellOutputs()
+        return self._runs.shell_outputs.add(command, output, ended)
+
     def add_directory(self, folder: str) -> None:
         """Adds a working directory, which stays after a reload."""
         options = self.config.options
         self.permissions.set_folders((*self.world.kit.place.folders, folder))
         self.config = replace(self.config, options=options.replace(add_dirs=(*options.add_dirs, folder)))
 
+    def remove_directory(self, folder: str) -> None:
+        """Tools can no longer work there without approval, until the settings are read again."""
+        options = self.config.options
+        self.permissions.set_folders(tuple([one for one in self.world.kit.place.folders if one != folder]))
+        self.config = replace(
+            self.config, options=options.replace(add_dirs=tuple([one for one in options.add_dirs if one != folder]))
+        )
+
+    # --- what runs beside the conversation ---
+
+    def tasks(self) -> tuple[BackgroundTask, ...]:
+        """The subagents and the commands in the background: those that run, and the last that have ended."""
+        return agent.list_tasks(self.world) if self.world.has_tasks else ()
+
     async def stop_task(self, id: str) -> None:
-        """Stops a subagent or a command in the background, if it still runs."""
+        """Stops a subagent or a command in the background, if it still runs. A stopped command starts no run."""
         await self.world.stop(id)
+
+    async def background(self, call_id: str | None = None) -> tuple[str, ...]:
+        """Moves the command or subagent that this call waits for to the background; None: every one. The call returns
+        with a result that says so, and the run goes on. Returns the ids of the calls."""
+
+        def moved(agent_id: str) -> None:
+            self._updates.push(SubagentMoved(agent_id))
+
+        return await agent.move_to_background(self.world, call_id, moved)
+
+    async def message_task(self, id: str, text: str) -> bool:
+        """Sends the user's message to a subagent, with its next request. It is journaled before this returns. False:
+        the subagent has ended, or there is none with this id."""
+        return await agent.message_subagent(self.world, id, text)
+
+    async def rewind(
+        self,
+        to: str,
+        *,
+        conversation: bool = True,
+        files: bool = False,
+        dry_run: bool = False,
+        include: Collection[str] = (),
+    ) -> RewindReport:
+        """Goes back to before a prompt: `to` is its message id, or the id of a checkpoint (for files alone). The
+        conversation continues in a fork, as with `rewind_to`. Files that the user changed since stay as they are,
+        unless they, or a folder that they are in, are in `include`. Raises `UsageError` or `StartError`; then nothing
+        has changed, unless the report would have said so."""
+        return await agent.rewind_session(
+            self, to, conversation=conversation, files=files, dry_run=dry_run, include=include
+        )
+
+    async def undo_rewind(self, report: RewindReport) -> RewindReport:
+        """Restores the files as they were before this rewind, and resumes the conversation."""
+        return await agent.undo_rewind(self, report)
+
+    async def checkpoints(self) -> tuple[FileCheckpoint, ...]:
+        """One for each prompt that files can be rewound to, the oldest first. Empty: file checkpoints are off."""
+        rewinding = self.world.rewinding
+        return await rewinding.list() if rewinding is not None else ()
+
+    async def rewind_points(self) -> tuple[FileCheckpoint, ...]:
+        """The same, and the moments before earlier rewinds: to go back there undoes them."""
+        rewinding = self.world.rewinding
+        return await rewinding.list_points() if rewinding is not None else ()
+
+    async def changed_files(self, from_prompt: str | None = None) -> tuple[PromptChanges, ...]:
+        """What this session changed, by prompt, with diffs. `from_prompt`: from this one on. Raises `UsageError`."""
+        return await self.world.checkpoints.changes(from_prompt)
 
     async def rewind_files(self, user_message_id: str) -> dict[str, Any]:
         """Restores every file that tools have changed since that prompt. Raises `UsageError`."""

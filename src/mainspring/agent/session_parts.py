@@ -128,6 +128,7 @@ class SessionParts(Bundle):
     cleanup: SessionCleanup
     own_words: UserPrompts
     rewinding: FileCheckpoints | None = None  # None: checkpointing is off
+    notice: Callable[[str], object] = str  # shows the user a warning
 
     async def open(self) -> None:
         """Starts what needs the event loop, before the first prompt."""
@@ -135,6 +136,8 @@ class SessionParts(Bundle):
         await self.config.sandboxing.open()
         await self.servers.open(wait=self.waits_for_servers)
         await self.agents.tell_of_lost(self.lost_agents)
+        if self.rewinding is not None and (said := await self.rewinding.recover()):
+            self.notice(said)
 
     async def close(self, reason: str = "other") -> None:
         """`reason`: for `SessionEnd` hooks."""
@@ -146,6 +149,8 @@ class SessionParts(Bundle):
         await self.hands.hooks.close()
         await self.servers.close()
         await self.kit.close()
+        if self.rewinding is not None:
+            await self.rewinding.close()
         await self.config.sandboxing.close()
         await self.config.model.close()
         self.config.holder.release()
@@ -162,17 +167,37 @@ class SessionParts(Bundle):
     async def rewind(self, user_message_id: str) -> dict[str, Any]:
         """Restores every file that our tools have changed since that prompt (stream-json 4). Raises `UsageError` with a
         message for the host."""
+        return await self.checkpoints.rewind_files(user_message_id)
+
+    @property
+    def checkpoints(self) -> FileCheckpoints:
+        """Raises `UsageError` if there are none."""
         if self.rewinding is None:
             raise UsageError(
                 f"File checkpointing is not enabled: start the session with 'enable_file_checkpointing' ({CHECKPOINTS}"
                 "=true), and store it"
             )
-        return await self.rewinding.rewind(user_message_id)
+        return self.rewinding
+
+    def end_run(self) -> None:
+        """Called when a run is over."""
+        if self.rewinding is not None:
+            self.rewinding.end_run(works_on=self.agents.away > 0 or self.kit.works_in_background)
 
     @property
     def mcp(self) -> McpServers | None:
         """None: no server is configured."""
         return get_mcp_servers(self.servers)
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a subagent or a background command was started in this process."""
+        return self.agents.has_begun or self.kit.has_background
+
+    @property
+    def background_count(self) -> int:
+        """How many subagents and commands run in the background."""
+        return self.agents.away + (len(self.kit.background.running) if self.kit.has_background else 0)
 
     async def stop(self, task: str) -> None:
         """Stops a subagent or a command in the background, if it still runs."""

@@ -153,6 +153,10 @@ class SessionSubagents:
     def away(self) -> int:
         return self._made.away if self._made is not None else 0
 
+    @property
+    def has_begun(self) -> bool:
+        return self._made is not None
+
     def at_work(self) -> tuple[SubagentStatus, ...]:
         """The running subagents."""
         return self._made.at_work() if self._made is not None else ()
@@ -290,7 +294,9 @@ class ModelRouter:
             return reached.provider
         if not agent.is_elsewhere(name, settings, environment):
             if reached.key_source == "none" and not settings.api.base_url:
-                raise UsageError("there is no key for Anthropic's models: set ANTHROPIC_API_KEY")
+                raise UsageError(
+                    "there is no key for Anthropic's models: run 'mainspring login anthropic', or set ANTHROPIC_API_KEY"
+                )
             return reached.provider
         if self._router is None:
             known = reached.provider

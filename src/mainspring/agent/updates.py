@@ -91,6 +91,7 @@ class PromptAnswered(SessionUpdate):
     """The answer of a slash command that needs no model. This ends the run."""
 
     text: str
+    failed: bool = False
 
 
 @final
@@ -131,6 +132,13 @@ class TaskChanged(SessionUpdate):
 
 
 @final
+class SubagentMoved(SessionUpdate):
+    """The user moved a subagent to the background: its call returns, and it continues."""
+
+    agent_id: str
+
+
+@final
 class PromptSuggested(SessionUpdate):
     """What the user may want to say next. After the result of a run, and only if no other run has begun since."""
 
@@ -167,6 +175,7 @@ AnySessionUpdate = (
     | SessionReset
     | Idle
     | TaskChanged
+    | SubagentMoved
     | PromptSuggested
     | Notice
     | HookStarted

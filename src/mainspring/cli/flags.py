@@ -31,20 +31,26 @@ NOTHING: Mapping[str, Any] = {}
 SUBCOMMANDS = {
     "sessions": "list the sessions of this folder, or print one",
     "context": "show what fills the context window of a session, and what it costs",
+    "export": "write a session as Markdown, HTML or JSON, without secrets",
     "trace": "show a session on a time axis: in your browser, as HTML, text or JSON",
     "replay": "run the decisions of a session again and tell which are not the same",
     "fork": "copy a session up to one of its turns, to continue it from there",
     "compare": "compare two sessions: first difference, turns, cost, outcome",
     "what-if": "continue a session from one of its turns with another model, prompt or compaction, and compare",
+    "login": "connect a model provider: store its key and choose a model",
+    "logout": "remove stored keys",
+    "rewind": "restore the files and the conversation of a session as they were before one of its prompts",
+    "diff": "show which files a session changed, by prompt",
     "models": "list the known models and their prices",
-    "config": "show the effective settings and where each comes from",
+    "config": "show the effective settings and where each comes from, or change one",
     "trust": "trust a folder: its settings, hooks, MCP servers, agents and skills take effect",
     "permissions": "explain the decision about a tool call",
-    "mcp": "connect to the MCP servers of this folder and list their tools",
+    "mcp": "list, add and remove the MCP servers of this folder",
     "doctor": "check your installation",
     "demo": "watch the loop repair a small project (no key, no network)",
     "simulate": "run a model server for tests that fails on request",
-    "help": "print this help, or that of a subcommand",
+    "completion": "print the completions of a shell",
+    "help": "print this help, that of a subcommand, or a page of the documentation",
 }
 JSON = ("agents", "mcp_servers", "output_schema", "settings")  # options given as JSON or as a file name
 
@@ -61,10 +67,11 @@ class Arguments(Fields):
     verbose: bool = False
     permission_prompts: str = "host"
     workload: str = ""
-    debug: bool = False
+    debug: tuple[str, ...] = ()  # categories
     debug_file: str = ""
     debug_to_stderr: bool = False
     plain: bool = False
+    pick_session: bool = False  # '--resume' without a value
     version: bool = False
     help: bool = False
 
@@ -100,6 +107,7 @@ class FlagValueKind:
     FILE = "FILE"
     EACH = "FOLDER"  # one value; the flag is repeatable
     SOURCE = "FILE|JSON"  # the same
+    CATEGORIES = "[A,B]"  # may be left out
 
 
 class Flag:
@@ -243,7 +251,12 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--add-dir", FlagValueKind.EACH, "let tools work in this folder too; repeatable"),
     Flag("--session-id", FlagValueKind.UUID, "use this id for the new session"),
     Flag("--continue", FlagValueKind.NOTHING, "resume the newest session of this folder", also=("-c",)),
-    Flag("--resume", FlagValueKind.TEXT, "resume a session by id, start of an id, or title", also=("-r",)),
+    Flag(
+        "--resume",
+        FlagValueKind.TEXT,
+        "resume a session by id, start of an id, or title; without a value: pick one from a list",
+        also=("-r",),
+    ),
     Flag(
         "--fork-session",
         FlagValueKind.NOTHING,
@@ -287,10 +300,21 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--agents", FlagValueKind.TEXT, 'define agent types as JSON: {"name": {"description", "prompt", ...}}'),
     Flag("--plugin-dir", FlagValueKind.EACH, "load a plugin from this folder"),
     Flag("--workload", FlagValueKind.TEXT, "accepted for compatibility, without effect"),
-    Flag("--debug", FlagValueKind.NOTHING, "log debug messages", later="logging"),
-    Flag("--debug-file", FlagValueKind.FILE, "log debug messages to a file", later="logging"),
-    Flag("--debug-to-stderr", FlagValueKind.NOTHING, "print debug messages", later="logging"),
-    Flag("--plain", FlagValueKind.NOTHING, "read and print line by line, for screen readers and simple terminals"),
+    Flag(
+        "--debug",
+        FlagValueKind.CATEGORIES,
+        "write a debug log: all, or these of api, tools, hooks, mcp, permissions, context, session; '!api' is all but "
+        "that; a line on standard error names the file",
+        also=("-d",),
+    ),
+    Flag("--debug-file", FlagValueKind.FILE, "write the debug log to this file"),
+    Flag("--debug-to-stderr", FlagValueKind.NOTHING, "write the debug log to standard error", also=("-d2e",)),
+    Flag(
+        "--plain",
+        FlagValueKind.NOTHING,
+        "read and print line by line, for screen readers and simple terminals",
+        also=("--ax-screen-reader",),
+    ),
     Flag("--version", FlagValueKind.NOTHING, "print the version", also=("-v",)),
     Flag("--help", FlagValueKind.NOTHING, "show this help", also=("-h",)),
 )
@@ -305,6 +329,9 @@ REFUSED = {
     "--project-config-root": "settings come from the working directory; start there and use --add-dir",
 }
 BY_NAME = {name: flag for flag in FLAGS for name in (flag.name, *flag.also)}
+
+
+PICKS = "--resume"  # without a value, it lists the sessions
 
 
 def parse_arguments(arguments: list[str]) -> Arguments:
@@ -333,10 +360,14 @@ def parse_arguments(arguments: list[str]) -> Arguments:
                 raise StartError(f"'{name}' takes no value: leave out '={value}'")
             values[flag.field] = True
             continue
+        if flag.takes == FlagValueKind.CATEGORIES:
+            values[flag.field] = read_categories(name, value if has_value else None, left)
+            continue
         if not has_value:
-            if not left:
-                raise StartError(f"'{name}' needs a value: '{name} {flag.value}'")
-            value = left.pop()
+            if flag.name == PICKS and (not left or left[-1].startswith("-")):
+                values["pick_session"] = True
+                continue
+            value = take_value(flag, name, left)
         read = convert_value(flag, name, value)
         values[flag.field] = (*values.get(flag.field, ()), *read) if isinstance(read, tuple) else read
     own = {name: values.pop(name) for name in Arguments.__annotations__ if name in values}
@@ -345,6 +376,13 @@ def parse_arguments(arguments: list[str]) -> Arguments:
     if "persist" in values:
         values["persist"] = False  # the only flag of this option turns it off
     return Arguments(values=values, words=tuple(words), given=tuple(given), **own)
+
+
+def take_value(flag: Flag, name: str, left: list[str]) -> str:
+    """The next word."""
+    if not left:
+        raise StartError(f"'{name}' needs a value: '{name} {flag.value}'")
+    return left.pop()
 
 
 def spell_option(option: str, value: str = "") -> str:
@@ -374,6 +412,21 @@ def convert_value(flag: Flag, name: str, value: str) -> object:
             return (value,)
         case _:
             return value
+
+
+def read_categories(name: str, value: str | None, left: list[str]) -> tuple[str, ...]:
+    """The next word belongs to the flag only if it is a list of categories: else it is the prompt."""
+    from mainspring.telemetry.debug_log import CATEGORIES, parse_categories
+
+    if value is None:
+        found = parse_categories(left[-1]) if left else None
+        if found is None:
+            return tuple(CATEGORIES)
+        left.pop()
+        return found
+    if (found := parse_categories(value)) is None:
+        raise StartError(f"'{name}={value}' is not a list of these, with commas: {', '.join(CATEGORIES)}")
+    return found
 
 
 def find_near_flag(name: str, names: Iterable[str]) -> str:
@@ -444,8 +497,8 @@ usage: mainspring [FLAGS]                   start a conversation in the terminal
 
 """
 ABOUT = """
-The first two call a model. They need ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN or
-ANTHROPIC_BASE_URL.
+The first two call a model. 'mainspring login' stores the key of a provider; a
+key in the environment, such as ANTHROPIC_API_KEY, takes precedence.
 
 In a conversation you approve every change. With -p nobody can approve, so
 anything your rules do not allow (--allowedTools, --permission-mode, settings)
@@ -456,7 +509,7 @@ the reason. Where bubblewrap is installed, commands run in a sandbox.
 LATER = "\nAccepted, but without effect yet (in brackets: the missing feature):\n"
 ENDS = """
 Exit codes: 0 success, 1 error, 130 Ctrl-C, 143 SIGTERM, 141 output closed.
-More: docs/cli.md
+More: mainspring help cli, mainspring help topics
 """
 
 
@@ -464,7 +517,7 @@ def help_text() -> str:
     now = [format_flag(flag, flag.help) for flag in FLAGS if not flag.later]
     later = [format_flag(flag, f"{flag.help} [{flag.later}]") for flag in FLAGS if flag.later]
     commands = [row(f"  {name}", about) for name, about in SUBCOMMANDS.items()]
-    return "".join([USAGE, *commands, ABOUT, "Flags:\n", *now, LATER, *later, ENDS])
+    return "".join([USAGE, *commands, ABOUT, "Flags:\n", *now, *([LATER, *later] if later else []), ENDS])
 
 
 def format_flag(flag: Flag, words: str) -> str:

@@ -16,7 +16,7 @@ from mainspring import cli, secrets
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import BY_NAME, SUBCOMMANDS, Arguments, find_near_flag, help_text, parse_arguments
 from mainspring.cli.stdio import protect_terminal
-from mainspring.version import __version__
+from mainspring.version import describe_version
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -84,7 +84,7 @@ def run_session(arguments: Arguments) -> int:
         print(help_text(), end="")
         return 0
     if arguments.version:
-        print(f"mainspring {__version__}")
+        print(f"mainspring {describe_version()}")
         return 0
     if arguments.words and arguments.words[0] in SUBCOMMANDS and not arguments.print:
         name = arguments.words[0]
@@ -97,6 +97,8 @@ def run_conversation(arguments: Arguments) -> int:
     if sys.stdout is None:
         raise StartError("standard output is closed, so the answer cannot be printed. Use '> /dev/null' to discard it")
     once = arguments.print or arguments.input_format == "stream-json" or not is_interactive()
+    if arguments.pick_session and once:
+        raise StartError("'--resume' needs a session here: '--resume ID'. Run 'mainspring sessions' to list them")
     if not arguments.print:
         check_word(arguments)
     if not once:
@@ -107,6 +109,8 @@ def run_conversation(arguments: Arguments) -> int:
         from mainspring.processes.own_process import harden_process
 
         harden_process()  # before a key is read
+        if arguments.debug or arguments.debug_file or arguments.debug_to_stderr:
+            begin_debug_log(arguments)
         if arguments.input_format == "stream-json":
             from mainspring.cli.stream_json import serve as begin
         elif once:
@@ -119,6 +123,25 @@ def run_conversation(arguments: Arguments) -> int:
         return begin(arguments)
     except UsageError as error:  # such as an invalid address or proxy in the environment
         raise StartError(str(error)) from None
+
+
+def begin_debug_log(arguments: Arguments) -> None:
+    """Write the debug log to the given file or to standard error; with `--debug` alone to a new file in our home."""
+    from mainspring.settings.load import home_folder
+    from mainspring.telemetry.debug_log import CATEGORIES, start_debug_log
+
+    path, stderr = arguments.debug_file, arguments.debug_to_stderr
+    home = None if path or stderr else home_folder(os.environ)
+    if home is None and not path and not stderr:
+        raise StartError("no home folder for the debug log: set MAINSPRING_HOME, or name a file with '--debug-file'")
+    try:
+        made = start_debug_log(
+            arguments.debug or tuple(CATEGORIES), path=path, folder=f"{home}/debug" if home else "", stderr=stderr
+        )
+    except OSError as error:
+        raise StartError(f"cannot write the debug log '{path or error.filename}': {error.strerror}") from None
+    if not path and made:
+        print(f"mainspring: debug log: '{made}'", file=sys.stderr)
 
 
 def load_msgspec() -> None:
@@ -183,9 +206,7 @@ def occupy_standard_descriptors() -> None:
 
 
 def report_error(error: Exception) -> int:
-    from mainspring.secrets.redaction import redact
-
-    print(f"mainspring: {redact(str(error))}{see_also(error)}", file=sys.stderr)
+    print(f"mainspring: {secrets.redact(str(error))}{see_also(error)}", file=sys.stderr)
     return error.code if isinstance(error, StartError) else 1
 
 

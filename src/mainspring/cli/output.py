@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from enum import StrEnum
 
+from mainspring.agent.slash.lines import TextStyle as TextStyle  # noqa: PLC0414  # imported from here
 from mainspring.cli.stdio import write_own
 from mainspring.text import escape_controls
 
@@ -81,18 +81,6 @@ class NoWrap:
     def note_enter(self) -> None:
         """The user pressed Enter: a new line starts."""
         self._at_start = True
-
-
-class TextStyle(StrEnum):
-    """Codes of the terminal's sixteen colours, so that they fit its theme."""
-
-    PLAIN = ""
-    BOLD = "1"
-    DIM = "2"
-    RED = "31"
-    GREEN = "32"
-    YELLOW = "33"
-    CYAN = "36"
 
 
 class TerminalOutput:

@@ -1,5 +1,8 @@
 """The plain conversation (`mainspring --plain`, or `TERM=dumb`): read a line, stream the answer, a line per event.
 
+It is for screen readers, too: each thing is said once, with a word in front, and no colour, mark or box is needed to
+understand it. The cursor never moves.
+
 Between runs the event loop is stopped and the keyboard is read. During a run, Ctrl-C interrupts it.
 """
 
@@ -13,6 +16,7 @@ from typing import assert_never
 
 from mainspring import cli
 from mainspring.agent.config import ResolvedConfig, resolve_config
+from mainspring.agent.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
 from mainspring.agent.open_session import open_session
 from mainspring.agent.prompt_expansion import Prompt, parse_compact_command
 from mainspring.agent.results import make_outcome
@@ -35,16 +39,17 @@ from mainspring.agent.updates import (
     SessionReset,
     SessionUpdate,
     StateChanged,
+    SubagentMoved,
     TaskChanged,
 )
 from mainspring.cli.flags import Arguments, show_argument
-from mainspring.cli.loop_notices import describe_freed_room, explain_prefix_break, explain_request, format_run_figures
 from mainspring.cli.main import freeze_garbage_collector
 from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, get_terminal_columns, say_once, wants_colour
-from mainspring.cli.plain_input import PlainHost, TypedAhead, load_line_editing, read_typed_line
+from mainspring.cli.plain_input import PlainHost, TypedAhead, count_changes, load_line_editing, read_typed_line
+from mainspring.cli.plain_markdown import PlainMarkdown
 from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.terminal_session import LineWriter, TerminalSession
-from mainspring.core.messages import Assistant, Message, Text, ToolCall
+from mainspring.core.messages import Text, ToolCall
 from mainspring.core.models import Model
 from mainspring.core.reasons import Failure
 from mainspring.core.updates import (
@@ -80,7 +85,8 @@ from mainspring.text import describe_wait, plural, shorten_folder, shorten_path,
 from mainspring.version import __version__
 
 WIDTH = 78  # columns of a line about a call
-PATIENCE = 2.0  # seconds until a running call prints progress, and between two such lines
+PATIENCE = 2.0  # seconds until a running call prints progress; each further line takes twice as long,
+LONGEST_PATIENCE = 60.0  # up to this
 LONGEST_NAME = 30  # columns of a subagent's description
 MOST_CHANGES = 20  # lines shown of a change
 
@@ -89,7 +95,8 @@ class PlainScreen:
     def __init__(self, output: TerminalOutput, model: Model, now: Callable[[], float] = time.monotonic) -> None:
         self._output = output
         self._now = now
-        self._quiet_until: dict[str, float] = {}  # call id -> time of its next progress line
+        self._quiet_until: dict[str, tuple[float, float]] = {}  # call id -> time of its next progress line, and wait
+        self._markdown = PlainMarkdown()
         self._line = output.line
         self._model = model
         self._calls: dict[str, ToolCall] = {}
@@ -102,8 +109,8 @@ class PlainScreen:
                 self._text(update)
             case CallStarted():
                 self._calls[update.call.id] = update.call
-                self._quiet_until[update.call.id] = self._now() + PATIENCE
-                self._line(f"* {describe_call(update.call)}", TextStyle.CYAN)
+                self._quiet_until[update.call.id] = (self._now() + PATIENCE, PATIENCE)
+                self._line(f"Tool: {describe_call(update.call)}", TextStyle.CYAN)
             case CallDone():
                 self._call_done(update)
             case RequestStarted() | Retrying() | Boundary() | PrefixBroken():
@@ -113,7 +120,7 @@ class PlainScreen:
             case Result():
                 self._end(update)
             case ToolSummary():
-                self._line(f"  {truncate(strip_control_characters(update.text), WIDTH)}", TextStyle.DIM)
+                self._line(f"Summary: {truncate(strip_control_characters(update.text), WIDTH)}", TextStyle.DIM)
             case ReplyStarted() | ReplyDone() | Appended() | Injected():
                 pass  # not shown
             case CallProgress():
@@ -143,30 +150,37 @@ class PlainScreen:
 
     def _of_agent(self, agent_id: str, words: str, style: TextStyle) -> None:
         name = strip_control_characters(self._agents.get(agent_id, "agent"))
-        self._line(f"    {name}: {truncate(' '.join(words.split()), WIDTH - len(name) - 6)}", style)
+        self._line(f"Agent {name}: {truncate(' '.join(words.split()), WIDTH - len(name) - 8)}", style)
 
     def _progress(self, update: CallProgress) -> None:
         """Print the last line of a long call's output now and then: the result has all of it."""
         last = next((line for line in reversed(update.text.splitlines()) if line.strip()), "")
-        if last and self._now() >= self._quiet_until.get(update.call_id, 0.0):
-            self._quiet_until[update.call_id] = self._now() + PATIENCE
-            self._line(f"    {truncate(strip_control_characters(last.strip()), WIDTH - 4)}", TextStyle.DIM)
+        due, wait = self._quiet_until.get(update.call_id, (0.0, PATIENCE))
+        if last and self._now() >= due:
+            wait = min(LONGEST_PATIENCE, wait * 2)
+            self._quiet_until[update.call_id] = (self._now() + wait, wait)
+            self._line(f"Progress: {truncate(strip_control_characters(last.strip()), WIDTH - 10)}", TextStyle.DIM)
 
     def _text(self, update: Delta | BlockStarted | BlockDone | Tombstone) -> None:
         match update:
             case Delta():
                 if update.kind is BlockKind.TEXT:
-                    self._output.piece(strip_control_characters(update.text))
+                    self._output.piece(self._markdown.add(strip_control_characters(update.text)))
             case BlockStarted():
                 if update.kind is BlockKind.THINKING:
                     self._line("(thinking)", TextStyle.DIM)
             case BlockDone():
-                self._output.end_text()
+                self._end_text()
             case Tombstone():
-                self._output.end_text()
+                self._end_text()
                 self._line(f"(text above withdrawn: {update.why})", TextStyle.YELLOW)
             case _:
                 assert_never(update)
+
+    def _end_text(self) -> None:
+        if rest := self._markdown.end():
+            self._output.piece(rest)
+        self._output.end_text()
 
     def _going_on(self, update: RequestStarted | Retrying | Boundary | PrefixBroken) -> None:
         match update:
@@ -201,7 +215,7 @@ class PlainScreen:
         self._line("(no longer waiting; the report arrives in a later turn)", TextStyle.DIM)
 
     def broke_off(self, why: str) -> None:
-        self._output.end_text()
+        self._end_text()
         self._line(f"Run failed: {why}", TextStyle.RED)
 
     def _call_done(self, done: CallDone) -> None:
@@ -212,33 +226,37 @@ class PlainScreen:
         lines = [line for line in strip_control_characters(result.text).splitlines() if line.strip()]
         what = lines[-1 if result.is_error else 0].strip() if lines else "(no output)"
         more = f" (+{plural(len(lines) - 1, 'line')})" if len(lines) > 1 else ""
-        name = f"{call.name}: " if call else ""
+        head = f"{'Error' if result.is_error else 'Result'}: " + (f"{call.name}: " if call else "")
         style = TextStyle.RED if result.is_error else TextStyle.DIM
-        self._line(f"  {name}{truncate(what, WIDTH - len(name) - len(more) - 2)}{more}", style)
+        self._line(f"{head}{truncate(what, WIDTH - len(head) - len(more))}{more}", style)
 
     def _rendered(self, rendering: Rendering) -> None:
         """One line; for an edit also the changed lines; for a command the first line of its output."""
         body = [line for line in strip_control_characters(rendering.body).splitlines() if line.strip()]
         if rendering.kind == "output" and body:
             more = f" (+{plural(len(body) - 1, 'line')})" if len(body) > 1 else ""
-            self._line(f"  {truncate(body[0].strip(), WIDTH - len(more) - 2)}{more}", TextStyle.DIM)
+            self._line(f"Result: {truncate(body[0].strip(), WIDTH - len(more) - 8)}{more}", TextStyle.DIM)
             return
-        self._line(f"  {truncate(strip_control_characters(rendering.summary), WIDTH - 2)}", TextStyle.DIM)
+        self._line(f"Result: {truncate(strip_control_characters(rendering.summary), WIDTH - 8)}", TextStyle.DIM)
         if rendering.kind != "diff":
             return
         lines = [line for line in body if line[:1] in ("+", "-") and not line.startswith(("+++ ", "--- "))]
+        gone, new = [line[1:] for line in lines if line[0] == "-"], [line[1:] for line in lines if line[0] == "+"]
+        self._line(f"  {count_changes(len(gone), len(new))}", TextStyle.DIM)
         for line in lines[:MOST_CHANGES]:
-            self._line(f"    {truncate(line, WIDTH - 4)}", TextStyle.GREEN if line.startswith("+") else TextStyle.RED)
+            is_new = line.startswith("+")
+            words = f"  {'added' if is_new else 'removed'}: {line[1:]}"
+            self._line(truncate(words, WIDTH), TextStyle.GREEN if is_new else TextStyle.RED)
         if len(lines) > MOST_CHANGES:
-            self._line(f"    ... {plural(len(lines) - MOST_CHANGES, 'more line')}", TextStyle.DIM)
+            self._line(f"  ... {plural(len(lines) - MOST_CHANGES, 'more line')}", TextStyle.DIM)
 
     def _end(self, result: Result) -> None:
-        self._output.end_text()
+        self._end_text()
         out = make_outcome(result, self._failure)
         if result.interrupted:
             self._line("(interrupted)", TextStyle.YELLOW)
         elif out.is_error:
-            self._line(strip_control_characters(out.words), TextStyle.RED)
+            self._line(f"Error: {strip_control_characters(out.words)}", TextStyle.RED)
         if figures := format_run_figures(result, self._model, ", "):  # for screen readers and simple terminals
             self._line(f"[{figures}]", TextStyle.DIM)
 
@@ -250,7 +268,6 @@ def describe_call(call: ToolCall) -> str:
 
 
 MOST_ABSENT = 5  # missing files that are named
-LONGEST_LAST = 200  # columns shown of the last reply of a resumed session
 
 
 def run_plain_conversation(arguments: Arguments) -> int:
@@ -258,7 +275,10 @@ def run_plain_conversation(arguments: Arguments) -> int:
     with Signals() as signals, asyncio.Runner() as runner:
         keyboard = PlainHost(output, lambda: talk.session.permissions)
         session = arguments.session
-        config = resolve_config(session.replace(notice=say_once(session.notice)), dict(os.environ))
+        if arguments.pick_session:
+            session = session.replace(resume=cli.ask_for_session(output))
+        options = session.replace(notice=say_once(session.notice), checkpoints=True)
+        config = resolve_config(options, dict(os.environ))
         signals.check()
         ahead = TypedAhead()
         talk = runner.run(new_talk(config, output, keyboard))
@@ -275,7 +295,7 @@ def run_plain_conversation(arguments: Arguments) -> int:
             runner.run(talk.open())
             said = show_argument(arguments.words[0]) if arguments.words else read_typed_line(signals, output)
             while said is not None:
-                if said.strip() and (meant := runner.run(expand_typed_line(said, talk, output))):
+                if said.strip() and (meant := runner.run(expand_typed_line(said, talk))):
                     with ahead:
                         runner.run(PlainRun(talk, output, signals).follow(make_typed_prompt(said, meant)))
                 said = read_typed_line(signals, output, keyboard.take_early())
@@ -289,10 +309,10 @@ async def new_talk(config: ResolvedConfig, output: TerminalOutput, keyboard: Pla
     return TerminalSession(open_session(config, keyboard), output)
 
 
-async def expand_typed_line(said: str, talk: TerminalSession, output: TerminalOutput) -> str:
+async def expand_typed_line(said: str, talk: TerminalSession) -> str:
     """The prompt that the line expands to; empty for a built-in or unknown command: a typo costs nothing."""
     if said.startswith("!") and "\n" not in said:  # a paste is never run
-        await cli.run_own(said[1:], output)
+        await cli.run_own_command(said[1:], talk)
         return ""
     word, words = (*said.split(None, 1), "")[:2]
     if not word.startswith("/") or "/" in word[1:] or parse_compact_command(said) is not None:
@@ -332,15 +352,11 @@ def print_greeting(output: LineWriter, world: SessionParts) -> None:
 
 def tell_of_last(output: LineWriter, world: SessionParts) -> None:
     """Show where a resumed session stopped."""
-    last = next((m.text for m in world.session.state.history.newest_first() if is_said(m)), "")
-    if last:
-        words = truncate(" ".join(strip_control_characters(last).split()), LONGEST_LAST)
-        output.line(f"Resumed session '{world.about.session_id[:8]}'. Last reply: {words}", TextStyle.DIM)
+    if world.session.state.history:
+        from mainspring.agent.slash.session import describe_last_reply
 
-
-def is_said(message: Message) -> bool:
-    """Whether it is a reply with text."""
-    return isinstance(message, Assistant) and bool(message.text.strip())
+        if words := describe_last_reply(world):
+            output.line(words, TextStyle.DIM)
 
 
 class PlainRun:
@@ -380,15 +396,26 @@ class PlainRun:
             case PromptBlocked():
                 screen.broke_off(update.reason)
             case PromptAnswered():
-                output.line(strip_control_characters(update.text))
+                output.line(
+                    strip_control_characters(update.text), TextStyle.YELLOW if update.failed else TextStyle.PLAIN
+                )
             case PromptReturned():
                 output.line("(interrupted)", TextStyle.YELLOW)
             case RunBroken():
                 screen.broke_off(str(update.error))
+            case TaskChanged():
+                if update.task.status in ("completed", "failed"):
+                    output.line(update.task.report, TextStyle.DIM)
             case Notice():
                 self._talk.config.options.say(update.text)
             case (
-                StateChanged() | RunStarted() | Idle() | SessionReset() | TaskChanged() | HookStarted() | HookFinished()
+                StateChanged()
+                | RunStarted()
+                | Idle()
+                | SessionReset()
+                | SubagentMoved()
+                | HookStarted()
+                | HookFinished()
             ):
                 pass  # not shown
             case PromptQueued() | PromptSuggested():

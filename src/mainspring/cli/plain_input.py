@@ -253,7 +253,9 @@ class PlainHost(NoHost):
             )
 
     async def _answered(self, text: str) -> str:
-        self._output.line(strip_control_characters(text), TextStyle.BOLD)
+        self._output.line(f"Question: {strip_control_characters(text)}", TextStyle.BOLD)
+        enter = "no" if asks_for_approval(text) else "no answer"
+        self._output.line(f"Enter alone means {enter}.", TextStyle.DIM)
         said = await self._line("> ")
         if said.strip().lower() in NO and asks_for_approval(text):
             raise DeclinedError(NOT_APPROVED)
@@ -267,20 +269,26 @@ class PlainHost(NoHost):
         """Shows the whole call, and what a rule would cover."""
         offered = get_rule_offer(about)
         self._output.line()
-        self._output.line(strip_control_characters(about["shown"]), TextStyle.BOLD)
+        self._output.line(f"Question: allow {strip_control_characters(about['shown'])}", TextStyle.BOLD)
         for line, style in list_edit_lines(about["input"]):
             self._output.line(strip_control_characters(line), style)
         for words in get_special_reason(about):
             self._output.line(strip_control_characters(words), TextStyle.DIM)
+        offers: list[str] = []
         if offered:
-            self._output.line(
-                f"a: don't ask again this session for {strip_control_characters(offered.covers)}", TextStyle.DIM
-            )
             rules = strip_control_characters(", ".join(offered.rules))
-            self._output.line(f"p: don't ask again in this project for {rules}", TextStyle.DIM)
-        choices = "y/a/p/n" if offered else "y/n"
+            offers = [
+                f"a: don't ask again this session for {strip_control_characters(offered.covers)}",
+                f"p: don't ask again in this project for {rules}",
+            ]
+        answers = ["y: yes", *offers, "n: no. Enter alone means no; other text is a no with your reason"]
+        for number, words in enumerate(answers, 1):
+            self._output.line(f"{number} or {words}", TextStyle.DIM)
+        letters = [words[0] for words in answers]
         while True:
-            said = (await self._line(f"Allow? [{choices}] ")).strip()
+            said = (await self._line(f"Allow? [{'/'.join(letters)}] ")).strip()
+            if said.isdecimal() and 0 < int(said) <= len(letters):
+                said = letters[int(said) - 1]
             if said.lower() in YES:
                 return Approval("allow")
             if said.lower() in (*ALWAYS, *PROJECT) and offered:
@@ -347,8 +355,18 @@ def read_answer_lines() -> str:
 def list_edit_lines(input: dict[str, Any]) -> list[tuple[str, TextStyle]]:
     """The removed and the added lines of an edit."""
     gone, new = input.get("old_string", ""), input.get("new_string", input.get("content", input.get("new_source", "")))
-    lines = [(f"  - {line}", TextStyle.RED) for line in str(gone).splitlines()]
-    lines += [(f"  + {line}", TextStyle.GREEN) for line in str(new).splitlines()]
+    removed, added = str(gone).splitlines(), str(new).splitlines()
+    if not removed and not added:
+        return []
+    lines = [(f"  {count_changes(len(removed), len(added))}", TextStyle.DIM)]
+    lines += [(f"  removed: {line}", TextStyle.RED) for line in removed]
+    lines += [(f"  added: {line}", TextStyle.GREEN) for line in added]
     if len(lines) <= MOST_CHANGES:
         return lines
     return [*lines[:MOST_CHANGES], (f"  ... {plural(len(lines) - MOST_CHANGES, 'more line')}", TextStyle.DIM)]
+
+
+def count_changes(removed: int, added: int) -> str:
+    """In words: '2 lines removed, 3 lines added'."""
+    told = [f"{plural(number, 'line')} {what}" for number, what in ((removed, "removed"), (added, "added")) if number]
+    return ", ".join(told)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
-from mainspring import agent, cli
+from mainspring import agent, cli, secrets
 from mainspring.agent.config import ResolvedConfig, resolve_config
 from mainspring.agent.open_session import open_session
 from mainspring.agent.options import StartError
@@ -185,7 +185,7 @@ async def drive_session(
             return signals.code
         async for update in session.updates():
             await output.show(update)
-            if output.failed and isinstance(update, Result | RunBroken):
+            if output.failed and isinstance(update, Result | PromptAnswered | RunBroken):
                 break
         await output.finish()
     finally:
@@ -226,6 +226,9 @@ class TextOutput:
                 await self._end(update)
             case PromptBlocked():
                 await self._put(update.reason)
+            case PromptAnswered() if update.failed:
+                self.failed = True
+                print_complaint(update.text)
             case PromptAnswered():
                 await self._put(update.text)
             case RunBroken():
@@ -264,6 +267,4 @@ class TextOutput:
 
 
 def print_complaint(words: str) -> None:
-    from mainspring.secrets.redaction import redact
-
-    print(f"mainspring: {strip_control_characters(redact(words))}", file=sys.stderr, flush=True)
+    print(f"mainspring: {strip_control_characters(secrets.redact(words))}", file=sys.stderr, flush=True)

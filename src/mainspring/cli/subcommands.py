@@ -50,6 +50,21 @@ class Parser(argparse.ArgumentParser):
         return [name for action in self._actions for name in action.option_strings]
 
 
+class MixedParser(Parser):
+    """Flags may come between the other arguments."""
+
+    _is_inside = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # overloads
+        if self._is_inside:
+            return super().parse_known_args(args, namespace)
+        self._is_inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_inside = False
+
+
 # --- arguments -----------------------------------------------------------------------------------------------
 
 
@@ -85,6 +100,13 @@ def add_session_action(argv: list[str]) -> list[str]:
     return [argv[0], "show", *argv[1:]] if argv[0] == "sessions" and is_name else argv
 
 
+def split_after_dashes(argv: list[str]) -> tuple[list[str], list[str]]:
+    if tuple(argv[:2]) in AFTER_DASHES and "--" in argv:
+        at = argv.index("--")
+        return argv[:at], argv[at + 1 :]
+    return argv, []
+
+
 AGE_UNITS = {"h": 3_600, "d": 86_400, "w": 604_800}  # seconds
 
 
@@ -110,6 +132,14 @@ def add_trace(parser: Parser) -> None:
     )
     parser.add_argument("--open", action="store_true", help="open the page in your browser")
     add_json(parser)
+
+
+def add_export(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="SESSION", help=SESSION_FILE)
+    parser.add_argument("--md", action="store_true", help="prompts, answers and one line for each call (default)")
+    parser.add_argument("--html", action="store_true", help="one page, also with thinking, calls and results")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write this file; its ending chooses the format, too")
 
 
 def add_replay(parser: Parser) -> None:
@@ -148,14 +178,68 @@ def add_what_if(parser: Parser) -> None:
     add_session_flags(parser, (*SETTINGS, *RULES, "--max-turns", "--max-budget-usd"))
 
 
+def add_rewind(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="SESSION", help=SESSION_FILE)
+    parser.add_argument(
+        "--to", metavar="N", help="go back to before this prompt; 1 is the last one (default), '--list' lists them"
+    )
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--files", action="store_true", help="restore the files only")
+    only.add_argument("--conversation", action="store_true", help="rewind the conversation only, as a fork")
+    parser.add_argument(
+        "--include",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="restore this file or folder, too, although you changed it since; repeatable",
+    )
+    parser.add_argument("--list", action="store_true", help="list the prompts and earlier rewinds instead")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be restored")
+    add_json(parser)
+    add_session_flags(parser, (*SETTINGS, "--add-dir"))
+
+
+def add_diff(parser: Parser) -> None:
+    parser.add_argument("session_name", metavar="SESSION", nargs="?", help=SESSION_ID)
+    parser.add_argument("--stat", action="store_true", help="print only the files, with added and removed lines")
+    add_json(parser)
+
+
 def add_models(parser: Parser) -> None:
     parser.add_argument("--ask", action="store_true", help="ask the configured servers which models they offer")
     add_json(parser)
     add_session_flags(parser, SETTINGS)
 
 
+SCOPES = ("user", "project", "local")
+SETTING = "name of a setting, such as theme or permissions.defaultMode; env.LANG for an entry of a table"
+
+
 def add_config(parser: Parser) -> None:
     add_session_flags(parser, SETTINGS)
+    actions = parser.add_subparsers(dest="action", parser_class=Parser, metavar="ACTION")
+    about = "Print the effective settings and where each comes from, or what one file says."
+    shown = actions.add_parser("list", help="print the settings (the default)", description=about)
+    about = "Print the effective value of a setting, or what one file says. Exit code 1: it is not set."
+    get = actions.add_parser("get", help="print one setting", description=about)
+    about = "Change a setting in a file. The value is checked first, and the rest of the file stays as it is."
+    change = actions.add_parser("set", help="change a setting", description=about)
+    about = "Remove a setting from a file, so that its default or another file counts."
+    unset = actions.add_parser("unset", help="remove a setting", description=about)
+    for action in (get, change, unset):
+        action.add_argument("key", metavar="KEY", help=SETTING)
+    change.add_argument(
+        "value", metavar="VALUE", nargs="+", help="text, number, true or false, JSON, or the entries of a list"
+    )
+    for action in (shown, get, change, unset):
+        is_change = action in (change, unset)
+        action.add_argument(
+            "--scope", "-s", choices=SCOPES, default="user" if is_change else None,
+            help="whose file to change (default: user)" if is_change else "print what these files say",
+        )  # fmt: skip
+    for action in (shown, get):
+        add_json(action)
+        add_session_flags(action, SETTINGS)
 
 
 def add_trust(parser: Parser) -> None:
@@ -182,9 +266,40 @@ def add_permissions(parser: Parser) -> None:
     add_session_flags(explain, (*SETTINGS, *RULES))
 
 
+MCP_FLAGS = (*SETTINGS, "--mcp-config", "--strict-mcp-config", "--disallowedTools")
+MCP_SCOPES = ("local", "project", "user")
+AFTER_DASHES = {("mcp", "add")}  # subcommands whose words after '--' belong to another program
+
+
 def add_mcp(parser: Parser) -> None:
-    add_json(parser)
-    add_session_flags(parser, (*SETTINGS, "--mcp-config", "--strict-mcp-config", "--disallowedTools"))
+    actions = parser.add_subparsers(dest="action", parser_class=MixedParser, metavar="ACTION")
+    about = "Connect to the MCP servers of this folder and list their tools. Exit code 1: one cannot be used."
+    shown = actions.add_parser("list", help="connect and list the tools (the default)", description=about)
+    about = "Print one server: where it is configured, how it starts, and its tools."
+    get = actions.add_parser("get", help="print one server", description=about)
+    about = "Add a server: a program, after '--' with its arguments, or the URL of a remote one."
+    add = actions.add_parser("add", help="add a server", description=about)
+    about = "Add a server as JSON, in the format of '.mcp.json'."
+    add_as_json = actions.add_parser("add-json", help="add a server as JSON", description=about)
+    about = "Remove a server from the file that configures it."
+    remove = actions.add_parser("remove", help="remove a server", description=about)
+    for action in (get, add, add_as_json, remove):
+        action.add_argument("name", metavar="NAME", help="name of the server")
+    add.add_argument("words", metavar="COMMAND|URL", nargs="*", help="the program and its arguments, or the URL")
+    add.add_argument("--transport", "-t", choices=("stdio", "http", "sse"), help="default: http for a URL, else stdio")
+    several: Any = {"action": "append", "default": []}
+    add.add_argument("--env", "-e", metavar="K=V", help="variable for a program; repeatable", **several)
+    add.add_argument("--header", "-H", metavar="'NAME: VALUE'", help="header for a URL; repeatable", **several)
+    add_as_json.add_argument("json_text", metavar="JSON", help='such as \'{"command": "some-server"}\'')
+    about = "local: you, in this folder (the default); project: its '.mcp.json'; user: you, in every folder"
+    for action in (add, add_as_json):
+        action.add_argument("--scope", "-s", choices=MCP_SCOPES, default="local", help=about)
+    for action in (get, remove):
+        action.add_argument("--scope", "-s", choices=MCP_SCOPES, help="only look there")
+    readers: tuple[Parser, ...] = (parser, shown, get)
+    for reader in readers:
+        add_json(reader)
+        add_session_flags(reader, MCP_FLAGS)
 
 
 def add_doctor(parser: Parser) -> None:
@@ -193,12 +308,32 @@ def add_doctor(parser: Parser) -> None:
     add_session_flags(parser, SETTINGS)
 
 
+def add_login(parser: Parser) -> None:
+    parser.add_argument("provider", metavar="PROVIDER", nargs="?", help="such as anthropic, openai or ollama")
+    parser.add_argument("--key-stdin", action="store_true", help="read the key from standard input")
+    parser.add_argument("--model", metavar="NAME", help="the model for new sessions (default: ask)")
+    parser.add_argument("--url", metavar="URL", help="address of the server, if it is not the provider's own")
+    parser.add_argument("--status", action="store_true", help="print where each key comes from, and exit")
+
+
+def add_logout(parser: Parser) -> None:
+    parser.add_argument("provider", metavar="PROVIDER", nargs="?", help="default: all providers with a stored key")
+
+
 def add_demo(parser: Parser) -> None:
     parser.add_argument("--keep", action="store_true", help="keep the project and print its path")
 
 
+def add_completion(parser: Parser) -> None:
+    parser.add_argument("shell", metavar="SHELL", nargs="?", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
+    parser.add_argument(  # the scripts ask for them
+        "--values", dest="kind", choices=("models", "sessions"), help=argparse.SUPPRESS
+    )
+
+
 def add_topic(parser: Parser) -> None:
-    parser.add_argument("topic", metavar="SUBCOMMAND", nargs="?", help="default: all subcommands and flags")
+    topics = "a subcommand, or a page of the documentation ('topics' lists them); default: all subcommands and flags"
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help=topics)
 
 
 def add_json(parser: Parser) -> None:
@@ -235,24 +370,30 @@ def add_session_flags(parser: Parser, names: Iterable[str]) -> None:
 RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
     "sessions": ("commands.sessions", add_sessions),
     "context": ("commands.sessions", add_context),
+    "export": ("commands.export", add_export),
     "trace": ("commands.trace", add_trace),
     "replay": ("commands.replay", add_replay),
     "fork": ("commands.replay", add_fork),
     "compare": ("commands.replay", add_compare),
     "what-if": ("commands.replay", add_what_if),
+    "rewind": ("commands.rewind", add_rewind),
+    "diff": ("commands.diff", add_diff),
     "models": ("commands.models", add_models),
     "config": ("commands.config", add_config),
     "trust": ("commands.config", add_trust),
     "permissions": ("commands.config", add_permissions),
-    "mcp": ("commands.config", add_mcp),
+    "mcp": ("commands.mcp", add_mcp),
     "doctor": ("commands.doctor", add_doctor),
+    "login": ("commands.login", add_login),
+    "logout": ("commands.login", add_logout),
     "demo": ("commands.demo", add_demo),
+    "completion": ("commands.completion", add_completion),
     "help": ("subcommands", add_topic),
 }
 
 
-# As of `diff`: 1 says that something is different.
-ERROR_CODES = {"replay": 2, "fork": 2, "compare": 2, "what-if": 2}
+# As of diff(1): 1 says that something is different. `mainspring diff` is like 'git diff': 0, with and without changes.
+ERROR_CODES = {"replay": 2, "fork": 2, "compare": 2, "what-if": 2, "rewind": 1, "diff": 1}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -289,9 +430,11 @@ def print_help(topic: str | None) -> int:
     if topic is None:
         print(help_text(), end="")
         return 0
-    if topic not in SUBCOMMANDS:
-        raise StartError(f"no help for '{topic}'{find_near_flag(topic, SUBCOMMANDS)}")
-    return run_named_subcommand([topic, "--help"])
+    if topic in SUBCOMMANDS:
+        return run_named_subcommand([topic, "--help"])
+    from mainspring.cli.commands.help import print_topic
+
+    return print_topic(topic)
 
 
 def parse_subcommand(argv: Sequence[str]) -> Namespace:
@@ -301,8 +444,10 @@ def parse_subcommand(argv: Sequence[str]) -> Namespace:
     name = argv[0]
     parser = commands.add_parser(name, description=f"{SUBCOMMANDS[name][0].upper()}{SUBCOMMANDS[name][1:]}.")
     RUN[name][1](parser)
-    args, unknown = top.parse_known_args(add_session_action(list(argv)))
+    words, after = split_after_dashes(list(argv))
+    args, unknown = top.parse_known_args(add_session_action(words))
     if unknown:
         raise SubcommandError(parser, f"unknown argument '{unknown[0]}'{find_near_flag(unknown[0], parser.flags())}")
+    args.after = after
     args.session = Arguments(values=getattr(args, "values", {})).session
     return args

@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
-from mainspring.agent.config import ResolvedConfig
-from mainspring.agent.resume import OpenedSession
 from mainspring.agent.session import AgentSession
-from mainspring.agent.session_parts import SessionParts
-from mainspring.cli.output import TextStyle
-from mainspring.core.models import Model
+from mainspring.agent.slash.lines import LineWriter as LineWriter  # noqa: PLC0414  # imported from here
+from mainspring.agent.slash.lines import SlashContext, TextStyle
 from mainspring.text import plural, strip_control_characters
 
-
-class LineWriter(Protocol):
-    """Where messages for the user go."""
-
-    def line(self, text: str = "", style: TextStyle = TextStyle.PLAIN) -> None: ...
+if TYPE_CHECKING:
+    from mainspring.viewer.server import ViewServer
 
 
-class TerminalSession:
+class TerminalSession(SlashContext):
     def __init__(self, session: AgentSession, output: LineWriter) -> None:
-        self.session, self.output = session, output
-        self.draft = ""  # prompt to put into the input, so that the user can edit it and send it again
+        super().__init__(session, output)
+        self.write_sequence: Callable[[str], object] | None = None  # to the terminal; None: there is none
         self._beside: set[asyncio.Future[object]] = set()
-
-    @property
-    def config(self) -> ResolvedConfig:
-        return self.session.config
-
-    @property
-    def world(self) -> SessionParts:
-        return self.session.world
-
-    @property
-    def opened(self) -> OpenedSession:
-        return self.session.opened
-
-    @property
-    def model(self) -> Model:
-        """The model of the next turn."""
-        return self.session.model
+        self._trace: tuple[str, ViewServer] | None = None  # the viewer, and the session file that it shows
 
     def beside(self, work: Coroutine[Any, Any, object]) -> None:
         """Runs something short in the background; `close` waits for it."""
@@ -64,7 +42,25 @@ class TerminalSession:
         if self._beside:
             await asyncio.wait(self._beside)
         self._tell_of_agents(self.world.agents.away)
+        await self._end_trace()
         await self.session.close("prompt_input_exit")
+
+    async def serve_trace(self, file: str) -> str:
+        """The address of the viewer for this session file. It runs until this or another conversation ends."""
+        if self._trace is None or self._trace[0] != file:
+            from mainspring.viewer.server import ViewServer
+
+            await self._end_trace()
+            server = ViewServer(file)
+            await server.__aenter__()
+            self._trace = file, server
+        return self._trace[1].url
+
+    async def _end_trace(self) -> None:
+        if self._trace is not None:
+            _, server = self._trace
+            self._trace = None
+            await server.__aexit__(None, None, None)
 
     async def change(self, change: Coroutine[Any, Any, None]) -> None:
         """Switch to another conversation."""

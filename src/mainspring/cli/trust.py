@@ -10,10 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from mainspring import agent, context
 from mainspring.agent.options import StartError
+from mainspring.agent.slash.held_back import held_words, project_folders_only
 from mainspring.settings import trust
 from mainspring.settings.load import home_folder
 from mainspring.settings.read import UnreadableSettings, parse_settings_text, read_file
@@ -22,7 +21,6 @@ from mainspring.text import as_list, as_object, strip_control_characters, trunca
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
-    from mainspring.context.project_files import ConfigFolders
     from mainspring.context.sources import ContextSources
     from mainspring.settings.values import Settings
 
@@ -135,32 +133,8 @@ def format_untrusted_names(sort: str, names: list[str]) -> list[str]:
     return [f"{sort} ({shown}{more})"] if names else []
 
 
-def is_held_back(word: str, found: ContextSources) -> bool:
-    """Whether a slash command would exist if the folder were trusted."""
-    if found.memory.where.trusted:
-        return False
-    skills, commands = held_words(found)
-    return word in skills or word in commands or word in [name.rpartition(":")[2] for name in commands]
-
-
-def held_words(found: ContextSources) -> tuple[list[str], list[str]]:
-    skills, commands = (project_folders_only(found.memory.places(sort)) for sort in ("skills", "commands"))
-    return (
-        list(context.Skills(skills).by_name) if skills is not None else [],
-        list(context.CustomCommands(commands).by_name) if commands is not None else [],
-    )
-
-
 def held_agents(found: ContextSources) -> list[str]:
     places = project_folders_only(found.memory.places("agents"))
     if places is None:
         return []
     return [name for name in context.find_agent_types(places).kinds if name not in context.BUILTIN_AGENT_TYPES]
-
-
-def project_folders_only(places: ConfigFolders) -> ConfigFolders | None:
-    """The project's folders alone, as if it were trusted; links still cannot lead out. None: none exist, or trusted."""
-    if places.trusted:
-        return None
-    alone = replace(places, user="", home=None, trusted=True)
-    return alone if alone.are_there() else None

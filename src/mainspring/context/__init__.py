@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mainspring.context.agent_types import find_agent_types as find_agent_types
     from mainspring.context.agent_types import format_agent_types as format_agent_types
     from mainspring.context.agent_types import parse_agent_types as parse_agent_types
+    from mainspring.context.attachments import render_attachment as render_attachment
     from mainspring.context.attachments import select_missing_attachments as select_missing_attachments
     from mainspring.context.custom_commands import CustomCommands as CustomCommands
     from mainspring.context.custom_commands import SlashCatalog as SlashCatalog
@@ -42,6 +43,7 @@ MODULES = {
     "BUILTIN_AGENT_TYPES": "agent_types",
     "OutputStyles": "output_styles",
     "SideCall": "tokens",
+    "render_attachment": "attachments",
     "Skills": "skills",
     "SlashCatalog": "custom_commands",
     "SlashEntry": "custom_commands",

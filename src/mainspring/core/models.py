@@ -7,6 +7,8 @@ errs on the safe side.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec.structs import replace
 
 from mainspring.core.money import Price
@@ -88,6 +90,7 @@ DEFAULT_MODEL = MODELS["claude-sonnet-5-5"]
 UNKNOWN = Model("unknown", 200_000, 32_000, replace(per_million(10, 50), estimated=True), most_effort="max")
 
 
+@lru_cache(256)  # asked for several times a turn
 def model_named(name: str) -> Model:
     """Find a model by its name. Also accepts a dated name such as `claude-haiku-4-5-20251001`, by the name it begins
     with, a name with a provider prefix, as in `openai/gpt-5`, and the names of Bedrock and Vertex."""

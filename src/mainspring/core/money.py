@@ -59,7 +59,9 @@ class Price(Value):
 
     @property
     def dearest_input(self) -> int:
-        return max(self.input, self.cache_write, self.cache_write_1h)
+        """Of a prompt token, in any request of ours: we set no cache mark that lasts an hour, so nothing is written at
+        that rate. (The newest message always has a mark, so each token may be one that is written.)"""
+        return max(self.input, self.cache_write)
 
 
 def cost(usage: Usage, price: Price) -> int:
@@ -113,8 +115,8 @@ class Grant(Value):
 def grant(funds: int, prompt_tokens: int, wanted: int, price: Price) -> Grant | None:
     """The largest call that `funds` can pay for even at its highest price; None if that would be too short.
 
-    The price assumes that every prompt token is written to the cache: a call that could exceed the limit is not started
-    (law 5).
+    The price assumes that every prompt token is written to the cache, and none is read from it: a call that could
+    exceed the limit is not started (law 5).
     """
     rates = price.at(prompt_tokens)
     prompt = prompt_tokens * rates.dearest_input

@@ -7,6 +7,7 @@ It spans two effects, `CallModel` and `RunTools` (settled 10). `core/schedule.py
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
     AgentUsage = tuple[tuple[str, Usage], ...]  # by model
     Describe = Callable[[ToolCall], str]  # one line about a call, for the user
+
+_PERMISSIONS = logging.getLogger("mainspring.permissions")
 
 CANCELLED = "Not run: an earlier command of the same reply failed."
 ABANDONED = "The call was interrupted and did not end. It may still be running."
@@ -83,6 +86,7 @@ class RunningCall:
         return await self._executor.ask(self, text, about)
 
     async def note_decision(self, decision: str, reason: str, classifier: tuple[str, str] | None = None) -> None:
+        _PERMISSIONS.debug("decision %s tool=%s call=%s reason=%r", decision, self.call.name, self.call.id, reason)
         await self._executor.note(self, decision, reason, classifier)
 
     def progress(self, text: str) -> None:

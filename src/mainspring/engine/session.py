@@ -124,6 +124,11 @@ class EngineSession:
 
         return Run(start, self._ended, leaving=AbortReason.PARENT if chosen.depth else AbortReason.HARD)
 
+    @property
+    def current_state(self) -> State:
+        """Also during a run, whose state is the session's only when it is over."""
+        return self._under_way.state if self._under_way is not None else self.state
+
     def _messages(self, prompt: str | tuple[User, ...]) -> tuple[User, ...]:
         given = (user(prompt),) if isinstance(prompt, str) else prompt
         return tuple([replace(m, id=m.id or self.deps.new_id(), at=m.at or self.deps.now()) for m in given])
@@ -136,6 +141,11 @@ class EngineSession:
         self._salvaged = driver.salvaged
         if result_seen and driver.completed:
             self.completed_commands.extend(driver.commands)
+
+    @property
+    def current(self) -> State:
+        """The state now, also during a run."""
+        return self._under_way.state if self._under_way is not None else self.state
 
     # --- from outside, during a run or between runs ---
 

@@ -17,10 +17,11 @@ loaded in time is imported where it is used.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -147,11 +148,19 @@ class BasicDeps:
 
 def new_id() -> str:
     """A random uuid (version 4). `uuid` itself takes as long to import as the whole core."""
-    hexed = bytearray(os.urandom(16))
-    hexed[6] = hexed[6] & 0x0F | 0x40
-    hexed[8] = hexed[8] & 0x3F | 0x80
-    text = hexed.hex()
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    try:
+        text = _random.pop()
+    except IndexError:
+        drawn = os.urandom(16 * POOL).hex()  # a call of the kernel for each id took longer than the rest of it
+        _random.extend([drawn[at : at + 32] for at in range(32, len(drawn), 32)])
+        text = drawn[:32]
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
+
+
+POOL = 64  # ids: about five turns
+VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))  # of a uuid, for a random digit
+_random: list[str] = []  # digits for ids
+os.register_at_fork(after_in_child=_random.clear)  # a copy of this process must not make the same ids
 
 
 def own_hands(tools: tuple[Tool, ...], injected: object = None) -> Toolset:
@@ -234,16 +243,23 @@ class AgentDeps(BasicDeps):
         answer: Answerer | None = None,
         mind: ModelContext | None = None,
         before_turn: Callable[[], Awaitable[None]] | None = None,
+        before_request: Callable[[Iterator[Message]], object] | None = None,
     ) -> None:
         """Without a `mind` (the model context), nothing is removed from the conversation or added to it. `before_turn`
-        is called before each turn, for example to wait for tools that arrive late."""
+        is called before each turn, for example to wait for tools that arrive late; `before_request` gets the messages
+        of each request, the newest first, and must return at once."""
         super().__init__(provider, journal=journal, system=system)
         self._hands = hands
         self._mind = mind
         self._answer = answer
-        self._before_turn = before_turn
+        self._before_turn, self._before_request = before_turn, before_request
         self._expected: set[str] = set()
         self._tool_words: ToolReminders | None = None
+
+    def stream(self, request: Request, state: State, policy: EnginePolicy) -> AsyncGenerator[Batch, None]:
+        if self._before_request is not None:
+            self._before_request(state.history.newest_first())
+        return super().stream(request, state, policy)
 
     def marks(self, state: State) -> tuple[str, ...]:
         return self._mind.marks(state) if self._mind is not None else super().marks(state)
@@ -287,9 +303,16 @@ class AgentDeps(BasicDeps):
         return SideJobs(self._expect_tool, mind.recall, mind.stage, mind.summarize_tools)
 
     def _expect_tool(self, tool: str) -> None:
-        if tool not in self._expected:
+        if tool in self._expected:
+            self.hands.expect(tool)
+        else:
             self._expected.add(tool)
-            preload_tool(tool)
+            loop = asyncio.get_running_loop()
+            preload_tool(tool, lambda: loop.call_soon_threadsafe(self._prepare_tool, tool))
+
+    def _prepare_tool(self, tool: str) -> None:
+        with suppress(Exception):  # the call will report the error
+            self.hands.expect(tool)
 
     async def ask(self, question: CallQuestion) -> str:
         return await (self._answer(question) if self._answer is not None else super().ask(question))
@@ -397,9 +420,10 @@ BY_TOOL = {
 }
 
 
-def preload_tool(tool: str) -> None:
+def preload_tool(tool: str, then: Callable[[], object] = lambda: None) -> None:
+    """`then` is called in the thread, when all is loaded."""
     names = (*ALWAYS, *BY_TOOL.get(tool, ()))
-    threading.Thread(target=_load, args=(names,), name="warming", daemon=True).start()
+    threading.Thread(target=_load, args=(names, then), name="warming", daemon=True).start()
 
 
 def warm_context() -> None:
@@ -407,7 +431,9 @@ def warm_context() -> None:
     threading.Thread(target=_load, args=(("mainspring.context.compactor",),), name="warming", daemon=True).start()
 
 
-def _load(names: tuple[str, ...]) -> None:
+def _load(names: tuple[str, ...], then: Callable[[], object] = lambda: None) -> None:
     for name in names:
         with suppress(Exception):  # the importing code will report the error
             import_module(name)
+    with suppress(RuntimeError):  # the loop is closed: the run is over
+        then()

@@ -153,6 +153,29 @@ class SideCalls:
             self._usage, self._cost = self._usage + used, self._cost + spent
         return answer
 
+    async def ask_beside(self, question: SideCall) -> SideCallReply:
+        """Ask with the conversation, for the user: no event of the core reserves or reports its money."""
+        model, ledger = self.model, self._ledger()
+        reserve = 0
+        if (funds := ledger.funds) is not None:
+            fixed = sum(map(len, self._system)) + sum([len(str(tool)) for tool in self._tools()])
+            tokens = round((total_bytes(question.messages) + fixed) / LEAST)
+            granted = grant(funds, tokens, question.max_output, model.price)
+            if granted is None or granted.max_output < question.max_output or not ledger.reserve(granted.reserve):
+                return SideCallReply("", failed=NO_MONEY)
+            reserve = granted.reserve
+        spent, used = reserve, Usage()  # the estimate, if the call fails without reporting its cost
+        try:
+            answer = await self._ask_as_before(question)
+            spent, used = answer.cost, answer.usage
+        except SideCallInterrupted as cut:
+            spent, used = cut.cost, cut.usage
+            raise
+        finally:
+            ledger.settle(reserve, spent)
+            self._usage, self._cost = self._usage + used, self._cost + spent
+        return answer
+
     async def search(self, prompt: str, declared: dict[str, Any]) -> list[Block]:
         """One request that declares the service's own search tool; returns the blocks of its answer."""
         model, ledger = self.model, self._ledger()

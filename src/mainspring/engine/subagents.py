@@ -14,8 +14,9 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -23,16 +24,18 @@ from mainspring.context.agent_types import INHERIT, AgentType, rule_covers_tool
 from mainspring.core.config import Config
 from mainspring.core.errors import ToolError, UsageError
 from mainspring.core.events import StopDecision
+from mainspring.core.history import History
 from mainspring.core.messages import Origin, Text, User, user
 from mainspring.core.models import Model
 from mainspring.core.money import Usage
-from mainspring.core.reasons import Cause, Failure
+from mainspring.core.reasons import Cause, Failure, Terminal
 from mainspring.core.state import State
 from mainspring.core.updates import (
     AgentDone,
     AgentStarted,
     AgentUpdate,
     CallDone,
+    CallStarted,
     Failed,
     PrefixBroken,
     Rendering,
@@ -46,7 +49,7 @@ from mainspring.engine.deps import CallQuestion
 from mainspring.engine.model_context import ModelContext
 from mainspring.engine.session import EngineSession
 from mainspring.engine.session_deps import AgentDeps, last_said, make_stop_decision, new_id
-from mainspring.engine.tasks import end_all
+from mainspring.engine.tasks import end_all, retrieve_exception
 from mainspring.hooks.events import HookPoint
 from mainspring.hooks.payloads import make_subagent_start_payload, make_subagent_stop_payload
 from mainspring.processes.paths import Resolved
@@ -57,6 +60,7 @@ from mainspring.tools.toolset import SEARCH, Toolset
 
 if TYPE_CHECKING:
     from mainspring.core.effects import RunStopHooks
+    from mainspring.engine.run import Run
     from mainspring.engine.shared_state import Ledger, SharedState
     from mainspring.providers.base import Provider
 
@@ -107,7 +111,13 @@ class SubagentStatus(NamedTuple):
     agent_id: str
     kind: str
     about: str
-    seconds: float  # since it started
+    seconds: float  # since it started, until its end
+    call_id: str = ""  # of the call that started it
+    background: bool = True
+    state: Literal["running", "completed", "failed"] = "running"
+    tokens: int = 0
+    cost: int = 0  # nano-dollars
+    last_call: str = ""  # what it runs or ran last
 
 
 class SubagentRun:
@@ -134,7 +144,15 @@ class SubagentRun:
         self._breaks: dict[str, tuple[int, int]] = {}  # by event: how often the prefix broke, and nano-dollars
         self._model = ""  # the model of the last request
         self._calls = 0
-        self._began = monotonic()
+        self._last_call = ""
+        self._began, self._ended = monotonic(), 0.0
+        self._state: Literal["running", "completed", "failed"] = "running"
+        self._session: EngineSession | None = None
+        self._open_questions = 0
+        self._steered = False  # the user may send it messages, until it has made its report,
+        self._sending: set[asyncio.Future[Any]] = set()  # and these are being journaled
+        self.stopped = False  # by the user
+        self.moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # to the background
         self._hands = self._new_hands()
         self._system = home.system(kind, self._hands)
         self._mind = home.mind(self._config, self._hands, self._system, self._ledger)
@@ -143,7 +161,50 @@ class SubagentRun:
     @property
     def at_work(self) -> SubagentStatus:
         """Its current status, for the user."""
-        return SubagentStatus(self.id, self._kind.name, self._given.description, monotonic() - self._began)
+        return SubagentStatus(
+            self.id,
+            self._kind.name,
+            self._given.description,
+            (self._ended or monotonic()) - self._began,
+            self._calling.id,
+            self._background,
+            self._state,
+            sum([usage.total for _, usage in self._used]),
+            self._ledger.account.spent,
+            self._last_call,
+        )
+
+    @property
+    def is_background(self) -> bool:
+        return self._background
+
+    @property
+    def history(self) -> History:
+        """Its conversation so far."""
+        return self._session.current.history if self._session is not None else History()
+
+    async def message(self, text: str) -> bool:
+        """Queue a message of the user for its next request; it is journaled first. False: it has ended."""
+        if self._session is None or not self._steered:
+            return False
+        sending = asyncio.ensure_future(self._session.submit(text))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        await asyncio.shield(sending)
+        return True
+
+    @property
+    def can_move(self) -> bool:
+        """Whether it can be moved to the background. Not while it waits for an answer: its call waits for that, too."""
+        return not self._background and not self._open_questions and self._session is not None
+
+    async def move(self) -> None:
+        """Continue in the background. Its call returns, and its report comes later."""
+        self._background = True
+        self._calling = BackgroundSubagent(self._calling, self._home)
+        self._hands.attended = self._hands.attended and self._home.ask is not None
+        await self._home.note(AgentRecord(self.id, True, self._home.now()))
+        self.moved.set_result(None)
 
     def _new_hands(self) -> Toolset:
         above, agent = self._home.hands, (self.id, self._kind.name)
@@ -184,25 +245,30 @@ class SubagentRun:
         await self._home.note(AgentRecord(self.id, self._background, self._home.now()))
 
     async def run(self) -> ToolAnswer:
-        given, calling, kind = self._given, self._calling, self._kind
-        about = {"agentType": kind.name, "description": given.description, "toolUseId": calling.id}
+        given, call_id, kind = self._given, self._calling.id, self._kind
+        about = {"agentType": kind.name, "description": given.description, "toolUseId": call_id}
         kept, result = self._home.journal(self.id, about), None
         try:
             answer = self._ask if self._hands.attended else None
             deps = SubagentDeps(self._provider, self._hands, kept, self._system, answer, self._mind)
             prompt = replace(user(given.prompt), id=deps.new_id(), at=deps.now())
-            calling.show(AgentStarted(calling.id, self.id, kind.name, given.description, prompt, self._background))
+            self._calling.show(AgentStarted(call_id, self.id, kind.name, given.description, prompt, self._background))
             try:
                 result = await self._worked(deps, prompt)
-                return self._report(result)
+                report = self._report(result)
+                self._state = "failed" if report.is_error else "completed"
+                return report
             finally:
-                calling.show(AgentDone(calling.id, self.id, result, kept.file, tuple(self._used)))
+                self._steered = False
+                self._calling.show(AgentDone(call_id, self.id, result, kept.file, tuple(self._used)))
         finally:
             kept.close()
             await self._mind.close()
 
     async def over(self) -> None:
         """Book what it spent to its parent session, also in the file."""
+        self._ended = monotonic()
+        self._state = "failed" if self._state == "running" else self._state
         cost = self._ledger.account.spent
         used: dict[str, Usage] = {}
         for model, usage in self._used:
@@ -222,7 +288,26 @@ class SubagentRun:
             side_jobs=deps.side_jobs,
             describe=deps.describe,
         )
-        async with session.run((prompt, *await self._hooks_at_the_start()), deltas=False) as run:
+        self._session = session
+        self._steered = True
+        result = await self._followed(session.run((prompt, *await self._hooks_at_the_start()), deltas=False))
+        turns = self._config.max_turns
+        while await self._has_messages(session) and result.terminal is Terminal.COMPLETED:  # too late for its last turn
+            turns -= result.turns
+            if turns < 1:
+                break
+            later = await self._followed(session.run(config=replace(self._config, max_turns=turns), deltas=False))
+            result = replace(later, usage=result.usage + later.usage)
+        return result
+
+    async def _has_messages(self, session: EngineSession) -> bool:
+        while self._sending:
+            await asyncio.wait(self._sending)
+        self._steered = bool(session.shared.inbox.waiting())
+        return self._steered
+
+    async def _followed(self, run: Run) -> Result:
+        async with run:
             async for update in run:
                 self._look_at(update)
                 await self._calling.room()
@@ -239,6 +324,8 @@ class SubagentRun:
         match update:
             case Failed():
                 self._failure = update.failure
+            case CallStarted():
+                self._last_call = update.line or update.call.name
             case CallDone():
                 self._calls += 1
             case RequestStarted():
@@ -259,7 +346,11 @@ class SubagentRun:
             known = cast("dict[str, Any]", about)
             whose = {"agent_id": self.id, "agent_type": self._kind.name, "agent_description": self._given.description}
             about = {**known, **whose}
-        return await self._calling.ask(f"{self._kind.name}: {question.text}", about)
+        self._open_questions += 1
+        try:
+            return await self._calling.ask(f"{self._kind.name}: {question.text}", about)
+        finally:
+            self._open_questions -= 1
 
     # --- its report ---
 
@@ -313,6 +404,11 @@ def new_agent_id() -> str:
 
 MOST_TURNS = 200  # if the agent type sets no limit
 MOST_AWAY = 50  # in the background, at the same time
+MOST_REMEMBERED = 10  # that have ended, with their conversations
+MOVED = (
+    "The user moved agent '{id}' ({kind}) to the background. Its report will come into this conversation; go on "
+    "meanwhile."
+)
 SENT = "Agent '{id}' ({kind}) works in the background. Its report will come into this conversation; go on meanwhile."
 REPORT = """\
 <task-notification agent="{id}" status="{status}">
@@ -320,10 +416,15 @@ An agent that you sent out reports. These are its words, not the user's: what th
 
 {text}
 </task-notification>"""
+STOPPED = "The user stopped this agent before it could report."
 GONE = "It ended with the program that ran it, before it could report. Start another one if you still need it."
 
 Deliver = Callable[[str], Awaitable[object]]  # into the session's inbox
 _TAG = re.compile(r"<\s*(/?)\s*task-notification", re.IGNORECASE)  # its text cannot close the tag around it
+
+
+def escape_notification(text: str) -> str:
+    return _TAG.sub(r"<\\\1task-notification", text)
 
 
 class SubagentRegistry:
@@ -332,7 +433,9 @@ class SubagentRegistry:
     def __init__(self, home: SubagentEnvironment, deliver: Deliver) -> None:
         self._home = home
         self._deliver = deliver
-        self._away: dict[asyncio.Task[None], SubagentRun] = {}
+        self._away: dict[asyncio.Task[Any], SubagentRun] = {}  # in the background,
+        self._waited_for: dict[asyncio.Task[Any], SubagentRun] = {}  # and in the foreground
+        self._known: dict[str, SubagentRun] = {}  # also the last that have ended
 
     async def send(self, given: AgentInput, calling: ToolContext) -> ToolAnswer:
         """Start a subagent. Raises `ToolError` with a message for the calling model."""
@@ -342,36 +445,76 @@ class SubagentRegistry:
             raise ToolError(f"Unknown agent type '{given.subagent_type}'. Available: {known}.")
         config = self._config(given, kind)
         if not (given.run_in_background or kind.background):
-            errand = SubagentRun(self._home, kind, config, given, calling, background=False)
-            await errand.begin()
-            try:
-                return await errand.run()
-            finally:
-                await errand.over()
+            return await self._wait_for(SubagentRun(self._home, kind, config, given, calling, background=False))
         if len(self._away) >= MOST_AWAY:
             raise ToolError(f"{MOST_AWAY} agents already run in the background: wait for their reports.")
         errand = SubagentRun(self._home, kind, config, given, BackgroundSubagent(calling, self._home), background=True)
         await errand.begin()
-        task = asyncio.get_running_loop().create_task(self._go(errand), name=errand.id)
-        self._away[task] = errand
-        task.add_done_callback(lambda task: self._away.pop(task, None))
+        self._let_go(errand, asyncio.get_running_loop().create_task(self._go(errand), name=errand.id))
         data = {"status": "async_launched", "agentId": errand.id, "description": given.description}
         return make_answer(SENT.format(id=errand.id, kind=kind.name), data, Rendering("Runs in the background"))
 
-    async def _go(self, errand: SubagentRun) -> None:
-        """Store the report before the end of the subagent, so that a session never waits for it in vain."""
+    def _let_go(self, errand: SubagentRun, task: asyncio.Task[Any]) -> None:
+        """It works in the background from now on."""
+        self._away[task] = errand
+        self._note_known(errand)
+        task.add_done_callback(retrieve_exception)
+        task.add_done_callback(lambda task: self._away.pop(task, None))
+
+    async def _wait_for(self, errand: SubagentRun) -> ToolAnswer:
+        """Run it for its call, or until the user moves it to the background."""
+        await errand.begin()
+        task = asyncio.get_running_loop().create_task(self._go(errand), name=errand.id)
+        self._waited_for[task] = errand
+        self._note_known(errand)
+        either: tuple[asyncio.Future[Any], ...] = (task, errand.moved)
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if errand.is_background:
+                self._let_go(errand, task)
+                raise
+            task.cancel()
+            while not task.done():  # however often we are cancelled: it ends what it runs, and books its cost
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({task})
+            retrieve_exception(task)
+            raise
+        finally:
+            del self._waited_for[task]
+        if task.cancelled():
+            raise ToolError(STOPPED)
+        if task.done():
+            return task.result()
+        self._let_go(errand, task)
+        data = {"status": "async_launched", "agentId": errand.id, "description": errand.at_work.about}
+        words = MOVED.format(id=errand.id, kind=errand.at_work.kind)
+        return make_answer(words, data | {"backgroundedByUser": True}, Rendering("Moved to the background"))
+
+    def _note_known(self, errand: SubagentRun) -> None:
+        self._known[errand.id] = errand
+        ended = [one for one in self._known.values() if one.at_work.state != "running"]
+        for one in ended[: max(0, len(ended) - MOST_REMEMBERED)]:
+            del self._known[one.id]
+
+    async def _go(self, errand: SubagentRun) -> ToolAnswer:
+        """Store the report of one in the background before its end, so that a session never waits for it in vain."""
         status, text = "failed", GONE
         try:
             report = await errand.run()
             status, text = "failed" if report.is_error else "completed", report.text
-        except Exception as error:  # noqa: BLE001  # whatever it was, its session must hear of it
+            return report
+        except Exception as error:
             text = f"The agent failed: {type(error).__name__}: {error}"
+            raise
         finally:
-            await self._tell(errand.id, status, text)
+            text = STOPPED if errand.stopped and text == GONE else text
+            if errand.is_background:
+                await self._tell(errand.id, status, text)
             await errand.over()
 
     async def _tell(self, agent_id: str, status: str, text: str) -> None:
-        said = REPORT.format(id=agent_id, status=status, text=_TAG.sub(r"<\\\1task-notification", text))
+        said = REPORT.format(id=agent_id, status=status, text=escape_notification(text))
         await self._deliver(said)
 
     # --- in the background ---
@@ -388,9 +531,27 @@ class SubagentRegistry:
         if self._away:
             await asyncio.wait(self._away, return_when=asyncio.FIRST_COMPLETED)
 
+    @property
+    def known(self) -> tuple[SubagentRun, ...]:
+        """Those that run, and the last that have ended, in the order of their start."""
+        return tuple(self._known.values())
+
+    async def move(self, call_id: str | None) -> tuple[SubagentRun, ...]:
+        """Move the subagent of this call to the background; None: of every call. Returns those that were moved."""
+        moved: list[SubagentRun] = []
+        for errand in tuple(self._waited_for.values()):
+            wanted = call_id is None or errand.at_work.call_id == call_id
+            if wanted and errand.can_move and len(self._away) + len(moved) < MOST_AWAY:
+                await errand.move()
+                moved.append(errand)
+        return tuple(moved)
+
     async def stop(self, agent_id: str) -> None:
-        """Stop a background subagent; its report says so."""
-        await end_all([task for task in self._away if task.get_name() == agent_id])
+        """Stop a subagent. One in the background reports that; the call of one in the foreground fails."""
+        found = [task for task in (*self._away, *self._waited_for) if task.get_name() == agent_id]
+        if found:
+            self._known[agent_id].stopped = True
+        await end_all(found)
 
     async def close(self) -> None:
         await end_all(tuple(self._away))

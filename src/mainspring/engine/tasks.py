@@ -130,7 +130,7 @@ async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
     await await_uncancellable(asyncio.get_running_loop().create_task(work))
 
 
-async def await_uncancellable(task: asyncio.Task[None]) -> None:
+async def await_uncancellable(task: asyncio.Task[T]) -> T:
     """The same for a task that others may also wait for."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -141,7 +141,7 @@ async def await_uncancellable(task: asyncio.Task[None]) -> None:
     if cancelled is not None:
         retrieve_exception(task)
         raise cancelled
-    task.result()
+    return task.result()
 
 
 async def wait_and_propagate(task: asyncio.Task[None]) -> None:

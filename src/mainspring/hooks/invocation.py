@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,8 @@ import msgspec
 from mainspring.core.value import Bundle, Value
 from mainspring.hooks.events import OF_TOOLS, HookPoint, HookResult
 from mainspring.text import plural
+
+_LOG = logging.getLogger("mainspring.hooks")
 
 PATIENCE = 5.0  # seconds for a cancelled hook: a command has two until it is killed, and then some to end
 
@@ -189,6 +192,7 @@ class HookWatch:
         self.goes_on = False  # it runs in the background, and has not ended yet
 
     async def starts(self) -> None:
+        _LOG.debug("hook started name=%s id=%s", self._started.name, self._started.id)
         with contextlib.suppress(Exception):  # of the observer
             await self._watcher.starts(self._started)
 
@@ -212,8 +216,11 @@ class HookWatch:
 
     def over(self) -> None:
         """It ended in one of these ways, or was cancelled."""
+        ended = self._answered or self._made("cancelled")
+        code = "" if ended.code is None else f" exit_code={ended.code}"
+        _LOG.debug("hook finished name=%s id=%s outcome=%s%s", ended.name, ended.id, ended.outcome, code)
         with contextlib.suppress(Exception):
-            self._watcher.ended(self._answered or self._made("cancelled"))
+            self._watcher.ended(ended)
 
     def _answer(self, how: How, output: str, **more: Any) -> None:
         self._answered = self._made(how, output=output[:MOST_SEEN], **more)

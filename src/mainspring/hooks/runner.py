@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -63,7 +63,7 @@ class Hook(Bundle):
 class HookRunner:
     """All hooks of a session."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, all but one
         self,
         hooks: Iterable[Hook],
         *,
@@ -71,15 +71,17 @@ class HookRunner:
         more: Mapping[HookPoint, Callable[[Facts], Facts]] | None = None,
         warn: Tell = match_nothing,
         say: Tell = match_nothing,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`common`: fields of every payload; `more`: fields that only the session knows, for some events, which add to
         or replace those of the event. `warn` gets failures of hooks, `say` messages of hooks to the person.
+        `before` is awaited before each hook, which may change files.
         """
         self._hooks: dict[HookPoint, list[tuple[Hook, re.Pattern[str] | None]]] = {}
         for hook in hooks:
             self._hooks.setdefault(hook.point, []).append((hook, compile_hook_matcher(hook, warn)))
         self._common, self._more = common, more or {}
-        self._warn, self._say = warn, say
+        self._warn, self._say, self._before = warn, say, before
         self._watcher: HookObserver = NoHookObserver()
         self._aside: set[asyncio.Task[HookResult]] = set()
 
@@ -139,6 +141,8 @@ class HookRunner:
     async def _one(self, hook: Hook, facts: dict[str, Any]) -> HookResult:
         sight = HookWatch(self._watcher, hook.point, facts)
         await sight.starts()
+        if self._before is not None:
+            await self._before()
         try:
             return await self._asked(hook, facts, sight)
         finally:

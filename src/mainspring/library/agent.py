@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
 
+from mainspring import library
 from mainspring.core.errors import UsageError
 from mainspring.core.updates import Update
 from mainspring.core.value import Bundle
@@ -138,9 +139,7 @@ class Agent(Generic[DepsT, OutputT]):
 
     def run_sync(self, prompt: PromptLike, *, deps: Any = None) -> Answer[OutputT]:
         """`run` for plain code, Django and notebooks; also works where an event loop runs, which it blocks."""
-        from mainspring.library.background_loop import run_blocking
-
-        return run_blocking(self.run(prompt, deps=deps))
+        return library.run_blocking(self.run(prompt, deps=deps))
 
     @overload
     def stream(
@@ -185,9 +184,7 @@ class Agent(Generic[DepsT, OutputT]):
 
     def as_tool(self, *, name: str = "", about: str = "") -> Tool:
         """This agent as a tool of another one, which pays for it."""
-        from mainspring.library.agent_tool import make_agent_tool
-
-        return make_agent_tool(self, name or self.name, about or self._options.get("about", ""))
+        return library.make_agent_tool(self, name or self.name, about or self._options.get("about", ""))
 
     @contextmanager
     def override(
@@ -340,18 +337,14 @@ def make_output(output: Any, options: AgentOptions) -> OutputType | None:
         return None
     if options.get("tool_choice") == "none":
         raise UsageError("'output' needs a tool call, so 'tool_choice' cannot be 'none'")
-    from mainspring.library.output import OutputType
-
-    return OutputType(output)
+    return library.OutputType(output)
 
 
 def name_agent_hooks(given: AgentOptions) -> dict[str, tuple[HostHook, HookFunction]]:
     hooks = given.get("hooks")
     if not hooks:
         return {}
-    from mainspring.library.hooks import name_hooks
-
-    return name_hooks(hooks)
+    return library.name_hooks(hooks)
 
 
 def split_model(model: Any) -> tuple[str | None, Provider | None]:
@@ -375,6 +368,4 @@ def make_environment(given: AgentOptions) -> dict[str, str]:
 
 def bind_tools(tools: tuple[Tool, ...], chat: AgentChat[Any]) -> tuple[Tool, ...]:
     """Agents among the tools get the session that pays for them."""
-    from mainspring.library.agent_tool import AgentTool
-
-    return tuple([tool.bind(chat) if isinstance(tool, AgentTool) else tool for tool in tools])
+    return tuple([tool.bind(chat) if isinstance(tool, library.AgentTool) else tool for tool in tools])

@@ -11,7 +11,7 @@ import atexit
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from mainspring.core.errors import UsageError
@@ -60,14 +60,18 @@ class BackgroundLoop:
                 done.set_result(task.result())
 
         def cancel() -> None:
-            task[0].cancel()
+            if task:
+                task[0].cancel()
+            else:
+                work.close()
+                done.set_exception(asyncio.CancelledError())
 
-        self.loop.call_soon_threadsafe(start)
         try:
+            self.loop.call_soon_threadsafe(start)  # its thread may do much of the work before this returns
             return done.result()
         except KeyboardInterrupt:
             self.loop.call_soon_threadsafe(cancel)
-            done.exception()
+            wait([done])
             raise
 
     def stop(self) -> None:

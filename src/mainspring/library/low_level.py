@@ -14,6 +14,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
+from mainspring import agent
 from mainspring.core.config import Config, Effort, Sampling
 from mainspring.core.errors import UsageError
 from mainspring.core.models import Model
@@ -152,19 +153,16 @@ def find_model(provider: Provider | None, model: str | Model | None) -> tuple[tu
         return find_provider(model.name if isinstance(model, Model) else model)
     if isinstance(model, Model):
         return (provider, model), None
-    from mainspring.agent.model import find_model as find_listed_model
-
-    return (provider, find_listed_model(model or "default", list_models(provider))), None
+    return (provider, agent.find_model(model or "default", list_models(provider))), None
 
 
 def find_provider(model: str | None) -> tuple[tuple[Provider, Model], Close]:
     """By the name of the model and the environment, as every front end finds it. Raises `UsageError`."""
-    from mainspring.agent.config import resolve_config
     from mainspring.agent.options import SessionOptions, StartError
 
     options = SessionOptions(model=model, tools=(), setting_sources=(), strict_mcp_config=True, in_process=True)
     try:
-        found = resolve_config(options, dict(os.environ))
+        found = agent.resolve_config(options, dict(os.environ))
     except StartError as error:
         raise UsageError(str(error)) from None
 

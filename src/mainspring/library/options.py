@@ -111,6 +111,8 @@ class AgentOptions(ModelSettings, total=False):
     """Overrides the environment of the process: keys, addresses, `MAINSPRING_HOME`."""
     persist: bool
     """False: the session is not stored."""
+    checkpoints: bool
+    """True: store the workspace before each prompt, so that files can be rewound (`AgentChat.rewind`)."""
     tracing: bool
     """Spans and metrics of OpenTelemetry; by default, if `mainspring.instrument()` was called."""
     expand_prompts: bool
@@ -139,6 +141,7 @@ KINDS: dict[str, OptionCheck] = {
     "add_dirs": PATHS,
     "env": TEXTS,
     "persist": FLAG,
+    "checkpoints": FLAG,
     "tracing": FLAG,
     "expand_prompts": FLAG,
     "temperature": MONEY,
@@ -280,6 +283,7 @@ def make_session_options(  # noqa: PLR0913, PLR0917  # what an agent is made of
         add_dirs=tuple([os.fspath(folder) for folder in given.get("add_dirs", ())]),
         deps=deps,
         persist=given.get("persist", True),
+        checkpoints=given.get("checkpoints"),
         tracing=given.get("tracing"),
         settings=dict(given["settings"]) if "settings" in given else None,
         setting_sources=sources,

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from msgspec.structs import replace
 
+from mainspring import library
 from mainspring.agent.config import HostSupplied, resolve_config
 from mainspring.agent.host import ApprovalRequest, NoHost, Reach
 from mainspring.agent.open_session import open_session
@@ -45,6 +46,7 @@ from mainspring.tools.base import Approval, Tool
 
 if TYPE_CHECKING:
     from mainspring.agent.session import AgentSession
+    from mainspring.checkpoints.entries import FileCheckpoint, PromptChanges, RewindReport
     from mainspring.engine.shared_state import Ledger
     from mainspring.library.hooks import HookFunction
     from mainspring.library.options import Approve
@@ -114,9 +116,7 @@ class AgentChat(Generic[OutputT]):
     def _open(self, plan: SessionPlan) -> AgentSession:
         check: Callable[[dict[str, Any]], object] | None = None
         if plan.output is not None:
-            from mainspring.library.output import OutputCheck
-
-            self._output = OutputCheck(plan.output)
+            self._output = library.OutputCheck(plan.output)
             check = self._output.check
         supplied = HostSupplied(plan.bind(self), plan.provider, check)
         config = resolve_config(plan.options, plan.environment, supplied)
@@ -177,6 +177,33 @@ class AgentChat(Generic[OutputT]):
         found: list[Answer[OutputT]] = []
         return AgentStream(pick_text(self.updates(prompt, found)), found)
 
+    async def rewind(
+        self,
+        to: str,
+        *,
+        conversation: bool = True,
+        files: bool = False,
+        dry_run: bool = False,
+        include: Collection[str] = (),
+    ) -> RewindReport:
+        """Goes back to before a prompt: the conversation, the files (with the option `checkpoints=True`), or both. `to`
+        is the id of the prompt's message, or of a checkpoint. Files that the user changed since are kept, unless they,
+        or a folder that they are in, are in `include`. To undo it, rewind to `report.undo`."""
+        try:
+            return await self.opened.rewind(
+                to, conversation=conversation, files=files, dry_run=dry_run, include=include
+            )
+        except StartError as error:
+            raise UsageError(str(error)) from None
+
+    async def checkpoints(self) -> tuple[FileCheckpoint, ...]:
+        """One for each prompt that files can be rewound to, the oldest first."""
+        return await self.opened.checkpoints()
+
+    async def changed_files(self, from_prompt: str | None = None) -> tuple[PromptChanges, ...]:
+        """What the session changed, by prompt, with diffs."""
+        return await self.opened.changed_files(from_prompt)
+
     def interrupt(self) -> None:
         """End the current run soon: it raises `Interrupted`. The session stays usable."""
         self.opened.interrupt()
@@ -201,8 +228,8 @@ class AgentChat(Generic[OutputT]):
                         over = not session.has_more  # else a report of a subagent starts another run
                     yield update
                 else:
+                    over = over or isinstance(update, ENDS)  # also if it raises: nothing more of this prompt follows
                     result = end_without_run(update)
-                    over = over or result is not None
                     results += [result] if result is not None else []
                 if over:
                     break
@@ -221,7 +248,7 @@ class AgentChat(Generic[OutputT]):
             return
         session.interrupt()
         async for update in session.updates():
-            if isinstance(update, Result | PromptReturned | PromptAnswered | PromptBlocked | RunBroken):
+            if isinstance(update, (Result, *ENDS)):
                 return
 
     def _answer(self, session: AgentSession, before: int, results: list[Result]) -> Answer[OutputT]:
@@ -245,9 +272,14 @@ def make_content(prompt: PromptLike) -> tuple[Content, ...]:
     return made
 
 
+ENDS = (PromptReturned, PromptAnswered, PromptBlocked, RunBroken)  # end a run without a result
+
+
 def end_without_run(update: AnySessionUpdate) -> Result | None:
     """The result of a prompt that needed no model; None: the update ends nothing. Raises `AgentError`."""
     match update:
+        case PromptAnswered(text=text, failed=True):
+            raise UsageError(text)
         case PromptAnswered(text=text):
             return Result(Terminal.COMPLETED, Cause.END_TURN, Subtype.SUCCESS, text=text)
         case PromptBlocked(reason=reason):
@@ -345,13 +377,11 @@ class LibraryHost(NoHost):
         self.reach: Reach = "never" if approve is None else "always"
 
     async def run_hook(self, hook_id: str, payload: dict[str, Any]) -> object:
-        from mainspring.library.hooks import HookCall, check_reply
-
         function = self._hooks[hook_id]
         name = getattr(function, "__name__", hook_id)
-        asked = HookCall[Any](str(payload.get("hook_event_name", "")), copy.deepcopy(payload), self._deps)
+        asked = library.HookCall[Any](str(payload.get("hook_event_name", "")), copy.deepcopy(payload), self._deps)
         try:
-            return check_reply(await call_function(function, asked), name)
+            return library.check_reply(await call_function(function, asked), name)
         except Exception as error:
             log_failure(f"the hook '{name}' failed", error)
             raise

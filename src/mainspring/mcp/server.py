@@ -11,6 +11,7 @@ the next turn and not earlier, so a server that sends notifications all the time
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ from mainspring.tools.results import clean_mcp_text, one_line_name
 if TYPE_CHECKING:
     from mainspring.mcp.client import LastHttpStatus, StrayOutput, Streams
     from mainspring.mcp.server_process import McpServerProcess
+
+_LOG = logging.getLogger("mainspring.mcp")
 
 BACKOFF = 0.5  # seconds before a lost server is started again
 ENDING = 4.0  # seconds for a connection to close; this includes the grace period of a program
@@ -286,6 +289,7 @@ class McpServerConnection:
 
     def _set(self, status: McpStatus, error: str = "") -> None:
         self.status, self.error = status, error
+        _LOG.debug("server %s name=%r%s", status, self.name, f" error={error!r}" if error else "")
         self._settled.set()
         self._news()
 

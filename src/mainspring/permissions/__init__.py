@@ -11,8 +11,10 @@ from mainspring.lazy import load_attribute
 
 if TYPE_CHECKING:
     from mainspring.permissions.bash import check_bash_command as check_bash_command
+    from mainspring.permissions.bash import names_closed_file as names_closed_file
     from mainspring.permissions.checker import AllowAll as AllowAll
     from mainspring.permissions.classifier import apply_answer as apply_answer
+    from mainspring.permissions.closed_files import find_closed_access as find_closed_access
     from mainspring.permissions.commands import parse_command_pattern as parse_command_pattern
     from mainspring.permissions.commands import pattern_covers as pattern_covers
     from mainspring.permissions.decide import findings as findings
@@ -44,6 +46,7 @@ WRITERS = {"Edit": "file_path", "MultiEdit": "file_path", "Write": "file_path", 
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
+    "names_closed_file": "bash",
     "names_host": "hosts",
     "suggested_mode": "suggest",
     "AllowAll": "checker",
@@ -58,6 +61,7 @@ MODULES = {
     "analyze_command": "shell.analyze",
     "apply_answer": "classifier",
     "check_bash_command": "bash",
+    "find_closed_access": "closed_files",
     "findings": "decide",
     "git_reads": "shell.reads_git",
     "matches_below": "patterns",

@@ -52,6 +52,7 @@ _OUTWARD = re.compile(r"(?:\A|\A-[A-Za-z]|[=:@,])(~?/.*)", re.DOTALL)
 _HOME = re.compile(r"\$(?:HOME\b|\{HOME\b[^}]*\})")
 _ROUGH_PATH = re.compile(r"""(?:\A|[\s=:@,'"`({\[<>|;&])((?:[~/]|\.\.)[^\s'"`;|&<>(){}]*)""")
 _MARKS, _PARTS = re.compile(r"[=:@,]"), re.compile(r"[=:@,/]")
+MOST_PATH = 4_096  # characters: no path is longer
 MOST_GIVEN = 50  # words of a command that may be passed on; with more only its name counts
 
 
@@ -97,6 +98,11 @@ def _rough_paths(text: str) -> list[str]:
 
 def check_bash_command(text: str, files: FileRules) -> Findings:
     return _Line(text, files).findings()
+
+
+def names_closed_file(text: str, files: FileRules) -> bool:
+    """Whether a line may open a file that the rules of `files` close, as far as its words and the text tell."""
+    return _Line(text, files).names_closed_file()
 
 
 class _Line:
@@ -354,6 +360,34 @@ class _Line:
                 reason = self.files.check(FileAccessRequest("write", target), at=cwd).never
                 if reason:
                     self.never.append(reason)
+
+    def names_closed_file(self) -> bool:
+        """Also if the word is data, an option's value, or part of a program's text: nothing harmless names the file."""
+        if self._file_rule("deny") is not None or any(self._reads_closed_tree(words) for words in self.run):
+            return True
+        written = [path_of(word) for seen in self.sight.commands for word in seen.words if word.exact]
+        written += [path for seen in self.sight.commands for word in seen.words if (path := _outward_path(word))]
+        for path in (*written, *_rough_paths(self.text)):
+            if any(self._is_closed(path, cwd) for cwd in self.here.cwds):
+                return True
+        globs = [word for seen in self.sight.commands for word in seen.words if word.glob]
+        globs += [redirect.target for redirect in self.redirects if redirect.target.glob]
+        if any(self.files.glob_finds_a_rule(path_of(word), cwd) for word in globs for cwd in self.here.cwds):
+            return True
+        return any(_Line(text, self.files, self.depth + 1).names_closed_file() for text in self.meant)
+
+    def _reads_closed_tree(self, words: tuple[ShellWord, ...]) -> bool:
+        return any(
+            self.files.read_in_passing(path_of(tree.word) if tree.word.exact else folder_of(tree.word), cwd,
+                                       hidden=tree.hidden, follow=tree.follow)
+            for tree in find_reads(words).trees
+            for cwd in self.here.cwds
+        )  # fmt: skip
+
+    def _is_closed(self, path: str, cwd: str) -> bool:
+        if not path or len(path) > MOST_PATH or "\0" in path:
+            return False
+        return self.files.check(FileAccessRequest("read", path), at=cwd).deny is not None
 
     # --- mode auto -----------------------------------------------------------------------------------------------
 

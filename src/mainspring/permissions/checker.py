@@ -6,6 +6,7 @@ The deciding modules are loaded at the first call, not at the start.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
@@ -92,15 +93,17 @@ class PermissionChecker:
         folders: tuple[str, ...] = (),
         home: str = "",
         ours: tuple[str, ...] = (),
+        closed: tuple[str, ...] = (),
         trusted: Callable[[], bool] = _yes,
         counts: Callable[[RuleText], bool] = _every,
         sandbox: SandboxRules | None = None,
     ) -> None:
-        """`trusted`: whether the repository's own code may run; called when the first call is decided. `counts`:
-        whether a rule that was added in the session counts; the administrator may reserve allow rules.
+        """`closed`: files that nothing may open. `trusted`: whether the repository's own code may run; called when the
+        first call is decided. `counts`: whether a rule that was added in the session counts; the administrator may
+        reserve allow rules.
         """
         self._written = written
-        self._home, self._ours = home, ours
+        self._home, self._ours, self._closed = home, ours, closed
         self._reached: dict[str, tuple[str, ...]] = {}
         self.sandbox = sandbox
         self._trusted, self._counts = trusted, counts
@@ -111,6 +114,12 @@ class PermissionChecker:
         """Sets the working folders; the first one stays."""
         self._folders, self._made = folders, None
         self._reached = {one: self._reached.get(one) or processes.names_of_path(one) for one in folders}
+
+    def forget_rule(self, behavior: str, text: str, source: str) -> None:
+        """The user removed it from its file."""
+        removed = (behavior, text, source)
+        self._written = tuple([one for one in self._written if (one.behavior, one.text, one.source) != removed])
+        self._made = None
 
     def policy(self, standing: PolicyView) -> PermissionPolicy:
         made = self._made
@@ -135,9 +144,19 @@ class PermissionChecker:
             reached=tuple([name for found in self._reached.values() for name in found]) if self._folders else None,
             home=self._home,
             ours=self._ours,
+            closed=self._closed_names,
             root=root,
             trusted=self._trusted(),
         )
+
+    @cached_property
+    def _closed_names(self) -> tuple[str, ...]:
+        """Every name of the closed files, whether they exist or not."""
+        return tuple(dict.fromkeys([name for path in self._closed for name in (path, *processes.names_of_path(path))]))
+
+    def is_closed(self, path: str) -> bool:
+        """Whether the file, or a folder that it is in, is closed to every tool: a real path."""
+        return any(path == name or path.startswith(f"{name}/") for name in self._closed_names)
 
     async def verdict(
         self, asked: PermissionRequest, standing: PolicyView, paths: Paths | None = None
@@ -210,7 +229,12 @@ class PermissionChecker:
         """For searches: which files a rule denies to `Read` (security F6). The search of the folder is already allowed,
         so a file without a rule is readable.
         """
-        return self.reading_rules(cwd, standing) or _anything
+        by_rules = self.reading_rules(cwd, standing)
+
+        def may_read(path: str) -> bool:
+            return not self.is_closed(path) and (by_rules is None or by_rules(path))
+
+        return may_read
 
     def reading_rules(self, cwd: str, standing: PolicyView) -> Callable[[str], bool] | None:
         """The same; None: no rule is about reading."""
@@ -292,10 +316,6 @@ class AllowAll(PermissionChecker):
 
     def reading_rules(self, cwd: str, standing: PolicyView) -> Callable[[str], bool] | None:  # noqa: ARG002
         return None
-
-
-def _anything(_: str) -> bool:
-    return True
 
 
 def session_rule(text: str) -> RuleText:

@@ -54,6 +54,8 @@ UNNAMED = {"Agent": "general-purpose"}  # the default agent type: see `tools/age
 
 def decide(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> PermissionDecision:
     asked = replace(asked, tool="Agent") if asked.tool == "Task" else asked
+    if policy.closed and (why := permissions.find_closed_access(asked, policy, paths)):
+        return PermissionDecision("deny", why, shown=format_call_input(asked.tool, asked.input))
     files = FileRules(policy, asked.cwd, paths)
     found = findings(asked.tool, asked.input, files)
     if asked.before is not None:

@@ -32,7 +32,7 @@ Access = Literal["read", "write"]
 
 
 def _finds_name(pattern: str, name: str) -> bool:
-    return glob_matches(pattern.split(UNKNOWN), name) and (name[0] != "." or pattern[0] == ".")
+    return glob_matches(pattern.split(UNKNOWN), name) and (name[0] != "." or pattern[:1] == ".")
 
 
 def _passes_descriptors(path: str) -> bool:
@@ -116,6 +116,22 @@ class FileRules:
                 return True
         checked = [self.check(FileAccessRequest("read", path)) for path, passed in found if passed]
         return any(one.deny is not None or one.ask is not None for one in checked)
+
+    def glob_finds_a_rule(self, path: str, at: str) -> bool:
+        """Whether a pattern may find a file that a rule names in full: by the names alone, nothing need exist."""
+        full = self.policy.home + path[1:] if path[:2] == "~/" else posixpath.join(at, path)
+        start, _, rest = full.partition(UNKNOWN)
+        start, _, begun = start.rpartition("/")
+        parts = (begun + UNKNOWN + rest).split("/")
+        for names in [patterns.split_components(name) for name in self._all_names(start or "/")]:
+            for rule in self.rules.guarded:
+                for base in self._anchored(rule)[1]:
+                    further = base[len(names) :]
+                    if base[: len(names)] == names and len(further) == len(parts) and all(
+                        _finds_name(pattern, name) for pattern, name in zip(parts, further, strict=True)
+                    ):  # fmt: skip
+                        return True
+        return False
 
     def _via(self, path: str) -> tuple[str, ...]:
         try:

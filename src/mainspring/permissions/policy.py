@@ -31,6 +31,7 @@ class PermissionPolicy(Value):
     folders: tuple[str, ...] = ()  # the working folders; the current one is always among them
     home: str = ""
     ours: tuple[str, ...] = ()  # our own folders in the user's home: protected wherever they are
+    closed: tuple[str, ...] = ()  # files that no tool and no command opens, under every name: the user's keys
     root: str = ""  # where the session began: rules are relative to it, wherever a shell has gone since
     reads_enforced: bool = False  # a sandbox hides files from commands that rules deny reading
     trusted: bool = True  # whether the repository's own code may run, such as its git configuration

@@ -32,7 +32,8 @@ LAST = 64  # slices that are read at the end, if another process still writes
 class PipeReader:
     def __init__(self, fd: int, feed: Callable[[bytes], object]) -> None:
         self.closed = asyncio.Event()
-        self._fd, self._feed = fd, feed
+        self.feed = feed
+        self._fd = fd
         self._loop = asyncio.get_running_loop()
         os.set_blocking(fd, False)
         self._loop.add_reader(fd, self._read)
@@ -53,7 +54,7 @@ class PipeReader:
         except OSError:  # it broke: that is its end
             data = b""
         if data:
-            self._feed(data)
+            self.feed(data)
         else:
             self._close()
         return bool(data)
@@ -168,6 +169,9 @@ class ProcessSpec(NamedTuple):
     walls: SandboxAccess = SandboxAccess.NONE
     keeper: bool = False  # its first process only keeps the sandbox, and ends all inside with it: it gets no TERM
     notes: list[str] | None = None  # for the person; the sandbox adds to it, also at the end
+    gate: int | None = None  # a descriptor: its sandbox waits there before it touches a workspace (`waiting.py`)
+    handed: bytes = b""  # what a waiting program is given instead of `argv`; empty: it needs one of its own
+    built_from: object = None  # what its sandbox is made of; of equal ones, one can take the other's place
 
 
 class Child:
@@ -181,7 +185,7 @@ class Child:
         self.mark = job.mark or new_mark()
         self.stdout = ProcessOutput(job.limits.output, store_all=job.store_all)
         self.stderr = self.stdout if job.merged else ProcessOutput(job.limits.output, store_all=job.store_all)
-        self.started = time.monotonic()
+        self.started = self._working_since = time.monotonic()
         self._readers: list[PipeReader] = []
         self._popen = self._start()
         self.pid = self._popen.pid
@@ -198,7 +202,22 @@ class Child:
 
     @property
     def age(self) -> float:
+        """Seconds since its processes were started."""
         return time.monotonic() - self.started
+
+    @property
+    def seconds(self) -> float:
+        """How long it has worked: without the time in which it waited for what to do."""
+        return time.monotonic() - self._working_since
+
+    def take_job(self, job: ProcessSpec) -> None:
+        """Of one that waited: from now on it works for this job. Both merge their outputs."""
+        self.job = job
+        self.stdout.close()
+        self.stdout = self.stderr = ProcessOutput(job.limits.output, store_all=job.store_all)
+        for reader in self._readers:
+            reader.feed = self._feed(self.stdout)
+        self._working_since = time.monotonic()
 
     @property
     def code(self) -> int | None:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mainspring.processes import own_process, process_tree
 from mainspring.processes.child import Child, ProcessSpec, SandboxAccess
 from mainspring.processes.output import ProcessOutput
+from mainspring.processes.waiting import WaitingChild, gate_pair
 
 GRACE = 2.0  # seconds between TERM and KILL
 MOMENT = 0.1  # seconds for processes that start after TERM, such as the programs of a trap
@@ -139,6 +141,9 @@ def _left(child: Child) -> list[process_tree.ProcessInfo]:
 SWEEP = 5.0  # seconds between two sweeps for adopted zombies while their child still runs
 
 Around = Callable[[ProcessSpec], AbstractContextManager[ProcessSpec]]  # the same job in a sandbox, until it has ended
+# The same for a job that waits at its gate. Changes nothing outside; `held` is closed when the wait is over. None: not
+# in this sandbox.
+AroundWaiting = Callable[[ProcessSpec, ExitStack], ProcessSpec | None]
 
 
 class ProcessResult(NamedTuple):
@@ -150,42 +155,128 @@ class ProcessResult(NamedTuple):
     notes: tuple[str, ...] = ()  # of this one: for the person
 
 
+def result_of(child: Child, *, timed_out: bool) -> ProcessResult:
+    assert child.code is not None  # it is closed
+    return ProcessResult(child.code, child.stdout, child.stderr, timed_out, child.seconds, child.notes)
+
+
 class Children:
-    def __init__(self, *, adopt: bool = False, hide: bool = False, around: Around | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        adopt: bool = False,
+        hide: bool = False,
+        around: Around | None = None,
+        around_waiting: AroundWaiting | None = None,
+    ) -> None:
         """`adopt` and `hide` apply to the whole process, and take effect at the first start (`own_process.py`).
-        `around` is the sandbox, for jobs that want one.
+        `around` is the sandbox, for jobs that want one; `around_waiting` the same for one that waits.
         """
         self._adopt, self._hide, self._adopting = adopt, hide, False
-        self.around = around
+        self.around, self._around_waiting = around, around_waiting
+        self.waiting: WaitingChild | None = None  # at most one
+        self._ending: set[asyncio.Task[None]] = set()  # of waiting ones that were not needed
+        self._closed = False
         self._alive: dict[Child, ExitStack] = {}  # with the resources of each
         self._sweeping: asyncio.TimerHandle | None = None
 
     async def run(self, job: ProcessSpec) -> ProcessResult:
         """Runs it to its end, and that of all its descendants. Raises `OSError` if it cannot be started."""
-        child = self.start(job)
+        return await self.finish(self.start(job))
+
+    async def finish(self, child: Child) -> ProcessResult:
         timed_out = False
         try:
-            async with asyncio.timeout(job.limits.seconds):
+            async with asyncio.timeout(child.job.limits.seconds):
                 await child.exited.wait()
             await wait_for_leftovers(child)
         except TimeoutError:
             timed_out = True
         finally:  # also if we were cancelled
             await self.end(child)
-        assert child.code is not None  # it is closed
-        return ProcessResult(child.code, child.stdout, child.stderr, timed_out, child.age, child.notes)
+        return result_of(child, timed_out=timed_out)
 
-    def start(self, job: ProcessSpec) -> Child:
-        """The caller must end it."""
+    async def finish_unless(self, child: Child, left: asyncio.Future[None]) -> ProcessResult | None:
+        """As `finish`, but once `left` is done the command goes on (None), and the caller must end it."""
+        ended = asyncio.ensure_future(child.exited.wait())
+        either: tuple[asyncio.Future[Any], ...] = (ended, left)
+        timed_out = goes_on = False
+        try:
+            async with asyncio.timeout(child.job.limits.seconds):
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            goes_on = not ended.done()
+            if not goes_on:
+                await wait_for_leftovers(child)
+        except TimeoutError:
+            timed_out = True
+        finally:  # also if we were cancelled
+            ended.cancel()
+            if not goes_on:
+                await self.end(child)
+        return None if goes_on else result_of(child, timed_out=timed_out)
+
+    def start(self, job: ProcessSpec, waiting: WaitingChild | None = None) -> Child:
+        """The caller must end it. `waiting` does the job if its sandbox is exactly the one that the job would get now;
+        otherwise it ends, and another program is started."""
         self._prepare()
         with ExitStack() as held:
-            if self.around is not None and job.walls is not SandboxAccess.NONE:
-                job = held.enter_context(self.around(job))
-            child = Child(job)
+            try:
+                if self.around is not None and job.walls is not SandboxAccess.NONE:
+                    job = held.enter_context(self.around(job))
+            except BaseException:
+                self.discard(waiting)
+                raise
+            child = self._release(waiting, job) or Child(job)
             self._alive[child] = held.pop_all()
-        if self._adopting and self._sweeping is None:
-            self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
+        self._sweep_later()
         return child
+
+    def start_waiting(self, job: ProcessSpec, command: int, seconds: float) -> WaitingChild | None:
+        """Starts a program that waits for its command, for so many seconds at most. None: there is one already, or none
+        can wait in this sandbox. Start it from a thread that lives on. `command`: a descriptor that it inherits, of an
+        empty file in memory; closed at the end of the wait."""
+        with ExitStack() as held:
+            held.callback(os.close, command)
+            if self.waiting is not None or self._around_waiting is None or self._closed:
+                return None
+            self._prepare()
+            ours, its = gate_pair()
+            held.callback(ours.close)
+            with its, ExitStack() as starting:
+                wrapped = self._around_waiting(job._replace(gate=its.fileno()), starting)
+                if wrapped is None:
+                    return None
+                child = Child(wrapped)
+                held.push(starting.pop_all())
+            self.waiting = waiting = WaitingChild(child, ours, command)
+            timer = asyncio.get_running_loop().call_later(seconds, self.discard, waiting)
+            held.callback(timer.cancel)
+            held.callback(lambda: waiting.unused())  # noqa: PLW0108  # whoever takes it changes that
+            self._alive[child] = held.pop_all()
+        self._sweep_later()
+        return waiting
+
+    def discard(self, waiting: WaitingChild | None) -> None:
+        """End one that is not needed, in the background."""
+        if waiting is None or waiting is not self.waiting:
+            return
+        self.waiting = None
+        waiting.close()
+        ending = asyncio.get_running_loop().create_task(self.end(waiting.child))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    def _release(self, waiting: WaitingChild | None, job: ProcessSpec) -> Child | None:
+        if waiting is None or waiting is not self.waiting:
+            return None
+        if not waiting.fits(job):
+            self.discard(waiting)
+            return None
+        self.waiting = None
+        held = self._alive.pop(waiting.child)
+        waiting.release(job)
+        held.close()
+        return waiting.child
 
     async def end(self, child: Child) -> None:
         try:
@@ -194,11 +285,15 @@ class Children:
             self._forget(child)
 
     async def close(self) -> None:
-        """Ends all that are left. The caller starts nothing while this runs."""
+        """Ends all that are left. The caller starts nothing while this runs, and none waits for a command after it."""
+        self._closed = True
+        self.discard(self.waiting)
+        await asyncio.gather(*self._ending)
         await asyncio.gather(*[self.end(child) for child in self._alive])
 
     def kill(self) -> None:
         """Ends everything now, from anywhere: also from a signal handler."""
+        self.waiting = None
         for child in tuple(self._alive):
             self.kill_one(child)
 
@@ -221,6 +316,10 @@ class Children:
         if not self._alive and self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
+
+    def _sweep_later(self) -> None:
+        if self._adopting and self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(SWEEP, self.sweep)
 
     def _prepare(self) -> None:
         if self._hide:

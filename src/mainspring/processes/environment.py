@@ -19,7 +19,7 @@ NAMES: dict[str, str] = {
     "language and time": "LANG LANGUAGE TZ LOCPATH",
     "the terminal": "TERM COLORTERM TERM_PROGRAM TERMINFO TERMINFO_DIRS COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR",
     "folders": "TMPDIR TMP TEMP MANPATH INFOPATH",
-    "the desktop": "DISPLAY WAYLAND_DISPLAY XAUTHORITY DBUS_SESSION_BUS_ADDRESS BROWSER",
+    "the desktop": "DISPLAY WAYLAND_DISPLAY XAUTHORITY BROWSER",
     "editors and pagers": "EDITOR VISUAL PAGER LESS LS_COLORS",
     "agents of ssh and gpg": "SSH_AUTH_SOCK SSH_AGENT_PID GPG_TTY",  # a socket, not a secret
     "certificates": (
@@ -88,17 +88,24 @@ ADDED: dict[str, str] = {
     "GIT_EDITOR": "true",  # there is no person to edit: git uses the message as it is
 }
 
+# The session bus leads to the user's keyring, which gives every key to every program that asks. Without the first
+# variable, programs would find the bus by one of the others.
+CLOSED = {"DBUS_SESSION_BUS_ADDRESS": "disabled:"}
+_LEADS_TO_BUS = ("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY")
+
 _PASSING = frozenset(" ".join(NAMES.values()).split())
 
 
 def child_environment(
     environ: Mapping[str, str], *, settings: Mapping[str, str] | None = None, names: Iterable[str] = ()
 ) -> dict[str, str]:
-    """`settings` are set as they are, `names` pass besides the table: the user asked for both. Ours never pass."""
+    """`settings` are set as they are, `names` pass besides the table: the user asked for both. Ours never pass, and
+    the session bus does not."""
     wanted = frozenset(names)
     found = {name: _public(value) for name, value in environ.items() if may_pass(name)}
     found |= {name: _public(value) for name, value in environ.items() if name in wanted}
     found |= ADDED | dict(settings or {})
+    found |= CLOSED if any(name in environ or name in found for name in _LEADS_TO_BUS) else {}
     return {name: value for name, value in found.items() if not is_own_variable(name) or name in ADDED}
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mainspring.providers.clouds.vertex import GoogleCredentialChain as GoogleCredentialChain
     from mainspring.providers.clouds.vertex import VertexAnthropic as VertexAnthropic
     from mainspring.providers.clouds.vertex import is_google_auth_installed as is_google_auth_installed
+    from mainspring.providers.demo import DemoModel as DemoModel
     from mainspring.providers.http.client import PER_IDLE as PER_IDLE
     from mainspring.providers.http.client import Transport as Transport
     from mainspring.providers.http.client import deadlines_for as deadlines_for
@@ -43,6 +44,7 @@ MODULES = {
     "ApiKey": "http_provider",
     "AwsCredentialChain": "clouds.aws",
     "BedrockAnthropic": "clouds.bedrock",
+    "DemoModel": "demo",
     "GoogleCredentialChain": "clouds.vertex",
     "HOME": "anthropic.provider",
     "OpenAIChat": "openai.provider",

@@ -13,7 +13,7 @@ import asyncio
 import os
 import time
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -159,6 +159,7 @@ class HttpProvider:
     ) -> None:
         """`models`: windows, limits and prices of models that our table does not have, or has otherwise."""
         self.models = tuple(models)
+        self.last_headers: Mapping[str, str] = {}  # of the last response: rate limits
         self._key = key
         self._ways_out = ways_out
         self._url = url.rstrip("/")
@@ -263,6 +264,7 @@ class HttpProvider:
             headers = prepared.headers | self._auth_headers(prepared)
             url, body = prepared.url, prepared.body
             async with self._transport.post(url, headers, body, body.size, self._warm) as response:
+                self.last_headers = response.headers
                 if response.status == 200:
                     async with aclosing(self._read(response, prepared)) as batches:
                         async for batch in batches:

@@ -67,15 +67,29 @@ SYSTEM = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--perms", 
 SETTINGS = ("--ro-bind", "/proc/sys", "/proc/sys")
 
 
-def bubblewrap_arguments(profile: BubblewrapProfile, *, cwd: str, seccomp: int) -> list[str]:
-    """The arguments before the command. `seccomp`: the descriptor from which the filter is read."""
+def bubblewrap_arguments(profile: BubblewrapProfile, *, cwd: str, seccomp: int, gate: int | None = None) -> list[str]:
+    """The arguments before the command. `seccomp`: the descriptor from which the filter is read. `gate`: the one at
+    which it waits when all is mounted but what needs a placeholder (`processes/waiting.py`)."""
     words = [profile.program, *NAMESPACES]
     if not profile.net:
         words.append("--unshare-net")
     words += [*SYSTEM, *SETTINGS]
-    for place, source in _downwards(profile):
+    mounts = _downwards(profile)
+    if gate is not None:  # nothing is mounted below a path that does not exist, so these can come last
+        mounts.sort(key=lambda one: one[0].access is SandboxPathAccess.EMPTY)
+    first = next((n for n, (place, _) in enumerate(mounts) if place.access is SandboxPathAccess.EMPTY), len(mounts))
+    for number, (place, source) in enumerate(mounts):
+        if gate is not None and number == first:
+            words += _wait_at(gate)
         words += _mount(place, source, profile.nothing)
+    if gate is not None and first == len(mounts):
+        words += _wait_at(gate)
     return [*words, "--seccomp", str(seccomp), "--chdir", cwd, "--"]
+
+
+def _wait_at(gate: int) -> list[str]:
+    """Bubblewrap copies from the descriptor until its end, which is for us to make."""
+    return ["--file", str(gate), "/dev/null"]
 
 
 def check_workspace(path: str) -> None:

@@ -195,6 +195,19 @@ class Placeholders:
         )
 
 
+class AssumedPlaceholders(Placeholders):
+    """Creates none."""
+
+    def __init__(self) -> None:
+        super().__init__("", "")
+
+    def hold(self, paths: Iterable[str], files: Mapping[str, bytes] | None = None) -> set[str]:
+        return {*paths, *(files or {})}
+
+    def release(self) -> None:
+        pass
+
+
 def _is_closed_to_all(error: OSError, path: str) -> bool:
     """False: a command cannot create it either. On a full disk it can, after freeing space: then it must not run."""
     if error.errno in CLOSED:

@@ -33,7 +33,7 @@ from mainspring.sandbox import git, git_quarantine
 from mainspring.sandbox.bubblewrap import SandboxPath, SandboxPathAccess
 from mainspring.sandbox.git import GitProfile, iter_working_trees, read_small_file
 from mainspring.sandbox.paths import BARE, Seen, WorkspacePaths, first_missing, scan_workspace
-from mainspring.sandbox.placeholders import Placeholders, is_our_file, is_ours
+from mainspring.sandbox.placeholders import AssumedPlaceholders, Placeholders, is_our_file, is_ours
 
 NAME = "info/exclude"
 SPECIAL = re.compile(rb"([\\*?\[\]!# ])")
@@ -91,9 +91,21 @@ class SandboxRunState:
             self.held[repository] = Placeholders(repository, self.state, self.folders)
         return self.held[repository]
 
+    def assume_placeholders(self) -> SandboxRunState:
+        """The same, but it only assumes that each placeholder can be created."""
+        return _AssumingState(self)
+
     def close(self) -> None:
         for held in self.held.values():
             held.close()
+
+
+class _AssumingState(SandboxRunState):
+    def __init__(self, real: SandboxRunState) -> None:  # shares what the real one knows
+        self.__dict__.update(real.__dict__)
+
+    def held_in(self, repository: str) -> Placeholders:  # noqa: ARG002  # one is like the other
+        return AssumedPlaceholders()
 
 
 class SandboxRun:
@@ -156,8 +168,8 @@ class SandboxRun:
         free = {*seen.unborn} if self._is_git else set[str]()
         free |= {f"{folder}/.git", f"{folder}/{BARE}"} if is_new or is_empty else set()
         free |= {*seen.missing} if is_empty else set()
-        held = shared.held[folder].hold([path for path in (*seen.missing, *seen.unborn) if path not in free])
-        stack.callback(shared.held[folder].release)
+        held = shared.held_in(folder).hold([path for path in (*seen.missing, *seen.unborn) if path not in free])
+        stack.callback(shared.held_in(folder).release)
         self._notes += seen.notes
         stack.callback(self._keep_from_posing, folder)
         if is_new or is_empty:

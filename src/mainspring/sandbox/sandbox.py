@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Generator, Iterable, Mapping
@@ -43,6 +44,7 @@ from mainspring.sandbox.bubblewrap import (
 )
 from mainspring.sandbox.run import SandboxRun, SandboxRunState
 
+MOST_HELD = 256  # files that are kept open for a sandbox that waits
 TEMP_NAMES = ("TMPDIR", "TMP", "TEMP")
 
 
@@ -143,6 +145,8 @@ class SandboxRunner(Protocol):
 
     def around(self, job: ProcessSpec) -> AbstractContextManager[ProcessSpec]: ...
 
+    def around_waiting(self, job: ProcessSpec, held: ExitStack) -> ProcessSpec | None: ...
+
     def close(self) -> None: ...
 
 
@@ -193,25 +197,50 @@ class Sandbox:
         Reports for the person are added to its `notes`; they are complete when the context is left.
         """
         notes: list[str] = [] if job.notes is None else job.notes
-        if self._temp is not None and _identity(self._profile.temp) != self._temp:
-            raise SandboxError(f"'{self._profile.temp}', the sandbox's own '/tmp', was replaced: restart mainspring")
         with ExitStack() as stack:
             visit = SandboxRun(self._shared, job.walls, stack, notes)
-            real = real_temps() if job.walls is SandboxAccess.OWN else ()
-            found = [*visit.places(), *[SandboxPath(folder, SandboxPathAccess.WRITE) for folder in real]]
-            masks = [*_masks(self._denied), *visit.read_only(self._read_only), *_kept_in(real, self._kept)]
-            places = (*found, *masks, *_on_the_way(masks, found))
-            # One for each start, since it is read to its end.
-            descriptor = os.memfd_create("mainspring-seccomp")
-            stack.callback(os.close, descriptor)
-            os.write(descriptor, self._filter)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            profile = self._profile._replace(places=places)
-            words = (*self._way.words, *bubblewrap_arguments(profile, cwd=job.cwd, seccomp=descriptor))
-            env = {**job.env, **self._way.env, **temp_env(job, "/tmp"), **visit.environment(job.env)}  # noqa: S108
-            passed = (*job.passed, descriptor)
-            argv = (*words, *self._check(places), *job.argv)
-            yield job._replace(argv=argv, passed=passed, env=env, keeper=True, notes=notes)
+            yield self._wrap(job._replace(notes=notes), visit, stack)
+
+    def around_waiting(self, job: ProcessSpec, held: ExitStack) -> ProcessSpec | None:
+        """The same for a job that waits at its gate, in the usual sandbox. Nothing is created for it, so it gets
+        through only in the place of a job that `around` has prepared.
+
+        Bubblewrap mounts by name before the gate, so the job that takes its place must find the same files under these
+        names. `held` keeps them open: no other file gets the number of one of them.
+        """
+        if job.walls is not SandboxAccess.USUAL or self._way.words:
+            return None
+        unused = ExitStack()  # never closed: there is nothing to release, and no command to look after
+        visit = SandboxRun(self._shared.assume_placeholders(), job.walls, unused, [])
+        wrapped = self._wrap(job, visit, held)
+        assert isinstance(wrapped.built_from, BuiltFrom)
+        if len(wrapped.built_from.files) > MOST_HELD:
+            return None
+        for path in wrapped.built_from.files:
+            held.callback(os.close, os.open(path, os.O_PATH | os.O_CLOEXEC))
+        return wrapped
+
+    def _wrap(self, job: ProcessSpec, visit: SandboxRun, stack: ExitStack) -> ProcessSpec:
+        if self._temp is not None and _identity(self._profile.temp) != self._temp:
+            raise SandboxError(f"'{self._profile.temp}', the sandbox's own '/tmp', was replaced: restart mainspring")
+        real = real_temps() if job.walls is SandboxAccess.OWN else ()
+        found = [*visit.places(), *[SandboxPath(folder, SandboxPathAccess.WRITE) for folder in real]]
+        masks = [*_masks(self._denied), *visit.read_only(self._read_only), *_kept_in(real, self._kept)]
+        places = (*found, *masks, *_on_the_way(masks, found))
+        # One for each start, since it is read to its end.
+        descriptor = os.memfd_create("mainspring-seccomp")
+        stack.callback(os.close, descriptor)
+        os.write(descriptor, self._filter)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        profile = self._profile._replace(places=places)
+        mounting = bubblewrap_arguments(profile, cwd=job.cwd, seccomp=descriptor, gate=job.gate)
+        check = self._check(places)
+        env = {**job.env, **self._way.env, **temp_env(job, "/tmp"), **visit.environment(job.env)}  # noqa: S108
+        passed = (*job.passed, descriptor, *([job.gate] if job.gate is not None else ()))
+        argv = (*self._way.words, *mounting, *check, *job.argv)
+        usual = job.walls is SandboxAccess.USUAL and (job.handed or job.gate is not None)
+        built = BuiltFrom(profile, check, env, job.cwd, _looks(profile, job.cwd), _mounts()) if usual else None
+        return job._replace(argv=argv, passed=passed, env=env, keeper=True, built_from=built)
 
     def _check(self, places: Iterable[SandboxPath]) -> tuple[str, ...]:
         """Needed where a path in a working folder is mounted by name and writable: another command could swap that
@@ -223,12 +252,40 @@ class Sandbox:
         ]
         if not any(is_within(path, folder) for path in inner for folder in folders):
             return ()
-        with open(run.TABLE, encoding="utf-8", errors="surrogateescape") as table:  # noqa: PTH123
-            return run.check_before(self._shell, folders, table.read())
+        return run.check_before(self._shell, folders, _mounts())
 
     def close(self) -> None:
         """When nothing runs in it any more."""
         self._shared.close()
+
+
+class BuiltFrom(NamedTuple):
+    """All that a sandbox depends on. Where two are equal, the sandboxes are the same."""
+
+    profile: BubblewrapProfile
+    check: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    files: Mapping[str, tuple[int, ...]]  # what the mounted paths are
+    mounts: str  # of the system
+
+
+def _looks(profile: BubblewrapProfile, cwd: str) -> dict[str, tuple[int, ...]]:
+    """Device and number; of a file, also when its names changed: unlinked and linked again, it has lost its mount."""
+    mounted = [place for place in profile.places if place.access is not SandboxPathAccess.EMPTY]
+    sources = [place.source for place in mounted if place.source]
+    looks: dict[str, tuple[int, ...]] = {}
+    for path in (cwd, profile.temp, profile.nothing, *[place.path for place in mounted], *sources):
+        with suppress(OSError):  # it was removed meanwhile: then the sandbox cannot be made
+            found = os.stat(path, follow_symlinks=path == cwd)  # noqa: PTH116
+            is_folder = stat.S_ISDIR(found.st_mode)
+            looks[path] = (found.st_dev, found.st_ino) if is_folder else (found.st_dev, found.st_ino, found.st_ctime_ns)
+    return looks
+
+
+def _mounts() -> str:
+    with open(run.TABLE, encoding="utf-8", errors="surrogateescape") as table:  # noqa: PTH123
+        return table.read()
 
 
 def real_temps() -> tuple[str, ...]:

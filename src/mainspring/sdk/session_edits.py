@@ -26,6 +26,7 @@ from mainspring.sdk.transcripts import Entry, as_entry, is_said, parent_of, repl
 from mainspring.secrets.held import mask_secrets
 from mainspring.sessions.paths import (
     draft_of,
+    history_folder,
     open_file,
     open_folder_of,
     payload_file,
@@ -89,11 +90,11 @@ def hold_session(file: Path) -> Generator[None]:
 
 
 def _delete_with_data(file: Path) -> None:
-    beside = Path(side_folder(file))
-    if beside.is_symlink():
-        beside.unlink()  # the target of a link is not ours
-    elif beside.is_dir():
-        shutil.rmtree(beside)
+    for beside in (Path(history_folder(file)), Path(side_folder(file))):
+        if beside.is_symlink():
+            beside.unlink()  # the target of a link is not ours
+        elif beside.is_dir():
+            shutil.rmtree(beside)
     file.unlink()
 
 

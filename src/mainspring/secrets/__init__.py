@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mainspring.lazy import load_attribute
 
 if TYPE_CHECKING:
+    from mainspring.secrets.credentials import Credentials as Credentials
     from mainspring.secrets.held import find_secrets_in as find_secrets_in
     from mainspring.secrets.held import list_secrets as list_secrets
     from mainspring.secrets.helper import KeyHelper as KeyHelper
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # Loaded on first use, so that a start pays only for what it needs.
 MODULES = {
+    "Credentials": "credentials",
     "KeyHelper": "helper",
     "find_secrets_in": "held",
     "list_secrets": "held",

@@ -1,8 +1,9 @@
-"""Where the key for the model comes from: the first of argument, helper command, environment, file (security K1).
+"""Where the key for the model comes from: the first of argument, helper command, environment, stored key, file
+(security K1).
 
 A project's files are not among them, and settings take the helper from the user's side only (security T2). Every start
-runs this, so a helper and a file are loaded only if there is one. A key file must be readable by its owner only, or it
-is not used (security K1).
+runs this, so a helper, stored keys (`credentials.py`) and a file are loaded only if there is one. A key file must be
+readable by its owner only, or it is not used (security K1).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ BOTH = "both"  # both headers: a helper may print either, and Claude Code sends 
 VARIABLES = {"ANTHROPIC_API_KEY": API_KEY, "ANTHROPIC_AUTH_TOKEN": AUTH_TOKEN}  # the first that is set counts
 ARGUMENT, HELPER, FILE, NONE = "argument", "apiKeyHelper", "key file", "none"
 FILE_NAME = "key"  # in our folder in the user's home
+CREDENTIALS = "credentials.json"  # there, too: the stored keys, or that they are in the keyring
+ANTHROPIC, ANTHROPIC_HOME = "anthropic", "https://api.anthropic.com"
 CONSOLE = "sk-ant-api"  # prefix of keys of Anthropic's console; anything else in a file is a token
 LONGEST = 16 * 1024  # characters; signed tokens are long
 
@@ -35,6 +38,7 @@ class KeyRequest(Bundle):
     argument: str = ""
     helper: str | None = None  # a command, from the settings of the user or the administrator
     lifetime: int | None = None  # seconds that a helper's key is used; None: not set
+    address: str = ""  # where the key goes; empty: to Anthropic. A stored key goes only where it was stored for
 
 
 class ResolvedKey(Bundle):
@@ -70,6 +74,10 @@ def find_key(wanted: KeyRequest) -> ResolvedKey:
     for name, header in VARIABLES.items():
         if value := wanted.environ.get(name, "").strip():
             return ResolvedKey(name, validate_key(value, f"'{name}'"), header)
+    if wanted.home is not None and os.path.lexists(f"{wanted.home}/{CREDENTIALS}"):
+        stored = secrets.Credentials(wanted.home).find(ANTHROPIC, wanted.address or ANTHROPIC_HOME)
+        if stored is not None:
+            return stored
     file = f"{wanted.home}/{FILE_NAME}"
     if wanted.home is None or not os.path.lexists(file):
         return ResolvedKey(NONE)
@@ -83,6 +91,9 @@ def list_present_keys(wanted: KeyRequest) -> list[str]:
     found = [ARGUMENT] if wanted.argument else []
     found += [HELPER] if wanted.helper else []
     found += [name for name in VARIABLES if wanted.environ.get(name, "").strip()]
+    if wanted.home is not None and os.path.lexists(f"{wanted.home}/{CREDENTIALS}"):
+        stored = secrets.Credentials(wanted.home).source_of(ANTHROPIC, wanted.address or ANTHROPIC_HOME)
+        found += [stored] if stored else []
     return found + ([FILE] if wanted.home is not None and os.path.lexists(f"{wanted.home}/{FILE_NAME}") else [])
 
 
@@ -116,43 +127,51 @@ class KeyFile:
         self._checked = bind_scope(validate_key)
 
     def read(self) -> str:
-        """Checks the opened file: its name may belong to another file by then."""
-        self._check_folder()
-        try:
-            fd = os.open(self.path, _READ)
-        except OSError as error:
-            link = error.errno == errno.ELOOP
-            why = "is a link: replace it with the file itself" if link else f"cannot be read: {error.strerror}"
-            raise UsageError(f"'{self.path}' {why}") from None
-        try:
-            self._check(os.fstat(fd))
-            data = os.read(fd, LONGEST + 2)
-        finally:
-            os.close(fd)
+        data = read_private_file(self.path, LONGEST + 2)
         return self._checked(data.decode(errors="replace"), f"the content of '{self.path}'")
 
     async def refresh(self) -> str:
         """The user may have stored another key."""
         return self.read()
 
-    def _check(self, found: os.stat_result) -> None:
-        if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"'{self.path}' is not a file: put your key into a file, and run 'chmod 600' on it")
-        self._check_owner(found, self.path)
-        if stat.S_IMODE(found.st_mode) & OTHERS:
-            raise UsageError(
-                f"'{self.path}' can be read by others, so it is not used: run 'chmod 600 {self.path}'; if they may "
-                "have read it, get a new key"
-            )
 
-    def _check_folder(self) -> None:
-        """A user who can write to the folder can put another key there, and read what we send with it."""
-        folder = os.path.dirname(self.path)  # noqa: PTH120  # pathlib takes 8 ms to load
-        found = os.stat(folder)  # noqa: PTH116
-        self._check_owner(found, folder)
-        if stat.S_IMODE(found.st_mode) & OTHERS_WRITE:
-            raise UsageError(f"others can write to '{folder}', so the key in it is not used: run 'chmod 700 {folder}'")
+def read_private_file(path: str, limit: int) -> bytes:
+    """A file that only its owner can read, in a folder that only its owner can change; at most `limit` bytes of it.
+    Checks the opened file: its name may belong to another file by then."""
+    check_private_folder(path)
+    try:
+        fd = os.open(path, _READ)
+    except OSError as error:
+        link = error.errno == errno.ELOOP
+        why = "is a link: replace it with the file itself" if link else f"cannot be read: {error.strerror}"
+        raise UsageError(f"'{path}' {why}") from None
+    try:
+        check_private_file(os.fstat(fd), path)
+        return os.read(fd, limit)
+    finally:
+        os.close(fd)
 
-    def _check_owner(self, found: os.stat_result, path: str) -> None:
-        if found.st_uid not in (os.geteuid(), 0):
-            raise UsageError(f"'{path}' belongs to another user, so it is not used: change its owner with 'chown'")
+
+def check_private_file(found: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise UsageError(f"'{path}' is not a file: put your key into a file, and run 'chmod 600' on it")
+    check_owner(found, path)
+    if stat.S_IMODE(found.st_mode) & OTHERS:
+        raise UsageError(
+            f"'{path}' can be read by others, so it is not used: run 'chmod 600 {path}'; if they may have read it, get "
+            "a new key"
+        )
+
+
+def check_private_folder(path: str) -> None:
+    """A user who can write to the folder can put another key there, and read what we send with it."""
+    folder = os.path.dirname(path)  # noqa: PTH120  # pathlib takes 8 ms to load
+    found = os.stat(folder)  # noqa: PTH116
+    check_owner(found, folder)
+    if stat.S_IMODE(found.st_mode) & OTHERS_WRITE:
+        raise UsageError(f"others can write to '{folder}', so the key in it is not used: run 'chmod 700 {folder}'")
+
+
+def check_owner(found: os.stat_result, path: str) -> None:
+    if found.st_uid not in (os.geteuid(), 0):
+        raise UsageError(f"'{path}' belongs to another user, so it is not used: change its owner with 'chown'")

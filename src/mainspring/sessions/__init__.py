@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mainspring.sessions.line_parser import reply_blocks as reply_blocks
     from mainspring.sessions.line_parser import spoke_of as spoke_of
     from mainspring.sessions.line_parser import user_messages as user_messages
+    from mainspring.sessions.listing import describe_session as describe_session
     from mainspring.sessions.listing import find_newest_session as find_newest_session
     from mainspring.sessions.listing import list_sessions_in as list_sessions_in
     from mainspring.sessions.listing import newest_first as newest_first
@@ -41,6 +42,7 @@ MODULES = {
     "WouldDropMore": "resume",
     "load_session": "resume",
     "make_folder": "paths",
+    "describe_session": "listing",
     "newest_first": "listing",
     "note_names": "line_parser",
     "open_journal": "subagents",

@@ -29,7 +29,6 @@ from mainspring.core.view import Edit, Fold
 from mainspring.messages_api import as_line, block_id, one_line
 from mainspring.sessions.line_format import (
     CHECKPOINT,
-    KEPT_FILE,
     CheckpointExtras,
     ConversationLine,
     Envelope,
@@ -37,10 +36,8 @@ from mainspring.sessions.line_format import (
     agents_cost,
     block_line,
     boundary_line,
-    checkpoint_mark,
     encode_conversation_line,
     event_line,
-    file_line,
     last_prompt_line,
     name_lines,
     note_agent,
@@ -59,7 +56,6 @@ from mainspring.sessions.records import (
     CommandState,
     ConfigRecord,
     EventRecord,
-    FileRecord,
     IntentRecord,
     OutcomeRecord,
     PolicyRecord,
@@ -92,7 +88,6 @@ class TranscriptEncoder:
         self._this_run = 0  # and by this one, as last reported
         self._checkpoint_size = 0
         self._model = ""  # the model of the calls, as far as the events say
-        self.kept: set[str] | None = None  # files whose state at the last prompt is stored here; None: no rewinding
 
     def lines(self, record: Record) -> bytes:
         match record:
@@ -108,8 +103,6 @@ class TranscriptEncoder:
                 return self._command(record)
             case CheckpointRecord():
                 return self._checkpoint(record)
-            case FileRecord():
-                return self._file(record)
             case PolicyRecord() | AgentRecord() | PrefixRecord() | SideCallsRecord():
                 self._note(record)
             case ConfigRecord() if record.config == self.standing.config:
@@ -151,7 +144,7 @@ class TranscriptEncoder:
         self.messages[message.id] = message
         if isinstance(message, ToolResult):
             return self._speak(result_line(message))
-        return self._speak(user_line(message)) + self._checkpoint_mark(message)
+        return self._speak(user_line(message))
 
     def _messages(self, messages: tuple[User | ToolResult, ...]) -> bytes:
         return b"".join([self._message(message) for message in messages])
@@ -215,22 +208,6 @@ class TranscriptEncoder:
             for n, block in enumerate(message.blocks)
         ]
         return b"".join([self._speak(line) for line in lines])
-
-    # --- files, for rewinding ---
-
-    def _checkpoint_mark(self, message: User) -> bytes:
-        """In one write with the prompt: from here on, the stored files are as they were at this prompt."""
-        if self.kept is None or message.origin is not Origin.PROMPT:
-            return b""
-        self.kept.clear()
-        return checkpoint_mark(message.id, message.at, self._envelope.session_id)
-
-    def _file(self, record: FileRecord) -> bytes:
-        if self.kept is not None:
-            self.kept.add(record.path)
-        if record.data is not None:
-            self.payloads.append(Payload(KEPT_FILE + record.digest, record.data))
-        return file_line(record, self._envelope.session_id)
 
     # --- events ---
 

@@ -51,11 +51,12 @@ from mainspring.sessions.paths import (
     rename_session_file,
     size_of,
 )
-from mainspring.sessions.records import CheckpointRecord, DeltaRecord, EventRecord, Record
+from mainspring.sessions.records import CheckpointRecord, ConfigRecord, DeltaRecord, EventRecord, Record, StepsRecord
 
 if TYPE_CHECKING:  # reading modules are loaded when needed: a new session starts without them
     from mainspring.sessions.decoder import LoadedSession
 
+SYNC_INTERVAL = 0.25  # seconds: a sync costs a quarter of a turn, above all for waking its thread (decision 0095)
 MOST_FOREIGN = 1 << 20  # bytes that are searched for a name that a client has given
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
@@ -69,7 +70,8 @@ class JournalWriteError(MainspringError):
 
 
 class Durability(StrEnum):
-    PROCESS = "process"  # survives the end of this process at any time; synced in the background, and before a result
+    PROCESS = "process"  # survives the end of this process at any time; synced in the background, `sync_interval`
+    # after a turn at the latest, and before a result
     POWER = "power"  # also survives a power loss, up to the last turn
     NONE = "none"  # never synced: for tests on a virtual clock
 
@@ -98,6 +100,7 @@ def ignore_warning(text: str) -> None:
 
 class JournalOptions(Bundle):
     durability: Durability = Durability.PROCESS
+    sync_interval: float = SYNC_INTERVAL  # seconds between two background syncs; 0: one at each end of a turn
     require: bool = False
     require_option: str = "require_journal"  # the option that set it, as the user knows it
     on_trouble: Callable[[str], None] = ignore_warning
@@ -129,6 +132,8 @@ class FileJournal:
         self._seen = self._looked = 0  # the size of the file if only we write to it, and how far we have checked
         self._identity: tuple[int, int] | None = None  # of the file, once it has its name
         self._syncing: asyncio.Future[None] | None = None
+        self._sync_timer: asyncio.TimerHandle | None = None  # of the next background sync
+        self._held = b""  # lines that are written with the next record
         self._sync_error: OSError | None = None  # raised in a thread, and not reported yet
 
     @classmethod
@@ -214,6 +219,9 @@ class FileJournal:
         data = self._scribe.lines(record)
         if self._scribe.payloads:
             self._write_payloads()
+        if isinstance(record, StepsRecord | ConfigRecord):  # the outcome, or the event, follows at once: nothing is
+            self._held += data  # shown or done in between
+            return
         if data and self.stored:
             self._write(data)
         if isinstance(record, CheckpointRecord):
@@ -225,6 +233,9 @@ class FileJournal:
         """Return when everything appended would survive a power loss."""
         if self.stored:
             self._look_for_file()
+        if self._held and self.stored:
+            self._write(b"")
+        self._forget_timer()
         if self.options.durability is not Durability.NONE and self.stored:
             if self._syncing is not None:
                 await self._syncing
@@ -232,12 +243,6 @@ class FileJournal:
         if self._sync_error is not None:
             self._sync_failed()
         self._check_required()
-
-    def keep_files(self) -> set[str]:
-        """Make each prompt from here on a checkpoint for files. Returns the files whose state at the last prompt is
-        stored: before another file is changed, the caller appends a `FileRecord`."""
-        kept = self._scribe.kept = set[str]()
-        return kept
 
     def rename(self, title: str) -> None:
         """Append one more line, as every client that names a session does; the last one counts. Raises `UsageError`."""
@@ -250,6 +255,9 @@ class FileJournal:
 
     def close(self) -> None:
         """Release the session. Removes a file that nothing was written to."""
+        self._forget_timer()
+        if self._held and self.stored:
+            self._write(b"")
         self.stored = False
         fd, live, self._fd, self._live = self._fd, self._live, -1, -1
         if live >= 0:
@@ -336,6 +344,8 @@ class FileJournal:
     # --- writing ---
 
     def _write(self, data: bytes) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
         if not self._first:
             self._write_all(self._fd, data)
             return
@@ -412,8 +422,31 @@ class FileJournal:
     async def _turn_ends(self) -> None:
         if self.options.durability is Durability.POWER:
             await self.sync()
-        elif self.options.durability is Durability.PROCESS and (self._syncing is None or self._syncing.done()):
-            self._syncing = asyncio.get_running_loop().run_in_executor(None, self._sync)
+        elif self.options.durability is Durability.PROCESS:
+            self._sync_soon()
+
+    def _sync_soon(self) -> None:
+        """At most one sync in each interval, at its end: it includes all turns that end until then."""
+        loop, interval = asyncio.get_running_loop(), self.options.sync_interval
+        if not interval:
+            self._start_sync()
+        elif self._sync_timer is None or self._sync_timer.when() < loop.time() - interval:  # one of an earlier loop
+            self._sync_timer = loop.call_later(interval, self._start_sync)
+
+    def _start_sync(self) -> None:
+        self._sync_timer = None
+        if self._fd < 0:
+            return
+        if self._syncing is None or self._syncing.done():
+            with suppress(RuntimeError):  # the loop is shutting down: its threads are gone
+                self._syncing = asyncio.get_running_loop().run_in_executor(None, self._sync)
+        elif self.options.sync_interval:  # the disk is slow: what was written meanwhile needs another one
+            self._sync_soon()
+
+    def _forget_timer(self) -> None:
+        timer, self._sync_timer = self._sync_timer, None
+        if timer is not None:
+            timer.cancel()
 
     def _sync(self) -> None:
         """In a thread. The file's own lines last: they name the payloads."""

@@ -48,7 +48,6 @@ from mainspring.messages_api import (
 from mainspring.sessions.records import (
     AgentRecord,
     CommandRecord,
-    FileRecord,
     PolicyRecord,
     PrefixRecord,
     Record,
@@ -64,8 +63,7 @@ ELSEWHERE = "the rest is kept elsewhere"
 
 OURS = b'{"type":"mainspring","v":1,'
 CHECKPOINT = OURS + b'"checkpoint":'
-SNAPSHOT = b'{"type":"file-history-snapshot",'  # other programs write lines of this type, too: ours have a version
-KEPT_FILE = "file-"  # the prefix of payload names for stored files
+SNAPSHOT = b'{"type":"file-history-snapshot",'  # of other programs, and of our earlier versions
 
 
 # --- conversation lines, written ------------------------------------------------------------------------------
@@ -291,25 +289,6 @@ def name_lines(title: str, tag: str, session_id: str) -> bytes:
     tagged = {"type": "tag", "tag": tag, "sessionId": session_id}
     lines = [one_line(as_line(line)) + b"\n" for line, given in ((titled, title), (tagged, tag)) if given]
     return b"".join(lines)
-
-
-def checkpoint_mark(prompt: str, at: int, session_id: str) -> bytes:
-    """The user may rewind to this prompt: from here on the state of changed files is stored."""
-    return _snapshot({"messageId": prompt}, at, session_id)
-
-
-def file_line(record: FileRecord, session_id: str) -> bytes:
-    file: dict[str, object] = {"path": record.path, "there": record.there}
-    if record.there:
-        file |= {"mode": record.mode, "digest": record.digest}
-    file |= {"why": record.why} if record.why else {}
-    file |= {"rewound": record.rewound} if record.rewound else {}
-    return _snapshot({"file": file}, record.at, session_id)
-
-
-def _snapshot(fields: dict[str, object], at: int, session_id: str) -> bytes:
-    common = {"v": VERSION, "sessionId": session_id, "timestamp": format_timestamp(at)}
-    return one_line(SNAPSHOT + as_line(common | fields)[1:]) + b"\n"
 
 
 # --- our own lines, written -----------------------------------------------------------------------------------

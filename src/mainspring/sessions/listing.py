@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from mainspring.core.messages import Assistant, Block, Content, Text, Thinking, ToolCall, ToolResult, User
+from mainspring.core.messages import Assistant, Block, Content, Origin, Text, Thinking, ToolCall, ToolResult, User
 from mainspring.messages_api import Unreadable, as_line
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.decoder import TranscriptDecoder
 from mainspring.sessions.line_format import CHECKPOINT
-from mainspring.sessions.line_parser import parse_journal_line, spoke_of, user_messages
+from mainspring.sessions.line_parser import JournalLine, parse_journal_line, reply_blocks, spoke_of, user_messages
 from mainspring.sessions.paths import Place, is_session_id
 from mainspring.sessions.reader import JournalReader
 from mainspring.text import plural
@@ -34,7 +34,7 @@ LONGEST_SHOWN = 2_000  # characters of one block
 # far from the beginning of the file.
 _NAMES = (b'"customTitle":"', b'"aiTitle":"')
 _HINTS = (b'"lastPrompt":"', b'"summary":"')
-_CWD = b'"cwd":"'
+_CWD, _BRANCH = b'"cwd":"', b'"gitBranch":"'
 _STRING = re.compile(rb'(?:[^"\\]|\\.)*+"')
 _FIGURES = [re.compile(rb'"%b":(\d+)' % name) for name in (b"turns", b"spent")]
 
@@ -50,6 +50,7 @@ class SessionEntry(NamedTuple):
     cwd: str = ""
     turns: int = 0
     cost: int = 0  # nano-dollars
+    branch: str = ""  # of git, at the end
 
 
 MOST_LISTED = 50  # more than fit on a screen; describing one takes 60 us
@@ -106,7 +107,8 @@ def describe_session(entry: SessionEntry) -> SessionEntry | None:
     if not title:
         return None
     turns, spent = _figures(tail)
-    return entry._replace(title=title, cwd=_value(head, head.find(_CWD), _CWD), turns=turns, cost=spent)
+    cwd, branch = _value(head, head.find(_CWD), _CWD), _last(_BRANCH, tail)
+    return entry._replace(title=title, cwd=cwd, turns=turns, cost=spent, branch=branch)
 
 
 def _title(head: bytes, tail: bytes) -> str:
@@ -153,6 +155,34 @@ def _figures(tail: bytes) -> tuple[int, int]:
     found = [pattern.search(standing) for pattern in _FIGURES]
     turns, spent = [int(match[1]) if match else 0 for match in found]
     return turns, spent
+
+
+LONGEST_PREVIEW = 400  # characters of one message
+
+
+def preview_session(file: Place) -> list[str]:
+    """The last messages with text, the newest last, each on one line. Reads only the end of the file."""
+    found: list[str] = []
+    with suppress(OSError), JournalReader(Path(file)) as reader:
+        for _, line in reader.lines(max(0, reader.size - WINDOW)):
+            if line.isSidechain or line.isMeta or line.isCompactSummary or line.type not in ("user", "assistant"):
+                continue
+            with suppress(*Unreadable):
+                found += _preview_line(line)
+    return [redact(text)[:LONGEST_PREVIEW] for text in found[-MOST_PREVIEWED:]]
+
+
+MOST_PREVIEWED = 12  # messages
+
+
+def _preview_line(line: JournalLine) -> Iterator[str]:
+    spoke = spoke_of(line)
+    if line.type == "assistant":
+        texts = [("● ", block.text) for block in reply_blocks(line, spoke, None) if isinstance(block, Text)]
+    else:
+        said = [message for message in user_messages(line, spoke, None) if isinstance(message, User)]
+        texts = [("❯ ", message.shown_text) for message in said if message.origin is Origin.PROMPT]
+    yield from [mark + words for mark, text in texts if (words := " ".join(text.split()))]
 
 
 # --- one session, for the user --------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ Place = str | os.PathLike[str]
 LONGEST_KEY = 200  # most file systems allow 255 bytes; the rest is for the hash
 FOLDER = 0o700
 FILE = 0o600
+HISTORY = "file-history"  # in the state directory
 LIVE = "live.jsonl"  # beside a session's file: what was shown of the current reply
 
 _OF_IDS = frozenset("0123456789abcdef-")  # a pattern would be compiled at every start
@@ -96,6 +97,11 @@ def live_file(file: Place) -> str:
 def read_log(file: Place) -> str:
     """Which files were read, and their state: see `processes/read_log.py`."""
     return os.path.join(side_folder(file), "files-read")
+
+
+def history_folder(file: Place) -> str:
+    """Where the file checkpoints of a session are."""
+    return os.path.join(state_folder(os.fspath(file)), HISTORY, id_of(file))
 
 
 def draft_of(file: Place) -> str:

@@ -191,19 +191,6 @@ class ToolSummaryRecord(Value):
     at: int
 
 
-class FileRecord(Value):
-    """The state of a file before its first change since a prompt (stream-json 4, `rewind_files`)."""
-
-    path: str  # absolute, without links
-    at: int
-    there: bool = False
-    mode: int = 0  # permission bits,
-    digest: str = ""  # and content: see `file_history.py`
-    data: bytes | None = None  # to be stored beside the session; None: there is nothing to store, or `why` says more
-    why: str = ""  # why it is not stored
-    rewound: str = ""  # the prompt that the user rewinds to, if that is the change
-
-
 class NoteRecord(Value):
     """Any other information worth keeping."""
 
@@ -233,7 +220,6 @@ Record = (
     | WithdrawnRecord
     | ConfigRecord
     | CheckpointRecord
-    | FileRecord
     | NoteRecord
 )
 

@@ -2,7 +2,7 @@
 
 It considers only names of sessions, in the directories of sessions, and follows no link: every step uses the descriptor
 of the directory before it. A session that any process has open stays, however old it is. What belongs to a session
-(payloads, subagents) is removed before its file, so that an interrupted removal is finished the next time.
+(payloads, subagents, file checkpoints) is removed before its file, so an interrupted removal is finished the next time.
 """
 
 # ruff: noqa: PTH208  # pathlib takes 8 ms to load
@@ -18,7 +18,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from mainspring.core.errors import UsageError
-from mainspring.sessions.paths import is_session_id
+from mainspring.sessions.paths import HISTORY, is_session_id
 
 DAY = 86_400  # seconds
 SUFFIX = ".jsonl"
@@ -92,6 +92,9 @@ def _remove(session_id: str, project: int) -> None:
     file = os.open(name, _FILE, dir_fd=project)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for folder in (f"../../{HISTORY}", HISTORY):  # file checkpoints; the latter of a file outside our home
+            with suppress(FileNotFoundError, NotADirectoryError), _opened(folder, project) as histories:
+                shutil.rmtree(session_id, dir_fd=histories)
         with suppress(FileNotFoundError, NotADirectoryError):
             shutil.rmtree(session_id, dir_fd=project)
         os.unlink(name, dir_fd=project)

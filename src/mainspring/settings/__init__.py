@@ -15,6 +15,7 @@ from mainspring.lazy import load_attribute
 if TYPE_CHECKING:
     from mainspring.settings.edit import ListChange as ListChange
     from mainspring.settings.edit import ModeChange as ModeChange
+    from mainspring.settings.edit import ValueChange as ValueChange
     from mainspring.settings.hook_entries import unreadable_guards as unreadable_guards
     from mainspring.settings.load import expand_tilde as expand_tilde
     from mainspring.settings.mcp_servers import check_mcp_entries as check_mcp_entries
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 MODULES = {
     "ListChange": "edit",
     "ModeChange": "edit",
+    "ValueChange": "edit",
     "Plugin": "plugins",
     "add_plugins": "plugins",
     "check_mcp_entries": "mcp_servers",

@@ -62,6 +62,7 @@ enabledMcpjsonServers: only these servers of .mcp.json are started
 enforceAvailableModels: the default model must be available, too
 env: variables for commands, and from the user's side for mainspring itself
 fallbackModel: models to use if the main one is overloaded
+fileCheckpointingEnabled: false: files are not stored before prompts, and cannot be rewound
 hooks: commands that run at events
 managedMcpServers: servers of the administrator; http and sse
 maxEffortLevel: highest effort; the lowest one that is set counts
@@ -92,6 +93,7 @@ skillOverrides: hide a skill from the model (user-invocable-only), from you too 
 statusLine.command: a command that prints the status line
 statusLine.type: command
 theme: colours of the terminal
+editorMode: normal or vi keys in the input
 """
 
 # --- supported by nature: what they restrict does not exist here -------------------------------------
@@ -193,7 +195,7 @@ _UNSUPPORTED = {
         workflowKeywordTriggerEnabled workflowSizeGuideline worktree.baseRef worktree.bgIsolation
         worktree.location worktree.sparsePaths worktree.symlinkDirectories isolation.persistHome""",
     "the terminal of mainspring cannot be customized": """
-        autoScrollEnabled axScreenReader clawdFileProgressEnabled defaultView editorMode
+        autoScrollEnabled axScreenReader clawdFileProgressEnabled defaultView
         emojiCompletionEnabled footerLinksRegexes keybindingFlavor maxProseWidth modelPicker.options
         modelPicker.replaceBuiltInOptions prUrlTemplate prefersReducedMotion showClearContextOnPlanAccept
         showMessageTimestamps showThinkingSummaries showTurnDuration spellcheck.checker spellcheck.color
@@ -203,18 +205,18 @@ _UNSUPPORTED = {
         subagentStatusLine.command subagentStatusLine.type syntaxHighlightingDisabled
         terminalProgressBarEnabled terminalTitleFromRename timeFormat timeZone todoFeatureEnabled tui
         verbose viewMode vimInsertModeRemaps wheelScrollAccelerationEnabled""",
-    "mainspring has its own settings for providers, keys and prices (docs/settings.md)": """
+    "mainspring has its own settings for providers, keys and prices ('mainspring help settings')": """
         awsAuthRefresh awsCredentialExport gatewayInternalNetworks gcpAuthRefresh modelOverrides
         modelPricing.multiplier modelPricing.overrides otelHeadersHelper promptCacheTtl proxyAuthHelper
         subagentPromptCacheTtl xaaIdp.callbackPort xaaIdp.clientId xaaIdp.issuer""",
     "mainspring adds nothing to commits": """
         attribution.commit attribution.pr attribution.sessionUrl includeCoAuthoredBy includeGitInstructions""",
     "mainspring is updated by its package manager": "autoUpdates autoUpdatesChannel minimumVersion",
-    "mainspring always combines the administrator's files in the same way (docs/settings.md)": """
+    "mainspring always combines the administrator's files in the same way ('mainspring help settings')": """
         managedSourcesBehavior parentSettingsBehavior wslInheritsWindowsSettings""",
     "mainspring uses fixed sizes and folders": """
         autoCompactWindow autoMemoryDirectory bashOutputMaxChars plansDirectory skillListingBudgetFraction
-        skillListingMaxDescChars taskOutputMaxChars fileCheckpointingEnabled respectGitignore""",
+        skillListingMaxDescChars taskOutputMaxChars respectGitignore""",
     "put it into a memory file, such as CLAUDE.md": "claudeMd language",
     "the sandbox of mainspring is always stricter": """
         permissions.blockReadsExemptPaths sandbox.allowAppleEvents sandbox.allowNestedUserNamespaces
@@ -236,14 +238,13 @@ _HARMLESS: dict[str, tuple[object, ...]] = {
     **dict.fromkeys(("attribution.commit", "attribution.pr"), ("",)),
     **dict.fromkeys(("respectGitignore", "skipWebFetchPreflight"), (True,)),
     "defaultShell": ("bash",),
-    "editorMode": ("normal", "emacs"),
     "enabledPlugins": ({},),
     "feedbackDrafts": ("off",),
     "feedbackSurveyRate": (0,),
     "remoteControl.shareHostProfile": ("off",),
     "worktree.bgIsolation": ("worktree",),
 }
-_NEEDS_WORDS_WHEN_FALSE = frozenset({"fileCheckpointingEnabled", "respectGitignore", "skipWebFetchPreflight"})
+_NEEDS_WORDS_WHEN_FALSE = frozenset({"respectGitignore", "skipWebFetchPreflight"})
 
 # Keys of earlier versions, which the current schema does not have.
 EARLIER = frozenset({"autoUpdates", "permissions.skipDangerousModePermissionPrompt"})

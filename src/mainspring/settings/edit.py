@@ -1,12 +1,11 @@
-"""Changes rules, folders or the mode in a settings file, and keeps the rest of the file.
+"""Changes rules, folders or values in a settings file, and keeps the rest of the file.
 
 A write is atomic (`processes/atomic_write.py`) and holds a lock on the file's folder, which leaves nothing behind and
 ends with its holder. If a program without the lock, such as an editor, changes the file, we notice the new content and
 start again with it. A file that cannot be parsed is not overwritten. A link is followed, but not out of a folder that
 is not trusted: a repository can contain links. Only JSON is written; TOML has comments, which nothing here could keep.
 
-The edit of a JSON text is pure, and keeps keys, order, white space and unknown parts. New parts take the format of
-their neighbours; an empty or new file looks as `json.dumps(indent=2)` writes it.
+The edit of the text is in `json_text.py`.
 """
 
 from __future__ import annotations
@@ -15,184 +14,23 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import time
-from collections.abc import Callable, Generator
-from typing import Literal, NamedTuple, assert_never, cast
+from collections.abc import Generator
+from typing import Literal, assert_never
 
-import msgspec
-
-from mainspring.core.errors import UsageError
 from mainspring.core.value import Value
 from mainspring.processes.atomic_write import FileChanged, digest, write_atomically
 from mainspring.processes.paths import PathRefused, Resolved, is_within, resolve_path
 from mainspring.processes.safe_open import FileMovedError, open_folder, read_resolved_file
 from mainspring.settings import persist, trust
-from mainspring.settings.keys import BY_NAME, InvalidSetting, to_snake_case
+from mainspring.settings.json_text import EMPTY, Keys, edit_list, remove_value, set_value
+from mainspring.settings.keys import BY_NAME, InvalidSetting
 from mainspring.settings.keys import check_text as checked
 from mainspring.settings.load import SettingsPaths
-from mainspring.settings.read import LARGEST, LocatedJson, UnreadableSettings, line_and_column, read_located
+from mainspring.settings.read import LARGEST, UnreadableSettings, read_located
 from mainspring.settings.read import parse_settings_text as parsed
-from mainspring.settings.values import SettingsSource
-
-EMPTY = "{}\n"
-
-Keys = tuple[str, ...]
-_INDENT = re.compile(r"[ \t]*")
-
-
-class JsonLayout(NamedTuple):
-    """The layout of a bracketed value: where its lines begin."""
-
-    newline: str
-    indent: str  # of the line with the bracket
-    unit: str
-
-    @property
-    def deeper(self) -> JsonLayout:
-        return self._replace(indent=self.indent + self.unit)
-
-
-def set_value(text: str, keys: Keys, value: object) -> str:
-    """Sets one key in nested objects; creates those that are missing."""
-    found = read_located(text)
-    for depth in range(len(keys)):
-        outer = keys[:depth]
-        if not isinstance(_value(found.tree, outer), dict):
-            raise _broken(text, found, outer, "it must be a table of names and values")
-        if keys[: depth + 1] not in found.spans:
-            return _with_member(text, found, keys[: depth + 1], _nested(keys[depth + 1 :], value))
-    start, end = found.spans[keys]
-    return text[:start] + _rendered(value, _layout(text, found, keys[:-1])) + text[end:]
-
-
-def edit_list(text: str, keys: Keys, keep: Callable[[object], bool], added: tuple[str, ...]) -> str:
-    """Removes the elements that are not kept, and appends `added` without those that are already in the list."""
-    found = read_located(text)
-    old = _value(found.tree, keys)
-    if isinstance(old, str):  # a single rule without a list is accepted, too (`keys.narrowing`)
-        kept = [old] if keep(old) else []
-        new = [*kept, *[one for one in added if one not in kept]]
-        return text if new == [old] else set_value(text, keys, new)
-    if old is None and keys not in found.spans:
-        return set_value(text, keys, [*added]) if added else text
-    if not isinstance(old, list):
-        raise _broken(text, found, keys, "it must be a list of strings")
-    return _with_elements(text, found, keys, _Elements(cast("list[object]", old), keep, added))
-
-
-class _Elements(NamedTuple):
-    old: list[object]
-    keep: Callable[[object], bool]
-    added: tuple[str, ...]
-
-    @property
-    def kept(self) -> list[int]:
-        return [number for number, one in enumerate(self.old) if self.keep(one)]
-
-    @property
-    def new(self) -> list[str]:
-        kept = [self.old[number] for number in self.kept]
-        return [_quoted(one) for one in dict.fromkeys(self.added) if one not in kept]
-
-
-def _with_elements(text: str, found: LocatedJson, keys: Keys, elements: _Elements) -> str:
-    """Copies elements that stay as they were written: a number may be larger than Python can represent."""
-    start, end = found.spans[keys]
-    kept, new = elements.kept, elements.new
-    spans = [found.spans[*keys, number] for number in range(len(elements.old))]
-    if len(kept) < len(spans) or not spans:
-        if not new and len(kept) == len(spans):
-            return text
-        one_line = bool(spans) and "\n" not in text[start:end]
-        layout = None if one_line else _layout(text, found, keys[:-1])
-        items = [*[text[slice(*spans[number])] for number in kept], *new]
-        return text[:start] + _bracketed("[", items, "]", layout) + text[end:]
-    before = text[start + 1 : spans[0][0]]  # the text before the first element is also put before each new one
-    gap = f",{before}" if "\n" in before else ", "
-    last = spans[-1][1]
-    return text[:last] + "".join([gap + one for one in new]) + text[last:]
-
-
-def _with_member(text: str, found: LocatedJson, keys: Keys, value: object) -> str:
-    start, end = found.spans[keys[:-1]]
-    inner = [span for path, span in found.spans.items() if len(path) == len(keys) and path[:-1] == keys[:-1]]
-    if not inner:
-        return text[:start] + _rendered({keys[-1]: value}, _outer_layout(text, found, keys[:-1])) + text[end:]
-    layout = _layout(text, found, keys[:-1])
-    gap = ", " if layout is None else f",{layout.newline}{layout.indent}"
-    last = max([ends for _, ends in inner])
-    return f"{text[:last]}{gap}{_quoted(keys[-1])}: {_rendered(value, layout)}{text[last:]}"
-
-
-def _nested(keys: Keys, value: object) -> object:
-    return {keys[0]: _nested(keys[1:], value)} if keys else value
-
-
-def _value(tree: object, keys: Keys) -> object:
-    if not keys or not isinstance(tree, dict):
-        return None if keys else tree
-    return _value(cast("dict[str, object]", tree).get(keys[0]), keys[1:])
-
-
-# --- layout -----------------------------------------------------------------------------------------
-
-
-def _layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
-    """Of the members of an object; None: it is in one line."""
-    start, end = found.spans[keys]
-    if "\n" not in text[start:end]:
-        return None
-    first = min([at for path, at in found.starts.items() if len(path) == len(keys) + 1 and path[:-1] == keys])
-    return JsonLayout(_newline(text), _indent(text, first), _unit(text, found))
-
-
-def _outer_layout(text: str, found: LocatedJson, keys: Keys) -> JsonLayout | None:
-    """Of an empty object: derived from its surroundings."""
-    if not keys:
-        return JsonLayout(_newline(text), "", _unit(text, found))
-    return _layout(text, found, keys[:-1])
-
-
-def _unit(text: str, found: LocatedJson) -> str:
-    first = min([at for path, at in found.starts.items() if len(path) == 1], default=0)
-    return _indent(text, first) or "  "
-
-
-def _indent(text: str, offset: int) -> str:
-    """The white space that the line begins with."""
-    found = _INDENT.match(text, text.rfind("\n", 0, offset) + 1)
-    return found[0] if found else ""
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
-
-
-def _rendered(value: object, layout: JsonLayout | None) -> str:
-    inner = None if layout is None else layout.deeper
-    if isinstance(value, dict):
-        pairs = cast("dict[str, object]", value).items()
-        return _bracketed("{", [f"{_quoted(key)}: {_rendered(one, inner)}" for key, one in pairs], "}", layout)
-    if isinstance(value, list):
-        return _bracketed("[", [_rendered(one, inner) for one in cast("list[object]", value)], "]", layout)
-    return _quoted(value)
-
-
-def _bracketed(opening: str, items: list[str], closing: str, layout: JsonLayout | None) -> str:
-    if layout is None or not items:
-        return opening + ", ".join(items) + closing
-    line = layout.newline + layout.deeper.indent
-    return opening + line + f",{line}".join(items) + layout.newline + layout.indent + closing
-
-
-def _quoted(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _broken(text: str, found: LocatedJson, keys: Keys, says: str) -> UnreadableSettings:
-    return UnreadableSettings(f"'{'.'.join(keys)}': {says}", line_and_column(text, found.starts.get(keys, 0)), text)
-
+from mainspring.settings.single_value import check_single_value, spell_keys
+from mainspring.settings.values import SettingsSource, SettingsWriteError
 
 TABLE, MODE = "permissions", "defaultMode"
 BOM = b"\xef\xbb\xbf"
@@ -200,10 +38,6 @@ TRIES = 10  # another process may write between our read and our rename; ten tim
 PATIENCE = 5.0  # seconds for the lock, which is held for some milliseconds
 PAUSE = 0.005
 OWN_FILE, OWN_FOLDER = 0o600, 0o700  # the user's, if they are new
-
-
-class SettingsWriteError(UsageError):
-    """The file is unchanged. The message says why."""
 
 
 class ListChange(Value):
@@ -225,7 +59,15 @@ class ModeChange(Value):
     mode: str
 
 
-Change = ListChange | ModeChange
+class ValueChange(Value):
+    """`keys`: names of nested objects, and of the value."""
+
+    keys: Keys
+    value: object = None
+    unset: bool = False
+
+
+Change = ListChange | ModeChange | ValueChange
 
 
 class WriteReport(Value):
@@ -246,6 +88,12 @@ def write_change(places: SettingsPaths, source: SettingsSource, change: Change) 
     return WriteReport(tuple(changed), seen)
 
 
+def write_value(path: str, source: SettingsSource, change: ValueChange, places: SettingsPaths) -> bool:
+    """The same for another JSON file, such as `.mcp.json`: the caller has checked the value. Returns whether it changed
+    the file."""
+    return _in_file(path, change, source, places)
+
+
 def _check(change: Change, source: SettingsSource) -> None:
     match change:
         case ModeChange(mode):
@@ -255,6 +103,10 @@ def _check(change: Change, source: SettingsSource) -> None:
             said: tuple[str, ...] = (mode,)
         case ListChange():
             said = change.added
+        case ValueChange():
+            if not change.unset:
+                check_single_value(change.keys, change.value, source)
+            return
         case _:
             assert_never(change)
     for one in said:
@@ -269,6 +121,8 @@ def _part(change: Change, is_target: bool) -> Change | None:
     """The part of a change that concerns a file: additions go only to the target."""
     if is_target:
         return change
+    if isinstance(change, ValueChange):
+        return change if change.unset else None
     if isinstance(change, ListChange) and (change.removed or change.alone):
         return ListChange(change.name, removed=change.removed, alone=change.alone)
     return None
@@ -296,7 +150,15 @@ def _in_file(path: str, change: Change | None, source: SettingsSource, places: S
 
 
 def _adds(change: Change) -> bool:
-    return isinstance(change, ModeChange) or bool(change.added)
+    match change:
+        case ModeChange():
+            return True
+        case ListChange():
+            return bool(change.added)
+        case ValueChange():
+            return not change.unset
+        case _:
+            assert_never(change)
 
 
 def _allowed(path: str, source: SettingsSource, places: SettingsPaths) -> Resolved:
@@ -342,6 +204,9 @@ def apply_change(data: bytes, change: Change) -> bytes:
             new = set_value(text, _keys(text, MODE), mode)
         case ListChange(name, added):
             new = edit_list(text, _keys(text, name), change.keeps, added)
+        case ValueChange(keys, value):
+            spelled = spell_keys(read_located(text).tree, keys)
+            new = remove_value(text, spelled) if change.unset else set_value(text, spelled, value)
         case _:
             assert_never(change)
     found = mark + new.encode()
@@ -349,10 +214,8 @@ def apply_change(data: bytes, change: Change) -> bytes:
     return found
 
 
-def _keys(text: str, name: str) -> tuple[str, str]:
-    """As the file spells it: a key in two spellings would be a duplicate, and neither would count."""
-    inner = read_located(text).tree.get(TABLE)
-    return TABLE, to_snake_case(name) if isinstance(inner, dict) and to_snake_case(name) in inner else name
+def _keys(text: str, name: str) -> Keys:
+    return spell_keys(read_located(text).tree, (TABLE, name))
 
 
 def _hidden(places: SettingsPaths, path: str) -> str:

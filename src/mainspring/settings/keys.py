@@ -119,19 +119,31 @@ def check_dollars(value: object) -> CheckedValue:
     return CheckedValue(max(1, round(min(check_amount(value), 1e9) * NANOS_PER_USD)))
 
 
-def one_of(*words: str) -> Check:
-    def check(value: object) -> CheckedValue:
-        if value not in words:
-            raise InvalidSetting(f"it must be one of {', '.join(words)}{suggest_near_name(str(value), words)}")
+class OneOf:
+    """A check for one of these words."""
+
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.words = words
+
+    def __call__(self, value: object) -> CheckedValue:
+        if value not in self.words:
+            near = suggest_near_name(str(value), self.words)
+            raise InvalidSetting(f"it must be one of {', '.join(self.words)}{near}")
         return CheckedValue(value)
 
-    return check
+
+def one_of(*words: str) -> Check:
+    return OneOf(words)
 
 
 # How `cli/tui/theme.py` names them; the last two are names of Claude Code.
 THEMES = (
     "auto", "dark", "light", "dark-daltonized", "light-daltonized", "ansi", "none", "dark-ansi", "light-ansi",
 )  # fmt: skip
+
+
+# Of the input; 'emacs' is another name of 'normal'.
+EDITOR_MODES = ("normal", "vim", "emacs")
 
 
 def check_mode(value: object) -> CheckedValue:
@@ -362,6 +374,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("alwaysThinkingEnabled", yes_or_no),
     SettingKey("maxThinkingTokens", count_or_none),
     SettingKey("outputStyle", check_text),
+    SettingKey("fileCheckpointingEnabled", yes_or_no, users_own=(False,)),
     SettingKey("claudeMdExcludes", check_texts, SettingAuthority.PROJECT, MergeRule.ADD),
     SettingKey("skillOverrides", skill_states, SettingAuthority.UNTRUSTED, MergeRule.BY_NAME, must_hold=True),
     SettingKey("cleanupPeriodDays", check_count, SettingAuthority.USER),
@@ -395,6 +408,7 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("promptSuggestionEnabled", yes_or_no),
     SettingKey("preferredNotifChannel", check_text),
     SettingKey("theme", one_of(*THEMES)),
+    SettingKey("editorMode", one_of(*EDITOR_MODES)),
     SettingKey("features.reactiveCompact", yes_or_no),
     SettingKey("features.snip", yes_or_no),
     SettingKey("features.microcompact", yes_or_no),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import cast
+from typing import Any, cast
 
 from mainspring.processes.environment import is_own_variable, sounds_secret
 from mainspring.secrets.held import is_in
@@ -27,6 +27,8 @@ from mainspring.text import suggest_near_name
 
 FILE = ".mcp.json"  # of a project
 KEY = "mcpServers"
+LOCAL_FILE = "mcp.json"  # in our folder: the user's servers for single projects,
+PROJECTS = "projects"  # by their folders
 
 # The fields that an entry of each type accepts, and the one it needs.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -37,7 +39,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
 }
 SDK = "sdk"
 ANYWHERE = tuple([kind for kind in FIELDS if kind != SDK])  # types that any file may have
-NO_DRIVER = "servers of the type 'sdk' need a host that drives mainspring by stream-json (docs/pipe.md); there is none"
+NO_DRIVER = "servers of the type 'sdk' need a host that drives mainspring ('mainspring help pipe'), and there is none"
 NEEDED = {"stdio": "command", "http": "url", "sse": "url"}
 OTHER_NAMES = {"streamable-http": "http", "streamableHttp": "http"}  # that other programs use
 # Fields that other programs know and we do not: no mistake, so no warning.
@@ -141,6 +143,14 @@ CHECKS: dict[str, Callable[[object], CheckedValue]] = {
     "url": check_text,
     "headers": check_headers,
 }
+
+
+def read_local_table(tree: Mapping[str, object], folder: str) -> dict[str, object]:
+    """The user's servers for this folder, as `LOCAL_FILE` has them."""
+    found: Any = tree
+    for key in (PROJECTS, folder, KEY):
+        found = found.get(key) if isinstance(found, dict) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
+    return cast("dict[str, object]", found) if isinstance(found, dict) else {}
 
 
 # --- ready to start -------------------------------------------------------------------------------------------------

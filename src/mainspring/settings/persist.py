@@ -49,20 +49,28 @@ class SettingsWriter:
 
     def keep(self, source: SettingsSource, change: Change) -> PersistReport:
         """Takes some milliseconds, for the disk; seconds if another process holds the lock."""
-        from mainspring.settings.edit import write_change
-
         if holds_secret(change):
             return persist_failed(source, "it contains what looks like a secret")
         try:
-            done = write_change(SettingsPaths(home_folder(self._environ), self._cwd), source, change)
+            return self.write(source, change)
         except (MainspringError, OSError) as error:
             return persist_failed(source, str(error).removesuffix("."))
+
+    @property
+    def places(self) -> SettingsPaths:
+        return SettingsPaths(home_folder(self._environ), self._cwd)
+
+    def write(self, source: SettingsSource, change: Change) -> PersistReport:
+        """Raises `SettingsWriteError`, `PathRefused` and `OSError`."""
+        from mainspring.settings.edit import write_change
+
+        done = write_change(self.places, source, change)
         words = [f"git sees the local settings: {done.seen}"] if done.seen else []
         return PersistReport(done.files, (*words, *self._without_effect(source, change)))
 
     def _without_effect(self, source: SettingsSource, change: Change) -> list[str]:
         """The parts of the change that will not count in the next session, and why."""
-        from mainspring.settings.edit import ListChange, ModeChange
+        from mainspring.settings.edit import ListChange, ModeChange, ValueChange
 
         try:
             settings = load_settings(self._cwd, self._environ, self._asked)
@@ -77,10 +85,22 @@ class SettingsWriter:
             case ModeChange(mode):
                 missing = [mode] if settings.permissions.default_mode != mode else []
                 left = []
+            case ValueChange(keys):
+                return self._value_without_effect(settings, source, ".".join(keys), unset=change.unset)
             case _:
                 assert_never(change)
         words = [f"'{entry.text}' is also in '{entry.origin.place}': remove it there yourself" for entry in left]
         return [*words, *[f"'{text}' was saved, but {self._why(source)}" for text in missing]]
+
+    def _value_without_effect(self, settings: Settings, source: SettingsSource, name: str, *, unset: bool) -> list[str]:
+        found = [value.origin for value in settings.effective if f"{value.name}.".startswith(f"{name}.")]
+        if unset:
+            return [f"'{name}' is still set: {one.source} ({one.place})" for one in found]
+        if any(one.source is source for one in found):
+            return []
+        if found:
+            return [f"'{name}' was saved, but {found[0].place} ({found[0].source}) overrides it"]
+        return [f"'{name}' was saved, but {self._why(source)}"]
 
     def _why(self, source: SettingsSource) -> str:
         from mainspring.settings.trust import is_trusted

@@ -14,6 +14,10 @@ class SettingsError(UsageError):
     """The start must stop: a file of the administrator, or one named on the command line, is invalid."""
 
 
+class SettingsWriteError(UsageError):
+    """A change of a settings file that was not made: the file is unchanged. The message says why."""
+
+
 class WrongOptionError(SettingsError):
     """An invalid session option that settings depend on. The front end that has the options spells its name."""
 
@@ -242,9 +246,11 @@ class Settings(Value):
     models: tuple[ModelEntry, ...] = ()
     model_rules: ModelRules = ModelRules()
     output_style: str | None = None
+    checkpoints: bool | None = None  # of files; False: in no front end
     status_line: str | None = None  # a command
     notifications: str = ""  # the channel, as Claude Code names it; empty: by the terminal
     theme: str = "auto"  # colours of the terminal
+    editor_mode: str = "normal"  # of the input: normal, vim
     search_command: str | None = None  # that searches the web
     effort: str | None = None
     max_effort: str | None = None

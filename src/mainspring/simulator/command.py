@@ -18,12 +18,14 @@ from typing import NoReturn
 import msgspec
 
 from mainspring.core.money import NANOS_PER_USD
+from mainspring.help_pages import find_topic
 from mainspring.simulator.faults import FAULTS, FORM, ODD, Fault, FaultPlan, PlannedFault
 from mainspring.simulator.replies import Json, RawReply, RawStream, ReceivedRequest, Refuse, Reply, Say
 from mainspring.simulator.scripts import (
     Choose,
     default_reply,
     encode_recording_line,
+    play_page,
     read_recording,
     read_rule,
     read_script,
@@ -47,6 +49,12 @@ def make_argument_parser(prog: str) -> argparse.ArgumentParser:
     source = options.add_mutually_exclusive_group()
     source.add_argument(
         "--script", type=Path, help="answer from a JSON list of replies in order, or of {prompt, replies}"
+    )
+    source.add_argument(
+        "--page",
+        type=read_page_name,
+        metavar="TOPIC",
+        help="play the model of a page of the documentation, such as tutorial/own-tool",
     )
     source.add_argument("--replay", type=Path, help="answer as in this recording")
     source.add_argument("--rule", help="answer with MODULE:FUNCTION, which gets a request and returns a reply")
@@ -111,10 +119,19 @@ def main(argv: Sequence[str], prog: str = "mainspring simulate") -> int:
     return 0
 
 
+def read_page_name(name: str) -> Path:
+    page = find_topic(name)
+    if page is None:
+        raise argparse.ArgumentTypeError(f"there is no page '{name}': 'mainspring help topics' lists them")
+    return page
+
+
 def choose_replies(options: argparse.Namespace, wrong: Callable[[str, Exception], NoReturn]) -> Choose:
     try:
         if options.script is not None:
             return read_script(options.script)
+        if options.page is not None:
+            return play_page(options.page)
         if options.replay is not None:
             return replay_recording(read_recording(options.replay))
         if options.rule is not None:

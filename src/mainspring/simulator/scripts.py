@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from mainspring.help_pages import read_model_script
 from mainspring.simulator.cache import extend_fingerprint
 from mainspring.simulator.forms import is_list, is_object
 from mainspring.simulator.replies import (
@@ -79,7 +81,9 @@ def choose_by_prompt(scripts: Iterable[PromptScript]) -> Choose:
             for script in known:
                 if script.prompt in words:
                     return get_nth_reply(script, talk.turns(number))
-        return Refuse(400, "invalid_request_error", f"no script matches the prompt '{talk.prompt[:100]}'")
+        said = [words for _, words in talk.said() if not words.startswith("<system-reminder")]
+        prompt = (said or [talk.prompt])[-1][:100]
+        return Refuse(400, "invalid_request_error", f"no script matches the prompt '{prompt}'")
 
     return choose
 
@@ -98,6 +102,43 @@ def read_script(path: Path) -> Choose:
     if is_list(given) and any("prompt" in each for each in given if is_object(each)):
         return choose_by_prompt(msgspec.json.decode(raw, type=tuple[PromptScript, ...]))
     return InOrder(msgspec.json.decode(raw, type=tuple[Reply, ...]))
+
+
+# --- a page of the documentation ----------------------------------------------------------------------
+
+# A text, a call such as `{"call": "Bash", "command": "ls"}`, or a list of both.
+PageReply = str | Json | list[str | Json]
+
+
+def play_page(page: Path) -> Choose:
+    """The model of a page, whose replies by prompt are in a comment. Other prompts get the usual reply. The tests of
+    the page use it, too."""
+    scripts = read_page_scripts(page)
+    play = choose_by_prompt(scripts)
+
+    def choose(received: ReceivedRequest) -> Reply:
+        known = any(script.prompt in words for _, words in received.talk.said() for script in scripts)
+        return play(received) if known else default_reply(received)
+
+    return choose
+
+
+def read_page_scripts(page: Path) -> list[PromptScript]:
+    script = read_model_script(page)
+    given = msgspec.json.decode(script, type=dict[str, list[PageReply]]) if script else {}
+    ids = map("toolu_{}".format, count(1))
+    return [
+        PromptScript(prompt, tuple([make_reply(reply, ids) for reply in replies])) for prompt, replies in given.items()
+    ]
+
+
+def make_reply(reply: PageReply, ids: Iterator[str]) -> Say:
+    parts: list[str | Json] = reply if isinstance(reply, list) else [reply]
+    return Say.of(*[part if isinstance(part, str) else make_call(ids, **part) for part in parts])
+
+
+def make_call(ids: Iterator[str], *, call: str, **given: Any) -> Json:
+    return {"type": "tool_use", "id": next(ids), "name": call, "input": given}
 
 
 # --- a recording --------------------------------------------------------------------------------------

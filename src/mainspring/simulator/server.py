@@ -216,10 +216,12 @@ class ModelServer:
             incoming, refused, path = cloud.incoming, cloud.refused, MESSAGES.path
             speech = clouds.BEDROCK if cloud.is_bedrock else clouds.VERTEX
         received = self._receive(connection, incoming, speech)
-        if (incoming.method, path) == ("GET", OFFERED) and refused is None:
-            self._offer(connection, incoming)
-            return
         keyed = azure is not None or cloud is not None
+        if (incoming.method, path) == ("GET", OFFERED):
+            refused = refused or (None if keyed else self._refuse_key(incoming))
+            if refused is None:
+                self._offer(connection, incoming)
+                return
         refused = refused or self._refusal(incoming, received, speech, path, keyed=keyed)
         if refused is not None and self._told is not None:
             self._told(received, refused)
@@ -270,8 +272,8 @@ class ModelServer:
             return Refuse(404, "not_found_error", "Not found")
         if incoming.method != "POST":
             return Refuse(405, "invalid_request_error", "Method Not Allowed")
-        if not keyed and self._api_key is not None and self._api_key not in keys_in(incoming.headers):
-            return Refuse(401, "authentication_error", "invalid x-api-key")
+        if not keyed and (refused := self._refuse_key(incoming)) is not None:
+            return refused
         lets_pass = frozenset([name.partition("=")[0] for name in self._odd] + [NEIGHBOURS] * (not self._alternate))
         found = speech.judge(received.raw, incoming.headers, lets_pass)
         found = [violation for violation in found if not self._is_own_doing(violation, received)]
@@ -281,6 +283,11 @@ class ModelServer:
             return None
         self.wrong.extend([RejectedRequest(received, violation) for violation in found])
         return speech.complain(found[0])
+
+    def _refuse_key(self, incoming: IncomingRequest) -> Refuse | None:
+        if self._api_key is None or self._api_key in keys_in(incoming.headers):
+            return None
+        return Refuse(401, "authentication_error", "invalid x-api-key")
 
     def _is_own_doing(self, violation: Violation, received: ReceivedRequest) -> bool:
         """A model with a thinking budget begins with thinking; a script need not. Its client is not to blame."""

@@ -44,7 +44,8 @@ def about_us(world: SessionParts, config: ResolvedConfig, state: str) -> dict[st
 def list_commands(world: SessionParts) -> list[dict[str, str]]:
     """Built-in commands first; then skills, custom commands and prompts of MCP servers."""
     found = list_other_commands(world.around, names_at(PIPE))
-    ours = [command_entry(one.name, one.about, one.hint) for one in words_at(PIPE)]
+    replaced = {one.name for one in found}
+    ours = [command_entry(one.name, one.about, one.hint) for one in words_at(PIPE) if one.name not in replaced]
     return [*ours, *[command_entry(one.name, one.about, one.hint) for one in (*found, *world.servers.words())]]
 
 

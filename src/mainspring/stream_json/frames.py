@@ -199,9 +199,9 @@ class FrameEncoder:
         """A suggestion for the next prompt, after a result."""
         return self._frame("prompt_suggestion", {"suggestion": text})
 
-    def refused(self, why: str) -> list[Object]:
+    def refused(self, why: str, *, failed: bool = False) -> list[Object]:
         """A hook blocked the prompt, or it was a local slash command: there was no turn (6.4)."""
-        return [self._without_turns(Subtype.SUCCESS, {"is_error": False, "result": why})]
+        return [self._without_turns(Subtype.SUCCESS, {"is_error": failed, "result": why})]
 
     def of(self, update: Update) -> list[Object]:
         match update:

@@ -22,6 +22,7 @@ from mainspring.agent.updates import (
     SessionReset,
     SessionUpdate,
     StateChanged,
+    SubagentMoved,
     TaskChanged,
 )
 from mainspring.core.updates import Result
@@ -84,6 +85,8 @@ class Renderer:
                 return self._in_a_run(self.frames.queued(update))
             case TaskChanged():
                 return frames.of_shell(update.task)
+            case SubagentMoved():
+                return self._in_a_run(frames.system("task_updated", moved_fields(update.agent_id)))
             case Notice():
                 told = {"content": update.text, "level": update.level}
                 return [frames.system("informational", told)] if self._notices else []
@@ -111,7 +114,7 @@ class Renderer:
             case PromptBlocked():
                 return self.frames.refused(update.reason)
             case PromptAnswered():
-                return self.frames.refused(update.text)
+                return self.frames.refused(update.text, failed=update.failed)
             case PromptReturned():
                 return self.frames.interrupted()
             case RunBroken():
@@ -138,6 +141,10 @@ class Renderer:
             return [frame]
         self._held.append(frame)
         return []
+
+
+def moved_fields(agent_id: str) -> Object:
+    return {"task_id": agent_id, "patch": {"is_backgrounded": True}}
 
 
 def hook_fields(hook: HookCallStarted | HookCallFinished) -> Object:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from mainspring.tools.shell import walls_of as walls_of
     from mainspring.tools.tasks import SessionTasks as SessionTasks
     from mainspring.tools.tasks import task_tools as task_tools
+    from mainspring.tools.tool_search import search_tool as search_tool
+    from mainspring.tools.tool_search import show_schemas as show_schemas
     from mainspring.tools.web import web_fetch_tool as web_fetch_tool
     from mainspring.tools.web import web_search_tool as web_search_tool
 
@@ -48,6 +50,8 @@ MODULES = {
     "plan_tools": "plan",
     "recall_tool": "recall",
     "refuse_subagent": "agent",
+    "search_tool": "tool_search",
+    "show_schemas": "tool_search",
     "render_question": "question",
     "schema_of": "schema",
     "skill_tool": "agent",

@@ -7,8 +7,10 @@ registry and closes it with the session, which ends all commands.
 """
 
 import asyncio
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -19,13 +21,14 @@ from mainspring.processes.child import Child, ProcessLimits, ProcessSpec
 from mainspring.processes.children import Children, wait_for_descendants
 from mainspring.processes.environment import find_program
 from mainspring.processes.output import StoredOutputs
-from mainspring.text import plural
-from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, make_answer, without_nul
+from mainspring.text import plural, strip_control_characters, truncate
+from mainspring.tools.base import Input, Tool, ToolAnswer, ToolContext, Workspace, make_answer, without_nul
 from mainspring.tools.shell import describe_exit_code
 
 MOST_RUNNING = 50
 MOST_REMEMBERED = 200  # including those that have ended
 FILTER_SECONDS = 5.0
+LONGEST_NAME = 60  # columns of a command in a sentence
 
 Status = Literal["running", "completed", "failed", "killed"]
 
@@ -39,11 +42,21 @@ class BackgroundCommand:
         self.status: Status = "running"
         self.seconds = 0.0
         self.stopped = False  # the model or the user stopped it
+        self.release: Callable[[], object] = bool  # called at its end
         self._noted = False
 
     @property
     def path(self) -> str:
         return self.child.stdout.path
+
+    @property
+    def age(self) -> float:
+        """Seconds since its start, or until its end."""
+        return self.seconds if self.status != "running" else time.monotonic() - self.child.started
+
+    def end_of_output(self, size: int) -> str:
+        """The last part of what it printed, at most so many bytes. The model may have taken it from memory."""
+        return self.child.stdout.end(size) or read_end(self.path, size)
 
     @property
     def told(self) -> str:
@@ -53,6 +66,16 @@ class BackgroundCommand:
         code = self.child.code or 0
         how = f", {describe_exit_code(code)}" if self.status == "failed" else ""
         return f"{self.status} after {self.seconds:.0f} s{how}"
+
+    @property
+    def report(self) -> str:
+        """How it ended, as a sentence for the user and the model."""
+        name = truncate(" ".join(strip_control_characters(self.about or self.command).split()), LONGEST_NAME)
+        code = self.child.code or 0
+        did = {"completed": "completed", "killed": "was stopped"}.get(self.status, "failed")
+        ended = describe_exit_code(code)
+        how = "" if self.status == "killed" else f" ({ended[0].lower()}{ended[1:]})"
+        return f'Background command "{name}" {did}{how}'
 
     def take_notes(self) -> tuple[str, ...]:
         """Return the sandbox's notes about it, once."""
@@ -69,6 +92,32 @@ def _nothing(_: BackgroundCommand) -> None:
     pass
 
 
+class ForegroundCommand:
+    """A command that a call waits for. It can be moved to the background."""
+
+    def __init__(self, call: str, place: Workspace) -> None:
+        self.call, self.place = call, place
+        self.moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def move(self) -> None:
+        if not self.moved.done():
+            self.moved.set_result(None)
+
+
+def read_end(path: str, size: int) -> str:
+    """The end of a file; empty if it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW) if path else -1
+    except OSError:
+        return ""
+    if fd < 0:
+        return ""
+    try:
+        return os.pread(fd, size, max(0, os.fstat(fd).st_size - size)).decode(errors="replace")
+    finally:
+        os.close(fd)
+
+
 class BackgroundCommands:
     def __init__(self, children: Children, *, changed: Callable[[BackgroundCommand], object] | None = None) -> None:
         """`changed` is called at every start and every end."""
@@ -78,11 +127,15 @@ class BackgroundCommands:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._count = 0
         self._stored = StoredOutputs()
+        self._waited_for: dict[str, ForegroundCommand] = {}  # by the id of the call
 
     def start(self, job: ProcessSpec, command: str, *, call: str = "", about: str = "") -> BackgroundCommand:
-        if len(self._tasks) >= MOST_RUNNING:
+        if self.is_full:
             raise ToolError(f"{MOST_RUNNING} commands already run in the background: end one with KillShell first.")
-        child = self._children.start(job)
+        return self.adopt(self._children.start(job), command, call=call, about=about)
+
+    def adopt(self, child: Child, command: str, *, call: str, about: str) -> BackgroundCommand:
+        """A command that already runs continues in the background."""
         self._count += 1
         running = BackgroundCommand(f"bash_{self._count}", child, command, call, about)
         self._known[running.id] = running
@@ -92,6 +145,29 @@ class BackgroundCommands:
         self._forget_old()
         self._changed(running)
         return running
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._tasks) >= MOST_RUNNING
+
+    @contextmanager
+    def waiting_for(self, call: str, place: Workspace) -> Generator[ForegroundCommand]:
+        """A call waits for its command within this block."""
+        self._waited_for[call] = waiting = ForegroundCommand(call, place)
+        try:
+            yield waiting
+        finally:
+            del self._waited_for[call]
+
+    @property
+    def waited_for(self) -> tuple[ForegroundCommand, ...]:
+        """Those that can be moved to the background."""
+        return () if self.is_full else tuple(self._waited_for.values())
+
+    @property
+    def known(self) -> tuple[BackgroundCommand, ...]:
+        """Running and ended ones, in the order of their start."""
+        return tuple(self._known.values())
 
     def find(self, id: str) -> BackgroundCommand:
         if id in self._known:
@@ -125,6 +201,7 @@ class BackgroundCommands:
             running.stopped = True
             self._children.kill_one(running.child)
         running.over()
+        running.release()
         self._tasks.pop(running.id, None)
         self._stored.keep(running.child.stdout)
         self._changed(running)

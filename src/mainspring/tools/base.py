@@ -135,6 +135,7 @@ class Workspace:
         nonce: str = "",
         read_log: str = "",
         keep: Callable[[Resolved], None] | None = None,
+        before_writing: Callable[[], Awaitable[None]] | None = None,
         above: Workspace | None = None,
     ) -> None:
         """`above`: the workspace of the session that a subagent works for; its `cwd` may have changed since."""
@@ -147,6 +148,7 @@ class Workspace:
         self.spill = spill  # our own directory for output that is too long to show; empty: nothing is stored
         self.nonce = nonce  # marks our reminders for the model; empty: none
         self.keep = keep  # called before a file is changed, in the thread that changes it
+        self.before_writing = before_writing  # awaited before a call or a hook that may change files
         self._read: ReadSet | None = None
         self._read_log = read_log  # where the log of read files is stored (`processes/read_log.py`); empty: nowhere
 
@@ -160,6 +162,7 @@ class Workspace:
             environ=self.environ,
             nonce=self.nonce,
             keep=self.keep,
+            before_writing=self.before_writing,
             above=self,
         )
 
@@ -321,6 +324,7 @@ class Tool(Bundle, kw_only=True):
     timeout: float | None = None  # seconds; None: it may take as long as it likes
     retries: int | None = None  # calls that may fail after the first failure in a row; None: any number
     memory: ToolMemory | None = None
+    prepare: Callable[[Workspace], None] | None = None  # the model writes a call: do now what needs no input; at once
 
     @property
     def spec(self) -> ToolSpec:

@@ -27,7 +27,7 @@ from mainspring.processes.process_tree import new_mark
 from mainspring.sandbox.bubblewrap import SandboxError
 from mainspring.secrets.held import SecretMask
 from mainspring.text import plural
-from mainspring.tools.background import BackgroundCommands
+from mainspring.tools.background import BackgroundCommand, BackgroundCommands
 from mainspring.tools.base import (
     Input,
     InterruptedCommand,
@@ -49,6 +49,7 @@ from mainspring.tools.shell import (
     no_walls,
     read_final_directory,
 )
+from mainspring.tools.waiting_shell import WaitingShells
 
 TIMEOUT, MOST_TIMEOUT = 120_000, 600_000  # milliseconds
 ABOUT = """\
@@ -93,6 +94,11 @@ class Bash:
         self._children, self._background = children, background
         self._env, self._disk, self._walls, self._notes = env, disk, walls, notes
         self._stored = StoredOutputs()
+        self._shells = WaitingShells(children, env)
+
+    def prepare(self, place: Workspace) -> None:
+        """The model writes a call: start a shell that waits for the command."""
+        self._shells.prepare(place)
 
     async def __call__(self, given: BashInput, calling: ToolContext) -> ToolAnswer:
         check_command(given.command)
@@ -100,7 +106,10 @@ class Bash:
         if given.run_in_background:
             return self._in_background(given, calling, note)
         seconds = min(given.timeout, MOST_TIMEOUT) / 1_000
-        ended, folder = await self._run(given, calling, seconds)
+        ran = await self._run(given, calling, seconds)
+        if isinstance(ran, BackgroundCommand):
+            return answer_moved(given, ran)
+        ended, folder = ran
         self._stored.keep(ended.stdout)
         notes = (
             note,
@@ -123,29 +132,47 @@ class Bash:
         signs = SIGNS_OF_WALLS if failed else SIGNS_OF_WALLS[:1]
         return CONFINED if any(sign in ended.stdout.text for sign in signs) else ""
 
-    async def _run(self, given: BashInput, calling: ToolContext, seconds: float) -> tuple[ProcessResult, str]:
-        """Run the command, and return the directory in which it ended."""
+    async def _run(
+        self, given: BashInput, calling: ToolContext, seconds: float
+    ) -> tuple[ProcessResult, str] | BackgroundCommand:
+        """Run the command, and return the directory in which it ended; or move it to the background, if the user wants
+        that."""
         command, live = given.command, LiveOutput(calling.progress)
+        shell = self._shells.take(command, self._walls_of(given))
         with explain_start_errors(command):
-            ours, its = answer_pair()
+            ours, its = answer_pair() if shell is None else shell.answer
+        moved: BackgroundCommand | None = None
+
+        def close_answers() -> None:
+            os.close(ours)
+            os.close(its)
+
         try:
             job = self._job(given, calling.place, its)._replace(
                 limits=ProcessLimits(
                     seconds, OutputSizes(folder=calling.place.spill, disk=self._disk, cover=SecretMask)
                 ),
                 on_output=live,
+                handed=os.fsencode(command) if shell is not None else b"",
             )
             with explain_start_errors(command):
-                ended = await self._children.run(job)
-            return ended, read_final_directory(ours)
+                child = self._children.start(job, shell.child if shell is not None else None)
+            with self._background.waiting_for(calling.id, calling.place) as waiting:
+                ended = await self._children.finish_unless(child, waiting.moved)
+            if ended is not None:
+                return ended, read_final_directory(ours)
+            live.leave()
+            moved = self._background.adopt(child, command, call=calling.id, about=given.description)
+            moved.release = close_answers  # its shell reports a directory at its end, and would fail without a reader
+            return moved
         except asyncio.CancelledError:
             if live.end:
                 raise InterruptedCommand(live.end) from None
             raise
         finally:
             live.stop()
-            os.close(ours)
-            os.close(its)
+            if moved is None:
+                close_answers()
 
     def _in_background(self, given: BashInput, calling: ToolContext, note: str) -> ToolAnswer:
         place = calling.place
@@ -157,8 +184,8 @@ class Bash:
             running = self._background.start(job, given.command, call=calling.id, about=given.description)
         stored = f" All it prints is also in '{running.path}'." if running.path else ""
         text = (
-            f"It runs in the background as '{running.id}'.{stored} Look at it with BashOutput, end it with KillShell; "
-            "it ends with the session at the latest."
+            f"It runs in the background as '{running.id}'.{stored} You get a notification when it ends. Look at it "
+            "with BashOutput, end it with KillShell; it ends with the session at the latest."
         )
         data = {**DATA, "backgroundTaskId": running.id}
         lines = "\n".join([part for part in (note, text) if part])
@@ -185,6 +212,16 @@ class Bash:
         return self._walls(given.command, given.dangerouslyDisableSandbox)
 
 
+def answer_moved(given: BashInput, moved: BackgroundCommand) -> ToolAnswer:
+    text = (
+        f"The user moved this command to the background. It goes on as '{moved.id}', and you get a notification "
+        "when it ends. Look at it with BashOutput, end it with KillShell."
+    )
+    data = {**DATA, "backgroundTaskId": moved.id, "backgroundedByUser": True}
+    shown = Rendering(summarize_bash_input(given), f"moved to the background: {moved.id}")
+    return ToolAnswer((Text(text),), data, shown=shown)
+
+
 def all_of_them(notes: tuple[str, ...]) -> tuple[str, ...]:
     return notes
 
@@ -205,11 +242,13 @@ def bash_tool(  # noqa: PLR0913  # keywords, most of them
     def only_reads(given: BashInput) -> bool:
         return not given.run_in_background and (read_only(given) if callable(read_only) else read_only)
 
+    bash = Bash(children, background, env, disk=disk, walls=walls, notes=notes)
     return Tool(
         name="Bash",
         about=ABOUT,
         input=BashInput,
-        run=Bash(children, background, env, disk=disk, walls=walls, notes=notes),
+        run=bash,
+        prepare=bash.prepare,
         read_only=only_reads,
         concurrent=lambda given: only_reads(given) and not MOVES(given.command),
         summary=summarize_bash_input,

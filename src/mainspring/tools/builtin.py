@@ -18,7 +18,7 @@ from mainspring.tools.base import Tool, ToolHandle, Workspace
 from mainspring.tools.catalog import SPECS
 
 if TYPE_CHECKING:
-    from mainspring.processes.children import Around, Children
+    from mainspring.processes.children import Around, AroundWaiting, Children
     from mainspring.tools.agent import Send
     from mainspring.tools.background import BackgroundCommand, BackgroundCommands
     from mainspring.tools.shell import WallsOf
@@ -81,18 +81,19 @@ class BuiltinTools:
         adopt: bool = False,
         only_reads: OnlyReads = _never,
         around: Around | None = None,
+        around_waiting: AroundWaiting | None = None,
         walls: WallsOf | None = None,
         notes: Callable[[tuple[str, ...]], tuple[str, ...]] = tuple,
     ) -> None:
         """`env` is the whole environment of programs, or a function that makes it when the first one starts. `adopt`:
         this process is ours alone, so it may become the parent of orphaned children, and hide from them
-        (`processes/own_process.py`). `around` is the sandbox, `walls` says what each command may reach, `notes` which
-        of its notes are new."""
+        (`processes/own_process.py`). `around` is the sandbox, `around_waiting` the same for a shell that waits for its
+        command, `walls` says what each command may reach, `notes` which of its notes are new."""
         self.place = place
         self._env = env
         self._adopt = adopt
         self._only_reads = only_reads
-        self._around, self._walls, self._notes = around, walls, notes
+        self._around, self._around_waiting, self._walls, self._notes = around, around_waiting, walls, notes
         self._children: Children | None = None
         self._background: BackgroundCommands | None = None
         self._made: dict[str, Tool] = {}  # related tools are made together
@@ -192,14 +193,25 @@ class BuiltinTools:
     @property
     def children(self) -> processes.Children:
         if self._children is None:
-            self._children = processes.Children(adopt=self._adopt, hide=self._adopt, around=self._around)
+            self._children = processes.Children(
+                adopt=self._adopt, hide=self._adopt, around=self._around, around_waiting=self._around_waiting
+            )
         return self._children
+
+    @property
+    def works_in_background(self) -> bool:
+        return self._background is not None and bool(self._background.running)
 
     @property
     def background(self) -> tools.BackgroundCommands:
         if self._background is None:
             self._background = tools.BackgroundCommands(self.children, changed=self._links.task_changed)
         return self._background
+
+    @property
+    def has_background(self) -> bool:
+        """Whether a shell command was run, so that there may be background commands."""
+        return self._background is not None
 
     async def stop(self, id: str) -> None:
         """End a background command, if it still runs."""

@@ -117,7 +117,7 @@ class ToolInvocation:
         return self._rules is not None
 
     def may_read(self, path: str) -> bool:
-        return self._rules is None or self._rules(path)
+        return not self.hands.gate.is_closed(path) and (self._rules is None or self._rules(path))
 
     @cached_property
     def _rules(self) -> Callable[[str], bool] | None:
@@ -369,8 +369,6 @@ async def find_tool(passage: ToolInvocation) -> ToolAnswer | None:
         return make_error_answer(
             missing or f"There is no tool '{name}'. Available: {', '.join(hands.offers) or 'none'}."
         )
-    if not hands.is_known(name):
-        return make_error_answer(f"'{name}' has not been loaded: call ToolSearch with 'select:{name}' first.")
     passage.found(found)
     failed = passage.asking.failures.get(name, 0) if found.retries is not None else 0
     if found.retries is not None and failed > found.retries:
@@ -407,7 +405,12 @@ async def check_input(passage: ToolInvocation) -> ToolAnswer | None:
         return make_error_answer(
             f"The input of '{passage.call.name}' is nested too deeply. Nothing was done: call it again."
         )
-    passage.given = passage.tool.parse(passage.call.input)
+    try:
+        passage.given = passage.tool.parse(passage.call.input)
+    except ToolError as error:
+        if passage.hands.is_known(passage.call.name):
+            raise
+        raise ToolError(f"{error}\n{passage.hands.reveal(passage.call.name)}") from None
     passage.ignored = passage.tool.ignored(passage.call.input)
     return None
 
@@ -434,6 +437,9 @@ NO_ANSWER = "it did not return a 'ToolAnswer' of 'Text', 'Image' and 'Document'"
 
 
 async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
+    before = passage.place.before_writing
+    if before is not None and not passage.tool.is_read_only(passage.given):
+        await before()  # for the file checkpoint
     began = perf_counter_ns()
     passage.began = True
     limit = asyncio.timeout(passage.tool.timeout)

@@ -222,6 +222,7 @@ STDOUT = 7  # where the command's output goes, while ours must not go there
 TELL = f"[[ -S /dev/fd/{ANSWER} && ! /dev/fd/{ANSWER} -ef /dev/fd/{STDOUT} ]] && builtin pwd -P >&{ANSWER}"
 # Also the output of traps (DEBUG) and traces (BASH_XTRACEFD) about our own lines, wherever the command sends it.
 ASIDE = f"{STDOUT}>&1 >/dev/null 2>&1 3>&1 4>&1 5>&1 6>&1 9>&1"
+NO_COMMAND = 125  # exit code
 LONGEST = 20_000  # bytes of an answer: two paths, and then some
 
 
@@ -236,9 +237,16 @@ def bash_arguments(command: str, mark: ProcessTag, answer: int | None) -> tuple[
     return ("--noprofile", "--norc", "-c", _script(mark, answer), "bash", command)
 
 
-def _script(mark: ProcessTag, answer: int | None) -> str:
+def waiting_bash_arguments(command: int, mark: ProcessTag, answer: int) -> tuple[str, ...]:
+    """The same for a bash that is started before its command is known, and reads it from a descriptor: an empty one
+    ends it. It closes the descriptor before the command runs."""
+    read = f"IFS= builtin read -r -d '' _command <&{command}; exec {command}<&-; [[ $_command ]] || exit {NO_COMMAND}; "
+    return ("--noprofile", "--norc", "-c", _script(mark, answer, read), "bash")
+
+
+def _script(mark: ProcessTag, answer: int | None, read: str = "_command=$1; ") -> str:
     """On one line, so that bash counts the command's lines from 1. The command gets no arguments, as usual."""
-    first = f"{first_words(mark)}_command=$1; set --; "
+    first = f"{first_words(mark)}{read}set --; "
     run = 'eval "$_command"'
     if answer is None:
         return f"{first}{run}"
@@ -288,8 +296,11 @@ class LiveOutput:
         self._cut = False  # the tail is not all of the output
         self._shown_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._left = False
 
     def __call__(self, data: bytes) -> None:
+        if self._left:
+            return
         self._cut = self._cut or len(self._tail) + len(data) > KEPT
         self._tail = data[-KEPT:] if len(data) >= KEPT else (self._tail + data)[-KEPT:]
         if self._timer is None:
@@ -300,6 +311,11 @@ class LiveOutput:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def leave(self) -> None:
+        """The command goes on, and its output is not shown any more."""
+        self._left = True
+        self._tail = b""
 
     def _now(self) -> None:
         self._timer = None

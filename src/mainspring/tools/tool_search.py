@@ -48,7 +48,7 @@ def search_tool(deferred: Iterable[Tool | ToolSpec], reveal: Reveal) -> Tool:
         said = list_search_notes(given, names, missing, left_out)
         if not names and not given_words(given):
             raise ToolError("\n".join(said))
-        lines = ["<functions>", *blocks, "</functions>", *said] if blocks else said
+        lines = [enclose_schemas(blocks), *said] if blocks else said
         return make_answer("\n".join(lines), facts, Rendering(summarize_tool_search(given), ", ".join(names)))
 
     return Tool(
@@ -65,8 +65,8 @@ def describe_deferred_tools(names: tuple[str, ...]) -> str:
     listed = ", ".join(sorted(names)[:MOST_NAMED]) or "none"
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
-        "Get the schemas of tools that are known by name only, so that you can call them. Until then calling them "
-        f"fails. They are: {listed}{more}."
+        "Get the schemas of tools that are known by name only, so that you can call them. A call with a guessed input "
+        f"fails if it does not fit. They are: {listed}{more}."
     )
 
 
@@ -130,6 +130,14 @@ def words_of(text: str) -> list[str]:
 
 
 # --- the result ---------------------------------------------------------------------------------------------------
+
+
+def show_schemas(specs: Iterable[ToolSpec]) -> str:
+    return enclose_schemas(fit_schemas(list(specs))[0])
+
+
+def enclose_schemas(blocks: list[str]) -> str:
+    return "\n".join(["<functions>", *blocks, "</functions>"])
 
 
 def fit_schemas(found: list[ToolSpec]) -> tuple[list[str], list[str]]:

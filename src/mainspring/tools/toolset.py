@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from mainspring import tools
 from mainspring.core.errors import UsageError
 from mainspring.core.messages import Assistant, Message, Origin, ToolCall, ToolResult, User
 from mainspring.hooks.events import Hooks, NoHooks
@@ -84,10 +85,8 @@ class Toolset:
     def _offer_search(self, new: tuple[str, ...]) -> None:
         """The description of the first ToolSearch stays as it is, so that the prefix does not change; the tool itself
         knows all."""
-        from mainspring.tools.tool_search import search_tool
-
         deferred = [one.spec for one in self.offers.values() if one.deferred]
-        search = self._loaded[SEARCH] = search_tool(deferred, self.revealed.update)
+        search = self._loaded[SEARCH] = tools.search_tool(deferred, self.revealed.update)
         if SEARCH in self.offers:
             self.untold += (new,)
         else:
@@ -100,6 +99,11 @@ class Toolset:
 
     def is_known(self, name: str) -> bool:
         return not self.offers[name].deferred or name in self.revealed
+
+    def reveal(self, name: str) -> str:
+        """The schema of a deferred tool, for a model that has called it without having seen it."""
+        self.revealed.add(name)
+        return tools.show_schemas((self.offers[name].spec,))
 
     # --- memory in the conversation ---
 
@@ -139,6 +143,13 @@ class Toolset:
         if found is None and name in self.offers:
             found = self._loaded[name] = self.offers[name].load()
         return found
+
+    def expect(self, name: str) -> None:
+        """The model has begun to write a call of this tool."""
+        if name in self.offers and self.offers[name].built_in:
+            tool = self.tool(name)
+            if tool is not None and tool.prepare is not None:
+                tool.prepare(self.place)
 
     async def run(self, call: ToolCall, asking: CallContext) -> InvocationResult:
         if call.name in ALIASES and call.name not in self.offers:

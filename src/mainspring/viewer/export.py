@@ -135,7 +135,7 @@ def format_json(value: object) -> str:
 
 
 PAGE = Path(__file__).parent / "page"
-SCRIPTS = ("data.js", "rows.js", "timeline.js", "replay.js", "app.js")  # in load order
+SCRIPTS = ("data.js", "rows.js", "timeline.js", "replay.js", "reader.js", "app.js")  # in load order
 STYLE = "style.css"
 INDEX = "index.html"
 

@@ -39,6 +39,8 @@ class SpanKind(StrEnum):
     # moments: zero length
     INTERRUPT = "interrupt"
     PREFIX = "prefix"  # prefix break: the cache ends here
+    CHECKPOINT = "checkpoint"  # of files
+    REWIND = "rewind"  # of files
     NOTE = "note"
 
 

@@ -26,6 +26,7 @@ SIGNS: tuple[tuple[SpanKind, str], ...] = (
     (SpanKind.RETRY, "."),
     (SpanKind.QUESTION, "?"),
 )
+FILE_MARKS = (SpanKind.CHECKPOINT, SpanKind.REWIND)
 LEGEND = "= model   # tool   - context, hooks   . retry, queue   ? waiting for you"
 
 
@@ -50,6 +51,7 @@ def render_axis(trace: Trace, width: int) -> Iterator[str]:
     for span in sheet.spans:
         if span.kind is SpanKind.PREFIX:
             breaks.setdefault((span.run, span.turn), []).append(span)
+    marks = [span for span in sheet.spans if span.kind in FILE_MARKS]
     longest = max([end - begin for begin, end in [turn.ends(sheet.last) for turn in turns]], default=0)
     bar = max(8, min(60, (width - TIMES) // 2))
     for line in format_totals(head.totals):
@@ -66,6 +68,7 @@ def render_axis(trace: Trace, width: int) -> Iterator[str]:
             yield truncate(f"     {line}", width)
         if is_last(turn, turns) and turn.run in runs:
             yield truncate(describe_run_ending(runs[turn.run]), width)
+            yield from [truncate(f"     {span.label}", width) for span in marks if span.run == turn.run]
     for note in head.notes:
         yield truncate(f"! {note}", width)
 

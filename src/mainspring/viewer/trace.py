@@ -15,6 +15,7 @@ from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.sessions.paths import Place, agent_file, id_of, size_of
 from mainspring.sessions.reader import LONGEST_LINE, MOST_WARNINGS, JournalReader
 from mainspring.sessions.subagents import meta_file
+from mainspring.viewer.file_marks import FileMarks
 from mainspring.viewer.journal_walk import JournalWalk, MessagesForgottenError, Told
 from mainspring.viewer.spans import WORDS, Span, SpanKind, SpanOutcome, TraceTotals, make_label
 from mainspring.viewer.tracer import Tracer
@@ -146,6 +147,7 @@ class Trace:
         self.rev = 0
         self.files = [TracedFile(file, 0)]
         self.agents: list[TracedSubagent] = []
+        self._marks = FileMarks(file)
 
     def look(self) -> None:
         """Reads new lines. Raises OSError if the session file cannot be read."""
@@ -156,6 +158,7 @@ class Trace:
             with suppress(OSError):  # not written yet, or removed
                 traced.look(self.rev)
         self._name_agents()
+        self._marks.look(self._root.sheet)
 
     @property
     def spans(self) -> Iterator[Span]:

@@ -261,10 +261,12 @@ class Tracer:
         self._break_off()
         prompts = [(offset, message) for offset, message in self._heard if message.origin is Origin.PROMPT]
         words = [message.shown_text for _, message in prompts]
+        reports = any(message.origin is Origin.REPORT for _, message in self._heard)
+        usual = "(report of a background task)" if reports else "(continued without a prompt)"
         self.sheet.run += 1
         self._turn = 1 if self.ours else self._turn
         self.sheet.turn = self._turn
-        self.run = self._new(SpanKind.RUN, at, label=make_label(words[-1] if words else "no prompt"))
+        self.run = self._new(SpanKind.RUN, at, label=make_label(words[-1] if words else usual))
         self.run.missing = () if before is not None or self.ours else ("how it ended",)
         for offset, message in prompts:
             self.sheet.touch(self.run, at, offset)

@@ -1,6 +1,6 @@
-"""`mainspring config`, `mainspring trust`, `mainspring permissions explain` and `mainspring mcp`.
+"""`mainspring config`, `mainspring trust`, `mainspring permissions explain`, and what `mainspring mcp` shows.
 
-They show the configuration that applies in this folder and where it comes from. `mainspring mcp` also starts the MCP
+They show the configuration that applies in this folder and where it comes from. `show_servers` also starts the MCP
 servers that a session here would have, to see whether they connect.
 """
 
@@ -12,7 +12,9 @@ import os
 import sys
 from typing import Any, cast
 
-from mainspring import processes
+from msgspec.structs import replace
+
+from mainspring import cli, processes
 from mainspring.agent import permissions as agent_permissions
 from mainspring.agent.config import report_settings_problems, resolve_permissions, settings_of
 from mainspring.agent.config_checks import broken_rules, slips_in_matchers, slips_in_rules
@@ -28,8 +30,11 @@ from mainspring.agent.mcp import (
 )
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.resume import new_place
+from mainspring.agent.slash.info import format_server_state
 from mainspring.cli import trust as cli_trust
+from mainspring.cli.provider_setup import list_key_sources, title_of
 from mainspring.cli.subcommands import Namespace
+from mainspring.core.errors import UsageError
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.processes.paths import resolve_path
 from mainspring.secrets.redaction import redact
@@ -37,13 +42,17 @@ from mainspring.settings import trust as trusted
 from mainspring.settings.effective import format_origins
 from mainspring.settings.load import home_folder
 from mainspring.settings.values import ProblemKind, Settings
-from mainspring.text import plural, strip_control_characters
+from mainspring.text import strip_control_characters
 from mainspring.tools.base import Workspace as Site
 from mainspring.tools.builtin import BuiltinTools
 
 
 def config(args: Namespace) -> int:
     """Print each effective value with its source, and each ignored one with the reason."""
+    if args.action is not None and (args.action != "list" or args.scope or args.json):
+        from mainspring.cli.commands.config_values import change_config
+
+        return change_config(args)
     cwd, refusal = os.getcwd(), None  # noqa: PTH109  # pathlib takes 8 ms to load
     try:
         settings = settings_of(args.session, cwd, os.environ)
@@ -54,11 +63,21 @@ def config(args: Namespace) -> int:
     lines += [f"{problem.kind}: {problem}. To fix it: {way_out}" for problem, way_out in broken_rules(settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_rules(args.session, settings)]
     lines += [f"{ProblemKind.UNKNOWN}: {redact(slip)}" for slip in slips_in_matchers(args.session, settings)]
-    print("\n".join(lines) if lines else "No settings: all values are defaults. See docs/settings.md")
+    environment = dict(os.environ) | settings.own_env
+    lines += format_keys(environment)
+    print("\n".join(lines) if lines else "No settings: all values are defaults. See 'mainspring help settings'")
     if refusal is not None:
         args.session.tell("mainspring cannot start here: see 'refused' above")
         return 1
     return 0
+
+
+def format_keys(environment: dict[str, str]) -> list[str]:
+    """Where each key comes from. Never a character of a key."""
+    try:
+        return [f"API key for {title_of(name)}: {source}" for name, source in list_key_sources(environment)]
+    except UsageError as error:
+        return [f"{ProblemKind.BROKEN}: {error}"]
 
 
 def trust(args: Namespace) -> int:
@@ -104,7 +123,8 @@ def permissions(args: Namespace) -> int:
         folders = agent_permissions.list_additional_folders(args.session, settings, cwd, home)
         gate = resolve_permissions(args.session, settings, dict(os.environ), cwd, home, folders)[1]
     else:
-        gate = agent_permissions.new_gate(args.session, settings, cwd, home, ours)
+        closed = agent_permissions.list_closed_files(ours, os.environ)
+        gate = agent_permissions.new_gate(args.session, settings, cwd, home, ours, closed=closed)
     policy = gate.policy(EnginePolicy(chosen))
     return explain(
         ["--batch"] if args.batch else words,
@@ -118,10 +138,8 @@ def permissions(args: Namespace) -> int:
 
 def print_decisions(session: str) -> int:
     """Prints the recorded decisions of a session, in order: each call, who decided, and why."""
-    from mainspring.cli.commands.trace import find_traced_session, looked_at
-
     place = new_place(os.environ, os.getcwd(), ())  # noqa: PTH109
-    for span in looked_at(find_traced_session(session, place)).spans:
+    for span in cli.looked_at(cli.find_traced_session(session, place)).spans:
         if span.decisions:
             print(strip_control_characters(f"{span.label} ({span.call})"))
             for decision, reason, _ in span.decisions:
@@ -129,15 +147,14 @@ def print_decisions(session: str) -> int:
     return 0
 
 
-FEW = 12  # tools named in a line
 NONE = (
     "No MCP servers configured. Add them to '.mcp.json', to \"mcpServers\" in your settings, or with '--mcp-config'. "
-    "See docs/mcp.md"
+    "See 'mainspring help guides/mcp-server'"
 )
 
 
-def mcp(args: Namespace) -> int:
-    """Returns 0 if every server connects."""
+def show_servers(args: Namespace, only: str = "") -> int:
+    """Returns 0 if every server connects. `only`: the name of one."""
     options = args.session
     cwd = os.getcwd()  # noqa: PTH109  # pathlib takes 8 ms to load
     settings = settings_of(options, cwd, os.environ)
@@ -149,6 +166,14 @@ def mcp(args: Namespace) -> int:
             McpConfigInput(options, settings, environ, cwd, lambda: is_trusted_folder(home_folder(environ), cwd))
         )
     )
+    if only:
+        said = f"the MCP server '{only}'"
+        found = replace(
+            found,
+            servers=tuple([one for one in found.servers if one.name == only]),
+            off=tuple([name for name in found.off if name == only]),
+            problems=tuple([words for words in found.problems if said in words]),
+        )
     states = asyncio.run(connect_and_describe(found, options, settings, environ, cwd)) if found.servers else []
     states += [{"name": name, "status": "disabled"} for name in found.off]
     if args.json:
@@ -198,14 +223,3 @@ def add_server_notes(states: list[dict[str, Any]], said: list[str]) -> list[dict
         if notes:
             state["notes"] = notes
     return states
-
-
-def format_server_state(state: dict[str, Any]) -> list[str]:
-    about = state.get("serverInfo", {})
-    version = f" ({about['name']} {about['version']})".replace(" )", ")") if about else ""
-    found = [f"{state['name']}: {state['status']}{version}{': ' + state['error'] if 'error' in state else ''}"]
-    names = [tool["name"] for tool in state.get("tools", [])]
-    if names:
-        more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-        found.append(f"  {plural(len(names), 'tool')}: {', '.join(names[:FEW])}{more}")
-    return [*found, *[f"  ! {note}" for note in state.get("notes", [])]]

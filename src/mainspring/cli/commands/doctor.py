@@ -4,39 +4,33 @@
     mainspring doctor --online    also check that the servers answer and accept their keys; free of charge
     mainspring doctor --json      print one object, for programs
 
-Exit code 0 without problems, else 1. The local checks are in `doctor_checks.py`; the checks of model servers are here:
-whether each has its key, and with `--online` whether it answers. Anthropic's server is asked to count the tokens of one
-word, the others for their lists of models.
+Exit code 0 without problems, else 1. The local checks are in `agent/doctor.py`. Those that ask model servers are here:
+Anthropic's server is asked to count the tokens of one word, the others for their lists of models.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import shlex
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from textwrap import fill
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from mainspring import cli, providers
-from mainspring.agent.config import settings_of
-from mainspring.agent.endpoints import (
-    CLOUDS,
-    KEYS_NEEDED,
-    Endpoint,
-    address_place,
-    endpoint_of,
-    find_configured_endpoints,
-    key_of,
-    key_place,
+from mainspring.agent.doctor import (
+    format_doctor_summary,
+    format_finding,
+    list_known_endpoints,
+    list_known_models,
+    run_checks,
+    sanitize_finding,
+    set_up,
 )
-from mainspring.agent.endpoints import ways_out as ways_out_at
-from mainspring.agent.model import ways_out
-from mainspring.agent.options import SessionOptions, StartError
-from mainspring.cli.commands.doctor_checks import (
-    CHECKS,
+from mainspring.agent.doctor_checks import (
     CheckState,
     DoctorContext,
     Finding,
@@ -45,14 +39,15 @@ from mainspring.cli.commands.doctor_checks import (
     is_asked_here,
     wanted_key,
 )
+from mainspring.agent.doctor_parts import Command
+from mainspring.agent.endpoints import CLOUDS, Endpoint, address_place, endpoint_of, key_of
+from mainspring.agent.endpoints import ways_out as ways_out_at
+from mainspring.agent.model import ways_out
 from mainspring.cli.subcommands import Namespace
-from mainspring.core.errors import MainspringError, ProviderError, UsageError
+from mainspring.core.errors import MainspringError, ProviderError
 from mainspring.core.reasons import Trouble
-from mainspring.secrets.redaction import redact
 from mainspring.secrets.sources import find_key, headers_of
-from mainspring.settings.load import home_folder
-from mainspring.settings.values import Settings
-from mainspring.text import plural, strip_control_characters
+from mainspring.text import plural
 from mainspring.version import __version__
 
 if TYPE_CHECKING:
@@ -60,50 +55,9 @@ if TYPE_CHECKING:
     from mainspring.providers.http.client import Transport
 
 
+Ask = Callable[[str], str]
+
 SECONDS = 20.0  # for the server to answer a small request
-
-
-def check_endpoints(here: DoctorContext) -> Findings:
-    """Every configured server except Anthropic's: its address and the source of its key. Sends no request."""
-    for name in asked_models(here):
-        if trouble := explain_unknown_model(name, here):
-            words, _, way_out = trouble.partition("; ")
-            yield Finding("server", CheckState.PROBLEM, words, way_out)
-    for endpoint in list_known_endpoints(here):
-        yield set_up(endpoint, here)
-
-
-def explain_unknown_model(model: str, here: DoctorContext) -> str:
-    """Why no server is known for the model; empty if there is one."""
-    try:
-        endpoint_of(model, here.settings, here.environ)
-    except StartError as error:
-        return str(error)
-    return ""
-
-
-def list_known_endpoints(here: DoctorContext) -> tuple[Endpoint, ...]:
-    return find_configured_endpoints(here.settings, here.environ, list_known_models(here))
-
-
-def list_known_models(here: DoctorContext) -> list[str]:
-    return [name for name in asked_models(here) if not explain_unknown_model(name, here)]
-
-
-def set_up(endpoint: Endpoint, here: DoctorContext) -> Finding:
-    name = f"'{endpoint.entry or endpoint.name}' at '{endpoint.url}'"
-    try:
-        providers.split_url(endpoint.url)
-    except UsageError as error:
-        return Finding("server", CheckState.PROBLEM, f"{name}: {error}", f"correct {address_place(endpoint)}")
-    if endpoint.protocol in CLOUDS and not key_of(endpoint, here.environ):
-        return Finding("server", CheckState.OK, f"{name}: credentials from the cloud's own chain (not checked)")
-    if key_of(endpoint, here.environ):
-        return Finding("server", CheckState.OK, f"{name}: API key from {endpoint.key}")
-    wanted = endpoint.key and (endpoint.entry or endpoint.url.startswith(KEYS_NEEDED))
-    if wanted:
-        return Finding("server", CheckState.PROBLEM, f"{name}: no API key", f"set {key_place(endpoint)}")
-    return Finding("server", CheckState.OK, f"{name}: no API key (may not need one)")
 
 
 # --- online -------------------------------------------------------------------------------------------------------
@@ -159,7 +113,7 @@ async def check_anthropic(here: DoctorContext) -> Finding:
             keyed = await count_tokens_online(here, transport, address)
     except ProviderError as error:
         refused = error.failure.kind is Trouble.AUTH
-        way_out = "get a new key, or fix its source (docs/secrets.md)" if refused else check_it
+        way_out = "run 'mainspring login' to store a new key, or fix its source" if refused else check_it
         return Finding("server", CheckState.PROBLEM, f"'{address}': {error}", way_out)
     except TimeoutError:
         words = f"'{address}' did not answer within {SECONDS:.0f} seconds"
@@ -191,14 +145,12 @@ async def count_tokens_online(here: DoctorContext, transport: Transport, address
     return bool(value)
 
 
-WIDTH = 80
-INDENT = " " * 20
-
-
 def doctor(args: Namespace) -> int:
     findings: list[Finding] = []
-    for raw in run_checks(args.session, is_online=args.online):
-        found = Finding(raw.name, raw.state, sanitize_finding(raw.words), sanitize_finding(raw.way_out))
+    checks = run_checks(args.session, check_online if args.online else None)
+    for raw in checks:
+        words, way_out = sanitize_finding(raw.words), sanitize_finding(raw.way_out)
+        found = Finding(raw.name, raw.state, words, way_out, raw.install)
         findings.append(found)
         if not args.json:
             print(format_finding(found), flush=True)
@@ -207,41 +159,32 @@ def doctor(args: Namespace) -> int:
         print(findings_to_json(findings).decode())
     else:
         print(f"\n{format_doctor_summary(len(problems))}")
+        install_missing_parts([found.install for found in findings if found.install])
     return 1 if problems else 0
 
 
-def run_checks(options: SessionOptions, *, is_online: bool = False) -> Iterator[Finding]:
-    """Settings that stop every start are a finding; the other checks then run with default settings."""
-    cwd, environ = os.getcwd(), dict(os.environ)  # noqa: PTH109  # as elsewhere: paths are texts
+def install_missing_parts(commands: list[Command]) -> None:
+    """Only at a terminal, and each only after a yes."""
+    if not commands or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    print()
     try:
-        settings = settings_of(options, cwd, environ)
-    except StartError as error:
-        yield Finding("settings", CheckState.PROBLEM, str(error), "fix this file: mainspring cannot start until then")
-        settings = Settings()
-    environ |= settings.own_env
-    here = DoctorContext(options, cwd, environ, home_folder(os.environ), settings, is_online)
-    for check in CHECKS:
-        yield from check(here)
-    yield from check_endpoints(here)
-    if is_online:
-        yield from check_online(here)
+        for command, worked in offer_to_install(commands, input):
+            print(f"{'Done' if worked else 'Failed'}: {shlex.join(command)}")
+    except EOFError:
+        print()
 
 
-def sanitize_finding(text: str) -> str:
-    return strip_control_characters(redact(text)).replace("\n", " ")
-
-
-def format_finding(found: Finding) -> str:
-    head = f"{found.state:<8}  {found.name:<10}"
-    lines = wrap_paragraph(found.words, head)
-    return f"{lines}\n{wrap_paragraph(found.way_out, f'{INDENT}-> ')}" if found.way_out else lines
-
-
-def wrap_paragraph(text: str, head: str) -> str:
-    """Never breaks a path: users copy it."""
-    return fill(
-        text, WIDTH, initial_indent=head, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False
-    )
+def offer_to_install(commands: Sequence[Command], ask: Ask) -> Iterator[tuple[Command, bool]]:
+    """Runs each command that gets a yes, and yields it with whether it worked. Anything but a yes is a no."""
+    for command in commands:
+        if ask(f"Run '{shlex.join(command)}'? [y/N] ").strip().lower() not in ("y", "yes"):
+            continue
+        try:
+            worked = subprocess.run(command, check=False).returncode == 0  # noqa: S603  # shown, and confirmed
+        except OSError:
+            worked = False
+        yield command, worked
 
 
 def findings_to_json(findings: list[Finding]) -> bytes:
@@ -250,9 +193,3 @@ def findings_to_json(findings: list[Finding]) -> bytes:
         {"name": found.name, "state": found.state, "says": found.words, "way_out": found.way_out} for found in findings
     ]
     return msgspec.json.format(msgspec.json.encode({"ok": ok, "version": __version__, "checks": checks}))
-
-
-def format_doctor_summary(problems: int) -> str:
-    if not problems:
-        return "No problems found."
-    return f"{plural(problems, 'problem')} found."

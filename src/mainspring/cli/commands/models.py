@@ -119,22 +119,28 @@ async def ask_model_servers(servers: Iterable[ModelEndpoint]) -> tuple[OfferedMo
     return tuple(await asyncio.gather(*map(fetch_offered_models, servers)))
 
 
-async def fetch_offered_models(server: ModelEndpoint) -> OfferedModels:
+KEYLESS = "a key is required, and none is set"
+
+
+async def fetch_offered_models(
+    server: ModelEndpoint, environment: Environment | None = None, patience: float = PATIENCE
+) -> OfferedModels:
+    """`environment`: where proxies and certificates are set; None: that of the process."""
     nothing = OfferedModels(secrets.redact(server.url.partition("?")[0]), server.named_by)
     try:
         key = await resolve_helper_key(server.key)  # before the timeout: the user may have to touch a security key
-        async with asyncio.timeout(PATIENCE):
-            status, body = await fetch_model_list(server, key)
+        async with asyncio.timeout(patience):
+            status, body = await fetch_model_list(server, key, environment)
     except ProviderError as error:
         silent = "" if error.failure.kind is Trouble.AUTH else "no answer: "  # else the message is the key helper's
         return replace(nothing, error=f"{silent}{strip_control_characters(error.failure.detail)}")
     except TimeoutError:
-        return replace(nothing, error=f"no answer within {PATIENCE:.0f} seconds")
+        return replace(nothing, error=f"no answer within {patience:.0f} seconds")
     except UsageError as error:
         return replace(nothing, error=str(error))
     answered = replace(nothing, status=status)
     if status in (401, 403):
-        why = "the key was not accepted" if key.value else "a key is required, and none is set"
+        why = "the key was not accepted" if key.value else KEYLESS
         return replace(answered, error=f"answered {status}: {why}")
     if status != 200:
         return replace(answered, error=f"answered {status}: no list of models")
@@ -151,8 +157,13 @@ async def resolve_helper_key(key: ApiKey) -> ApiKey:
     return replace(key, value=await key.refresh())
 
 
-async def fetch_model_list(server: ModelEndpoint, key: ApiKey) -> tuple[int, bytes]:
-    async with providers.Transport() as transport, transport.get(server.url, server.headers | key.headers) as response:
+async def fetch_model_list(
+    server: ModelEndpoint, key: ApiKey, environment: Environment | None = None
+) -> tuple[int, bytes]:
+    async with (
+        providers.Transport(environ=environment) as transport,
+        transport.get(server.url, server.headers | key.headers) as response,
+    ):
         return response.status, await response.read(LARGEST)
 
 
@@ -171,9 +182,9 @@ NANOS_PER_DOLLAR_A_MILLION = 1_000  # one dollar per million tokens, in nano-dol
 
 NO_SERVER = (
     "no server is configured: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or the address of another server in "
-    "ANTHROPIC_BASE_URL or OPENAI_BASE_URL, or name a model of one: '--model ollama/NAME'. More: docs/openai.md"
+    "ANTHROPIC_BASE_URL or OPENAI_BASE_URL, or name a model of one: '--model ollama/NAME'. See 'mainspring help openai'"
 )
-PRICES = f"Prices in US dollars per million tokens, as of {AS_OF}. To add models, see 'models' in docs/settings.md."
+PRICES = f"Prices in US dollars per million tokens, as of {AS_OF}. To add models, see 'mainspring help settings'."
 MORE = "Run 'mainspring models --ask' to ask the servers which models they offer."
 
 

@@ -22,6 +22,7 @@ from mainspring.agent.context import is_trusted_folder
 from mainspring.agent.find_session import NO_HOME, list_session_folders, list_sessions_of, locate_session
 from mainspring.agent.options import SessionOptions, StartError
 from mainspring.agent.resume import SessionLocation, new_place
+from mainspring.agent.session_rows import format_session_rows
 from mainspring.cli.commands.trace import find_traced_session
 from mainspring.cli.output import is_terminal
 from mainspring.cli.subcommands import Namespace
@@ -250,10 +251,7 @@ def report_to_json(made: ContextReport, loaded: LoadedSession) -> Iterator[str]:
     yield msgspec.json.encode(figures).decode()
 
 
-AGES = ((86_400 * 2, 86_400, "days"), (3_600 * 2, 3_600, "hours"), (120, 60, "minutes"), (2, 1, "seconds"))
-USUAL = 80  # columns, if the terminal does not report them
 MOST_TITLE = 60  # characters
-LEAST_TITLE = 10  # columns, however narrow the terminal is
 HOW_TO_RESUME = "Resume one: mainspring --resume ID. Print one: mainspring sessions show ID"
 
 
@@ -351,30 +349,3 @@ def describe_stored_session(file: str) -> str:
     entry = describe_session(SessionEntry(id_of(file), Path(file), 0, size_of(file)))
     title = sanitize_line(entry.title) if entry is not None else ""
     return " ".join(["session", id_of(file), *([f'"{truncate(title, MOST_TITLE)}"'] if title else []), f"('{file}')"])
-
-
-def format_session_rows(entries: list[SessionEntry]) -> Iterator[str]:
-    now, width = time.time(), (os.get_terminal_size().columns or USUAL) if is_terminal() else None
-    ids = [entry.session_id for entry in entries]
-    shown = unique_id_length(ids) if width is not None else 36  # programs get full ids
-    for entry in entries:
-        turns, old = plural(entry.turns, "turn"), format_age(now - entry.changed / 1_000)
-        head = f"{entry.session_id[:shown]}  {old:>14}  {turns:>10}  {format_session_cost(entry):>9}  "
-        title = " ".join(strip_control_characters(entry.title).split())
-        yield head + (truncate(title, max(LEAST_TITLE, width - len(head))) if width is not None else title)
-
-
-def unique_id_length(ids: list[str]) -> int:
-    """The shortest prefix that tells all ids apart; at least 8, the part before the first dash."""
-    return next(length for length in range(8, 37) if len({one[:length] for one in ids}) == len(ids) or length == 36)
-
-
-def format_age(seconds: float) -> str:
-    for least, unit, name in AGES:
-        if seconds >= least:
-            return f"{round(seconds / unit)} {name} ago"
-    return "now"
-
-
-def format_session_cost(entry: SessionEntry) -> str:
-    return f"${entry.cost / NANOS_PER_USD:.4f}"

@@ -1,33 +1,22 @@
-"""Dispatch slash commands in a conversation, print their output, and run `!COMMAND`.
+"""Dispatch slash commands in a conversation.
 
-`agent/slash_commands.py` lists the slash commands of every front end; `DOES` maps each name to the module and function
-that implement it in the terminal.
-
-Output is whole lines without control characters; long lists are cut.
-
-The user runs `!COMMAND` in the terminal, as in a shell. Permission rules and the sandbox do not apply: they are for
-the model's calls. The model does not see the command or its output.
+`agent/slash_commands.py` lists the slash commands of every front end, and `agent/slash/` has their text forms; `DOES`
+has the ones that the terminal draws in its own way.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from mainspring import cli
-from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names_at, words_at
-from mainspring.cli.output import TextStyle
-from mainspring.cli.terminal_session import LineWriter
+from mainspring.agent.slash.answer import is_replaced
+from mainspring.agent.slash.answer import load_slash_command as load_text_form
+from mainspring.agent.slash.held_back import is_held_back
+from mainspring.agent.slash.lines import SlashCommandError, TextStyle
+from mainspring.agent.slash_commands import TERMINAL, SlashCommand, find_builtin, list_other_commands, names_at
 from mainspring.core.errors import ToolError
-from mainspring.secrets.redaction import redact
-from mainspring.sessions.listing import SessionEntry, describe_session
-from mainspring.sessions.paths import size_of
-from mainspring.text import closest_name, strip_control_characters, truncate
+from mainspring.text import closest_name, strip_control_characters
 
 if TYPE_CHECKING:
     from mainspring.cli.terminal_session import TerminalSession
@@ -36,46 +25,27 @@ if TYPE_CHECKING:
 # Takes the text after the command's name; a returned text is a prompt.
 Does = Callable[["TerminalSession", str], Awaitable[str | None]]
 
-# Name -> module in `cli/slash/` and function in it. Imported when the user runs the command.
+# The commands with a form for the terminal: name -> module in `cli/slash/` and function in it. All others have their
+# text form (`agent/slash/`). Imported when the user runs the command.
 DOES = {
-    "help": ("info", "show_help"),
-    "status": ("info", "status"),
-    "context": ("info", "show_context"),
-    "cost": ("info", "show_cost"),
-    "model": ("settings", "model"),
-    "permissions": ("settings", "permissions"),
-    "add-dir": ("settings", "add_dir"),
-    "clear": ("session", "clear"),
-    "resume": ("session", "resume"),
-    "rename": ("session", "rename"),
-    "rewind": ("session", "rewind"),
-    "export": ("session", "export"),
-    "memory": ("settings", "memory"),
-    "init": ("settings", "init"),
-    "skills": ("settings", "skills"),
-    "agents": ("info", "agents"),
-    "tasks": ("info", "tasks"),
-    "mcp": ("info", "mcp"),
-    "hooks": ("settings", "hooks"),
-    "config": ("settings", "config"),
-    "doctor": ("settings", "doctor"),
-    "trust": ("settings", "trust"),
+    "context": ("terminal_forms", "show_context"),
+    "copy": ("terminal_forms", "copy"),
+    "login": ("login", "login"),
+    "logout": ("login", "logout"),
+    "trace": ("trace", "trace"),
+    "trust": ("trust", "trust"),
 }
 
 
 async def run_slash_command(word: str, words: str, talk: TerminalSession) -> str:
     """Run `/word words`. Returns the prompt it expands to; empty for a built-in or unknown command."""
-    own = next((one for one in words_at(TERMINAL) if one.name == word), None)
-    if own is not None:
-        if words and not own.hint:
-            talk.output.line(f"/{word} takes no arguments.", TextStyle.DIM)
-        elif word in DOES:
-            return await load_slash_command(word)(talk, words) or ""
-        return ""
+    own = find_builtin(word)
+    if own is not None and not is_replaced(own, talk.world):
+        return await run_builtin(own, words, talk)
     try:
         return talk.world.skill(word, words)
     except ToolError as error:
-        if waits_for_trust(word, talk):
+        if is_held_back(word, talk.world.around):
             told = f"/{word} is disabled because this folder is not trusted. Run /trust to enable it."
             talk.output.line(strip_control_characters(told), TextStyle.YELLOW)
         else:
@@ -85,92 +55,27 @@ async def run_slash_command(word: str, words: str, talk: TerminalSession) -> str
         return ""
 
 
-def load_slash_command(word: str) -> Does:
-    file, name = DOES[word]
+async def run_builtin(word: SlashCommand, words: str, talk: TerminalSession) -> str:
+    if words and not word.hint:
+        talk.output.line(f"/{word.name} takes no arguments.", TextStyle.DIM)
+        return ""
+    if word.name not in DOES and not word.text:  # `/compact`, which the loop runs, and `/exit`
+        return ""
+    try:
+        return await load_slash_command(word)(talk, words) or ""
+    except SlashCommandError as error:
+        talk.output.line(strip_control_characters(str(error)), TextStyle.YELLOW)
+        return ""
+
+
+def load_slash_command(word: SlashCommand) -> Does:
+    if word.name not in DOES:
+        return load_text_form(word)
+    file, name = DOES[word.name]
     return cast("Does", getattr(import_module(f"mainspring.cli.slash.{file}"), name))
-
-
-def waits_for_trust(word: str, talk: TerminalSession) -> bool:
-    return cli.is_held_back(word, talk.world.around)
 
 
 def suggest_slash_command(word: str, talk: TerminalSession) -> str:
     own = names_at(TERMINAL)
     near = closest_name(word, (*own, *[one.name for one in list_other_commands(talk.world.around, own)]))
     return f". Did you mean /{strip_control_characters(near)}?" if near else ". Type /help for a list of commands."
-
-
-MOST_LISTED = 50  # rows of a list: more than fit on a screen
-LONGEST_ABOUT = 90  # columns of a description
-
-
-def print_to_terminal(talk: TerminalSession, text: str, style: TextStyle = TextStyle.PLAIN) -> None:
-    talk.output.line(strip_control_characters(text), style)
-
-
-def clean_line(text: str) -> str:
-    """Untrusted text on one line, redacted and without control characters."""
-    return " ".join(strip_control_characters(redact(text)).split())
-
-
-def shorten_about(text: str) -> str:
-    return truncate(clean_line(text), LONGEST_ABOUT)
-
-
-def tell_all(talk: TerminalSession, rows: Iterable[str], style: TextStyle = TextStyle.PLAIN) -> None:
-    for row in rows:
-        print_to_terminal(talk, row, style)
-
-
-def tell_list(
-    talk: TerminalSession, rows: Sequence[str], style: TextStyle = TextStyle.PLAIN, most: int = MOST_LISTED
-) -> None:
-    """Print at most `most` rows, then how many more there are."""
-    tell_all(talk, rows[:most], style)
-    if len(rows) > most:
-        print_to_terminal(talk, f"and {len(rows) - most:,} more", TextStyle.DIM)
-
-
-def print_usage(talk: TerminalSession, words: str) -> None:
-    """Print how a command is used, after wrong or missing arguments."""
-    print_to_terminal(talk, words, TextStyle.DIM)
-
-
-def file_of(talk: TerminalSession) -> str:
-    """The journal file of the session. Empty: the session is not stored, or has no prompt yet."""
-    journal = talk.opened.journal
-    return journal.file if journal is not None and journal.stored and size_of(journal.file) else ""
-
-
-def title_of(talk: TerminalSession) -> str:
-    """The title that a list of sessions shows; empty: none yet. Reads only two pieces of the file."""
-    file = file_of(talk)
-    if not file:
-        return ""
-    found = describe_session(SessionEntry(talk.world.about.session_id, Path(file), 0, size_of(file)))
-    return found.title if found is not None else ""
-
-
-async def run_own(command: str, output: LineWriter) -> None:
-    """While the command runs, Ctrl-C goes to it alone. Not SIG_IGN, which the child would inherit."""
-    if not command.strip():
-        output.line("Type a command after '!', such as '!git status'.", TextStyle.DIM)
-        return
-    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
-    try:
-        child = await asyncio.create_subprocess_exec(os.environ.get("SHELL") or "/bin/sh", "-c", command)
-        try:
-            code = await child.wait()
-        except asyncio.CancelledError:  # the process ends, and the command with it
-            child.send_signal(signal.SIGHUP)
-            raise
-    except OSError as error:
-        output.line(f"Cannot start the shell: {strip_control_characters(str(error))}", TextStyle.RED)
-        return
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if code > 0:
-        output.line(f"(exit code {code})", TextStyle.YELLOW)
-    elif code < 0:
-        output.line()  # after the `^C` of the terminal
-        output.line(f"(ended by signal {-code})", TextStyle.YELLOW)

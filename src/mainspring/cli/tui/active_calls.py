@@ -80,6 +80,10 @@ class ActiveCalls:
                 del self._gone[next(iter(self._gone))]
         return agent
 
+    def agent_moved(self, agent_id: str) -> None:
+        if (agent := self._agents.get(agent_id)) is not None:
+            agent.background = True
+
     def take_reported(self, agent_id: str) -> CallTitle:
         """Return the title of the subagent that reported, and drop it: one that ended between two runs sent no
         `AgentDone`."""

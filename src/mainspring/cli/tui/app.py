@@ -11,7 +11,7 @@ import os
 import sys
 import termios
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,15 +30,18 @@ from mainspring import cli
 from mainspring.cli.output import is_terminal
 from mainspring.cli.signals import DOUBLE
 from mainspring.cli.tui.editor import Editor
-from mainspring.cli.tui.keys import TerminalKeyBindings, help_rows
+from mainspring.cli.tui.keys import ACTIONS, TerminalKeyBindings
 from mainspring.cli.tui.screen import Screen
 from mainspring.cli.tui.theme import ColourDepth, choose_theme, find_colour_depth
+from mainspring.cli.tui.vi_mode import ViMode
+from mainspring.settings.load import home_folder
 from mainspring.text import shorten_folder, strip_control_characters
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from mainspring.cli.terminal_session import TerminalSession
+    from mainspring.cli.tui.full_view import FullViews
     from mainspring.cli.tui.input_help import PromptHelpers
     from mainspring.cli.tui.run_view import RunView
     from mainspring.cli.tui.screen import Scrollback
@@ -90,6 +93,8 @@ class LateHistory(History):
 BEAT = 0.1  # seconds between two redraws during a run
 LONG = 10  # seconds: after a longer wait the user may have looked away
 AGAIN = "Press Ctrl-C again to exit"
+REWINDS = "Press Esc again to rewind"
+CLEARS = "Press Esc again to clear"
 COLUMN = 28  # width of the key column in the help
 
 
@@ -133,7 +138,9 @@ class TerminalApp:
         self._editor = Editor(self._completer, self._history, lambda: self._suggested)
         self._changing = asyncio.Lock()
         self._helping, self._remarked = False, ""
-        self._stopped = -DOUBLE  # when Ctrl-C last found nothing to stop
+        self._stopped = -DOUBLE  # when Ctrl-C last found nothing to stop,
+        self._escaped = -DOUBLE  # and Esc nothing to close or to interrupt
+        self._had_text = False  # at that Esc
         self._raw: list[Any] | None = None  # terminal attributes while we own the terminal
         self.is_away = False  # a program of the user has the terminal
         self._suspended = False  # by Ctrl-Z
@@ -143,12 +150,16 @@ class TerminalApp:
         self._own_status: StatusCommand | None = None  # the user's command for the status line
         self._status_command: str | None = None
         self._title = ""  # of the window; empty: as it was
+        self._stashed = ""  # input that was put aside
+        self._own_work: set[asyncio.Task[None]] = set()  # of keys: dialogs, and reading the clipboard
         self.release_notices: Callable[[bool], object] = bool  # prints the warnings of the start
         self.end_notices: Callable[[], object] = bool  # prints the warnings that came during the run
         output = output or this_terminal()
-        bindings = TerminalKeyBindings(self._editor, self).made
+        self._keys = TerminalKeyBindings(self._editor, self)
         depth = find_colour_depth(os.environ) if is_terminal() else ColourDepth.NONE
-        self.stage = Screen(self._editor, bindings, self._footer, input=input, output=output, depth=depth)
+        self.stage = Screen(self._editor, self._keys.made, self._footer, input=input, output=output, depth=depth)
+        self._vi = ViMode(self.stage.app)
+        self._keys.take_vi(self._vi)
         self.stage.app.after_render += self._is_drawn
         self.stage.app.after_render += self._keep_drawing
         self.stage.app.after_render += self._show_title
@@ -165,6 +176,8 @@ class TerminalApp:
         self._branch = cli.find_branch(talk.config.cwd)
         self._sat = LoadedTerminal(talk, helps, conversation, shown, status)
         self._follow_settings(self._sat)
+        self._take_own_keys(talk)
+        talk.write_sequence = self.stage.write_sequence
         self._completer.inner = helps.completer
         self._history.begin(helps.history)
         self.stage.above = (shown, conversation.waiting, self)
@@ -174,6 +187,7 @@ class TerminalApp:
         """Apply the settings of the terminal. They change during a session if the folder becomes trusted."""
         settings = sat.talk.config.settings
         self.stage.set_theme(choose_theme(settings.theme, os.environ))
+        self._vi.switch(on=settings.editor_mode == "vim")
         if settings.status_line != self._status_command:
             self._status_command = settings.status_line
             if self._own_status is not None:
@@ -182,6 +196,13 @@ class TerminalApp:
             self._own_status = cli.StatusCommand(sat.talk, command, self.stage.redraw) if command else None
         if self._own_status is not None:
             self._own_status.ask()
+
+    def _take_own_keys(self, talk: TerminalSession) -> None:
+        environ = talk.config.environment
+        own = cli.load_own_keys(cli.find_key_folders(home_folder(environ), environ), ACTIONS)
+        self._keys.take_own(own.changes)
+        if own.warning:
+            talk.config.options.say(own.warning)
 
     @property
     def paper(self) -> Scrollback | None:
@@ -209,6 +230,9 @@ class TerminalApp:
                 await self.stage.app.run_async(handle_sigint=False, set_exception_handler=False)
         finally:
             self._over = True
+            for task in self._own_work:
+                task.cancel()
+            self.stage.close_all()
             if self._beat is not None:
                 self._beat.cancel()
             if self._own_status is not None:
@@ -264,12 +288,13 @@ class TerminalApp:
         if self._sat is None:
             return []
         talk, own_status = self._sat.talk, self._own_status
-        away = talk.world.agents.away
-        waits = f"{away} in the background" if away else ""
+        running = talk.world.background_count
+        waits = f"{running} in the background (↓)" if running else ""
+        waits = " · ".join([one for one in (waits, "input stashed" if self._stashed else "") if one])
         if self._sat.conversation.waits_for_a_word:
             waits = "Enter sends queued prompts, Up edits one"
         facts = cli.SessionFacts(
-            talk.model, self._folder, self._branch, talk.world.session.shared.ledger.account.spent, waits
+            talk.model, self._folder, self._branch, talk.world.session.shared.ledger.account.spent, waits, self._vi.name
         )
         own = own_status.text if own_status is not None else ""
         mode = talk.world.session.shared.policy.mode
@@ -285,7 +310,7 @@ class TerminalApp:
             return ()
         from rich.text import Text
 
-        rows = [f"  {shown:<{COLUMN}}{about}" for shown, about in help_rows()]
+        rows = [f"  {shown:<{COLUMN}}{about}" for shown, about in self._keys.help_rows()]
         lines = [Text(row, "note") for row in rows[:height]]
         for line in lines:
             line.truncate(width, overflow="ellipsis")
@@ -296,6 +321,9 @@ class TerminalApp:
     def send(self) -> None:
         text = self._editor.take()
         self._helping, self._suggested = False, ""
+        self._vi.insert()
+        if text.strip() and self._stashed:
+            self.stash()
         if not text.strip():
             if self._sat is not None:
                 self._sat.conversation.go_on()
@@ -332,9 +360,83 @@ class TerminalApp:
         self.stage.redraw()
 
     def escape(self) -> None:
-        self._helping = False
+        now, escaped = time.monotonic(), self._escaped
+        used, self._helping, self._escaped = self._helping, False, -DOUBLE
+        if self.interrupt() or used:
+            return  # this Esc had a purpose: it is not the first of two
+        had_text, self._had_text = self._had_text, bool(self._editor.buffer.text)
+        again = now - escaped < DOUBLE and had_text is self._had_text
+        if self._editor.buffer.text:
+            self._clear_input(again=again)
+        elif not self._can_rewind or self._sat is None:
+            return
+        elif again:
+            self._sat.conversation.press("/rewind")
+            return
+        else:
+            self._remark(REWINDS)
+        self._escaped = -DOUBLE if again else now
+
+    def _clear_input(self, *, again: bool) -> None:
+        """The second of two. The text stays in the history, so that Up brings it back."""
+        if not again:
+            self._remark(CLEARS)
+            return
+        text = self._editor.take()
+        self._vi.insert()
+        self._remarked = ""
+        if self._sat is not None and text.strip():
+            self._history.append_string(text)
+
+    @property
+    def _can_rewind(self) -> bool:
+        """The session is idle, and has a prompt to rewind to."""
+        if self._sat is None or self._sat.conversation.is_busy or self._sat.conversation.waiting:
+            return False
+        return bool(self._sat.talk.world.session.state.history)
+
+    def stash(self) -> None:
+        text, self._stashed = self._stashed, ""
+        if self._editor.buffer.text:
+            self._stashed = self._editor.take()
+            self._remark("Stashed: Ctrl-S brings it back, or your next prompt")
+        if text:
+            self.draft(text)
+
+    def search_history(self) -> None:
         if self._sat is not None:
-            self._sat.conversation.interrupt()
+            self._begin_work(self._search_history(self._sat))
+
+    async def _search_history(self, sat: LoadedTerminal) -> None:
+        text = await cli.choose_past_prompt(sat.helps.history, self.stage)
+        if text is not None:
+            self._editor.put(text)
+            self._vi.insert()
+
+    def paste_image(self) -> None:
+        if self._sat is not None:
+            self._begin_work(self._paste_image(self._sat))
+
+    async def _paste_image(self, sat: LoadedTerminal) -> None:
+        self._remark("Reading the clipboard…")
+        path, why_not = await cli.save_clipboard_image(sat.talk)
+        self._remark(why_not)
+        if path:
+            self._editor.buffer.insert_text(sat.helps.pastes.put_image(path))
+        self.stage.redraw()
+
+    def pick_model(self) -> None:
+        if self._sat is not None:
+            self._sat.conversation.press("/model")
+
+    def _begin_work(self, work: Coroutine[Any, Any, None]) -> None:
+        """One at a time: these are keys."""
+        if self._own_work:
+            work.close()
+            return
+        task = asyncio.ensure_future(work)
+        self._own_work.add(task)
+        task.add_done_callback(self._own_work.discard)
 
     def leave(self) -> None:
         if self._sat is not None:
@@ -356,9 +458,32 @@ class TerminalApp:
         self.rests(0)
         self.stage.redraw()
 
-    def unfold(self) -> None:
-        if self._sat is not None and not self._sat.shown.unfold():
-            self._remark("nothing more to expand")
+    def show_transcript(self) -> None:
+        if self._sat is not None:
+            self._sat.talk.beside(self._views.show_conversation())
+
+    def show_board(self) -> bool:
+        if self._sat is None or not self._sat.talk.session.tasks():
+            return False
+        self._sat.talk.beside(self._show_board(self._sat.talk))
+        return True
+
+    async def _show_board(self, talk: TerminalSession) -> None:
+        await cli.show_board(talk, self.stage, self._views)
+
+    @property
+    def _views(self) -> FullViews:
+        assert self._sat is not None  # only a loaded terminal has views
+        return cli.FullViews(self._sat.talk, self.stage, self._sat.shown, self.given_away)
+
+    def move_to_background(self) -> None:
+        if self._sat is not None:
+            self._sat.talk.beside(self._move_to_background(self._sat.talk))
+
+    async def _move_to_background(self, talk: TerminalSession) -> None:
+        if not await talk.session.background():
+            self._remark("nothing to move to the background")
+            self.stage.redraw()
 
     def toggle_tasks(self) -> None:
         if self._sat is not None:
@@ -459,8 +584,13 @@ class TerminalApp:
         return await cli.ask_for_trust(held, self._sat.talk.config.cwd, self.stage)
 
     def chooses(self, word: str) -> bool:
-        return word in cli.CHOICES
+        return word in cli.CHOICES or word in cli.PANELS or word == "tasks"
 
     async def choose(self, word: str) -> str | None:
         assert self._sat is not None  # only the session calls this
+        if word == "tasks":
+            await self._show_board(self._sat.talk)
+            return None
+        if word in cli.PANELS:
+            return await cli.open_panel(word, cli.PanelContext(self._sat.talk, self.stage, self.given_away))
         return await cli.CHOICES[word](self._sat.talk, self.stage)

@@ -311,8 +311,6 @@ class CallResultView:
         self._done, self._now, self._root = done, now, root
         self._failed = done.result.is_error or done.denied
         self._mark = "call.failed" if self._failed else "call.done"
-        self._cut: bool | None = None  # whether the last drawing left lines out
-        self.is_summarized = False  # the scrollback shows only the summary of its batch
 
     @property
     def call_id(self) -> str:
@@ -332,20 +330,6 @@ class CallResultView:
         """One line is enough: for files that were read or searched, and for tasks, which have their own list."""
         return not self._failed and (self._name in LOOKING or self._name in TOOLS)
 
-    @property
-    def is_folded(self) -> bool:
-        """Whether the scrollback shows less than there is."""
-        return self.is_summarized or self._hides_output
-
-    @property
-    def _hides_output(self) -> bool:
-        """Files that were read do not count: the file has the text, and it would bury the rest."""
-        if self._name in ("Read", *TOOLS) and not self._failed:
-            return False
-        if self._cut is None:
-            self.draw(80)
-        return bool(self._cut)
-
     # --- in a few lines ---
 
     def head(self, width: int) -> Text:
@@ -353,7 +337,6 @@ class CallResultView:
 
     def draw(self, width: int) -> list[Text]:
         part = self._in_short(width) if self.in_short else self._plan(width) or self._in_lines(width)
-        self._cut = part.cut
         return part.rows
 
     def _in_short(self, width: int) -> ClippedRows:
@@ -452,13 +435,10 @@ class CallResultView:
         head = CallTitle("Plan", "").draw(mark, width, f" · {more}")
         return ClippedRows([head, *[clip_text(line, width) for line in indent_with_branch([*words, *lines])]])
 
-    # --- expanded ---
-
-    def unfold(self, width: int) -> list[Text]:
-        return self.whole(width) if self._hides_output else self.draw(width)
+    # --- in the transcript ---
 
     def whole(self, width: int) -> list[Text]:
-        """Draw everything, up to what a person reads."""
+        """Draw everything, up to what a person reads. The title comes first, in one line."""
         rows = self._all(width - INSIDE) or [Text("nothing", "detail")]
         return [self._title.draw(self._mark, width), *[clip_text(row, width) for row in indent_with_branch(rows)]]
 

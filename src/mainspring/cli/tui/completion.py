@@ -246,7 +246,7 @@ MOST_KEPT = 100  # pastes, besides those in the input: the user may recall an ea
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")  # formats that models accept
 LONGEST_PATH = 4_096
 
-_STANDS = re.compile(r"\[Pasted\u00a0text #\d+, [\d,]+ lines?\]")
+_STANDS = re.compile(r"\[Pasted\u00a0(?:text #\d+, [\d,]+ lines?|image #\d+)\]")
 
 
 class PastedTexts:
@@ -267,6 +267,13 @@ class PastedTexts:
         if text.count("\n") + (not text.endswith("\n")) <= MOST_LINES and len(text) <= MOST_CHARACTERS:
             return text
         return self._keep(text, before + after)
+
+    def put_image(self, path: str) -> str:
+        """A placeholder for the mention of an image."""
+        self._number += 1
+        name = f"[Pasted\u00a0image #{self._number}]"
+        self._texts[name] = format_mention(path).rstrip(" ")
+        return f"{name} "
 
     def expand(self, text: str) -> str:
         """Replace each placeholder with its text; placeholders inside that text are left as they are."""

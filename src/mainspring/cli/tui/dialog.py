@@ -10,7 +10,7 @@ start of a word. `settle` tells the dialog that no key followed.
 `QuestionForm` shows the questions of `AskUserQuestion` one after another, then a review of all answers. The tool parses
 text (`match_answer` in `tools/question.py`): `answer_for_choice` finds a text that it parses as the chosen options.
 
-The session and model pickers are menus that narrow as the user types.
+A picker is a menu that narrows as the user types.
 """
 
 from __future__ import annotations
@@ -23,13 +23,8 @@ from typing import Generic, TypeVar
 from rich.text import Text
 
 from mainspring.agent.permission_updates import READ
-from mainspring.cli.commands.models import format_dollars
-from mainspring.cli.commands.sessions import format_age
 from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, clip_text, indent_lines, one_line, sanitize_text
 from mainspring.cli.tui.menu import TYPED, Clock, FreeTextChoice, Keys, Menu, MenuHeights, MenuItem, MenuSelection
-from mainspring.core.models import AS_OF, Model, same_model
-from mainspring.sessions.listing import MOST_LISTED, SessionEntry
-from mainspring.text import plural
 from mainspring.tools.question import UserQuestion, match_answer
 
 T = TypeVar("T")
@@ -48,6 +43,7 @@ class Dialog(Generic[T]):
     """Waits for one answer. `close` ends the wait from outside with the default answer."""
 
     note = ""  # next to the title
+    is_full_screen = False  # it has the alternate screen: what was on the screen is there again afterwards
 
     def __init__(self, unanswered: T) -> None:
         self.said = unanswered
@@ -383,40 +379,6 @@ class QuestionForm(Dialog[Answers | None]):
         return PageDialog("Your answers", ScrollPage.of(*lines), choices, chosen, now=self._now, ways_out=OF_A_RUN)
 
 
-UNITS = (("MB", 1_000_000), ("kB", 1_000))
-
-
-def make_session_picker(entries: Sequence[SessionEntry], *, at: float, now: Clock) -> PageDialog[str | None]:
-    """`entries` as `list_sessions_in` returns them, newest first. `at`: seconds since 1970, to compute ages."""
-    choices = [
-        MenuItem(
-            one_line(entry.title) or entry.session_id,
-            " · ".join([format_age(at - entry.changed / 1_000), plural(entry.turns, "turn"), format_size(entry.size)]),
-            also=entry.session_id,
-        )
-        for entry in entries
-    ]
-    told = "No other sessions in this folder." if not entries else ""
-    if len(entries) >= MOST_LISTED:
-        told = f"Showing the newest {len(entries)}. Use '/resume ID' for an older session."
-    return make_picker("Resume a session", told, choices, [entry.session_id for entry in entries], now=now)
-
-
-def make_model_picker(known: Sequence[Model], current: str, *, now: Clock) -> PageDialog[str | None]:
-    """The current model is selected first."""
-    places = [place for place, model in enumerate(known) if same_model(model.name, current)]
-    choices = [
-        MenuItem(
-            clean_for_drawing(model.name) + (" (in use)" if place in places[:1] else ""),
-            f"{format_window(model.window)} · ${format_dollars(model.price.input)} in, "
-            f"${format_dollars(model.price.output)} out",
-        )
-        for place, model in enumerate(known)
-    ]
-    told = f"In use: {clean_for_drawing(current)}. Prices are per million tokens, as of {AS_OF}."
-    return make_picker("Model", told, choices, [model.name for model in known], now=now, start=(*places, 0)[0])
-
-
 def make_picker(  # noqa: PLR0913  # what is listed, and what it stands for
     title: str, told: str, choices: Sequence[MenuItem], names: Sequence[str], *, now: Clock, start: int = 0
 ) -> PageDialog[str | None]:
@@ -425,13 +387,6 @@ def make_picker(  # noqa: PLR0913  # what is listed, and what it stands for
 
     page = ScrollPage.of(*([Text(told, "note")] if told else []))
     return PageDialog(title, page, Menu(choices, narrowed=True, at=start), meant, now=now)
-
-
-def format_size(number: int) -> str:
-    for unit, least in UNITS:
-        if number >= least:
-            return f"{number / least:.0f} {unit}"
-    return plural(number, "byte")
 
 
 def format_window(number: int) -> str:

@@ -18,6 +18,7 @@ import time
 import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import msgspec
 from msgspec import Struct
@@ -79,6 +80,19 @@ class StoredHistory:
                 before = text
                 yield text
 
+    def newest_entries(self, *, everywhere: bool) -> Iterator[HistoryEntry]:
+        """Yield each prompt once, newest first, of this folder or of all. Prompts that are not in the file have no
+        time."""
+        known: set[str] = set()
+        with contextlib.suppress(OSError):
+            for entry in chain(self._unstored(), self._stored_entries(everywhere=everywhere)):
+                if entry.text not in known:
+                    known.add(entry.text)
+                    yield entry
+
+    def _unstored(self) -> Iterator[HistoryEntry]:
+        yield from [HistoryEntry(text, self._folder) for text in reversed(self._own)]
+
     def _all(self) -> Iterator[str]:
         yield from tuple(reversed(self._own))
         with contextlib.suppress(OSError):
@@ -87,21 +101,18 @@ class StoredHistory:
     # --- reading ---
 
     def _stored(self) -> Iterator[str]:
+        return (entry.text for entry in self._stored_entries(everywhere=False))
+
+    def _stored_entries(self, *, everywhere: bool) -> Iterator[HistoryEntry]:
         fd = _opened(self._file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            mark = msgspec.json.encode(self._folder)  # most lines belong to other folders: do not parse those
+            mark = b"" if everywhere else msgspec.json.encode(self._folder)  # lines of other folders are not parsed
             for line in _backwards(fd, mark):
-                if mark in line and (text := self._text(line)):
-                    yield text
+                entry = _parse_entry(line) if mark in line else None
+                if entry is not None and entry.text and (everywhere or entry.folder == self._folder):
+                    yield entry
         finally:
             os.close(fd)
-
-    def _text(self, line: bytes) -> str:
-        try:
-            found = msgspec.json.decode(line, type=HistoryEntry)
-        except Unreadable:
-            return ""
-        return strip_control_characters(found.text) if found.folder == self._folder else ""
 
     # --- writing ---
 
@@ -156,6 +167,15 @@ class StoredHistory:
         finally:
             remove_session(draft)
             os.close(fd)
+
+
+def _parse_entry(line: bytes) -> HistoryEntry | None:
+    try:
+        found = msgspec.json.decode(line, type=HistoryEntry)
+    except Unreadable:
+        return None
+    found.text, found.folder = strip_control_characters(found.text), strip_control_characters(found.folder)
+    return found
 
 
 def _storable(text: str) -> str:

@@ -27,7 +27,7 @@ from mainspring.cli.tui.completion import (
     find_candidates,
 )
 from mainspring.cli.tui.files_index import FilesIndex
-from mainspring.cli.tui.history import StoredHistory
+from mainspring.cli.tui.history import HistoryEntry, StoredHistory
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.settings.load import home_folder, users_folder
 
@@ -51,6 +51,10 @@ class PromptHistory(History):
                 self._loaded_strings = [*new, *_without(found, {self._expand(text) for text in new})]
         for text in tuple(self._loaded_strings):
             yield text
+
+    def newest_entries(self, *, everywhere: bool) -> list[HistoryEntry]:
+        """Reads the file: call it in a thread."""
+        return list(islice(self._past.newest_entries(everywhere=everywhere), MOST_LOADED))
 
     def load_history_strings(self) -> Iterable[str]:
         self._past.trim()
@@ -134,8 +138,9 @@ class ReadableFiles:
 
 
 def words_of(talk: TerminalSession) -> Iterable[Completable]:
-    own = names_at(TERMINAL)
-    return (*words_at(TERMINAL), *list_other_commands(talk.world.around, own), *talk.world.servers.words())
+    others = (*list_other_commands(talk.world.around, names_at(TERMINAL)), *talk.world.servers.words())
+    replaced = {one.name for one in others}
+    return (*[one for one in words_at(TERMINAL) if one.name not in replaced], *others)
 
 
 def list_model_options(talk: TerminalSession) -> Iterable[CompletionOption]:

@@ -141,6 +141,7 @@ NAMES = {"s-tab": "shift-tab"}  # key names as users know them
 NUMBERED = 9  # items that a number key selects
 NEIGHBOURS = 2  # items around the marked one, visible if there is room
 MOST_ABOUT = 3  # lines of an item that is not marked; the marked one takes as many as fit
+SHORT_ABOUT = 14  # columns that remain for a description, if labels come first
 LEAST_LABEL = 10  # columns, in a list with one line per item
 
 Keys = tuple[tuple[str, str], ...]  # a key, and what it does
@@ -171,20 +172,48 @@ class MenuHeights(Bundle):
 
 
 class Menu:
-    def __init__(self, choices: Sequence[MenuItem], *, many: bool = False, narrowed: bool = False, at: int = 0) -> None:
-        """`many`: several items can be selected; `narrowed`: typed text filters the items."""
+    def __init__(  # noqa: PLR0913  # keywords, all but the first
+        self,
+        choices: Sequence[MenuItem],
+        *,
+        many: bool = False,
+        narrowed: bool = False,
+        at: int = 0,
+        filter: str = "",
+        searched: Sequence[str] | None = None,
+        labels_first: bool = False,
+    ) -> None:
+        """`many`: several items can be selected; `narrowed`: typed text filters the items, at first `filter`.
+        `searched`: the texts that the filter reads; None: all of each item. `labels_first`: in a narrow terminal, cut
+        the labels last."""
         self._choices, self._many, self._narrowed = tuple(choices), many, narrowed
         self._shown = list(range(len(self._choices)))
         self._at = at  # index into the visible items
         self._checked: set[int] = set()
-        self._words, self._filter = TextField(), TextField()
+        self._words, self._filter = TextField(), TextField(filter)
+        self.shows_filter = narrowed
         self._opened = False  # whether the text field of the marked item is open, although empty
         self._keys = {choice.key: place for place, choice in enumerate(self._choices) if choice.key}
         self._page = 1
         self._widest = (
             tuple([max(map(cell_len, parts), default=0) for parts in label_columns(choices)]) if narrowed else ()
         )
-        self._texts = [f"{one.label} {one.about} {one.also}".casefold() for one in choices] if narrowed else []
+        if labels_first and self._widest:
+            self._widest = self._widest[0], min(self._widest[1], SHORT_ABOUT)
+        if searched is None:
+            searched = [f"{one.label} {one.about} {one.also}" for one in choices] if narrowed else []
+        self._texts = [text.casefold() for text in searched]
+        if filter:
+            self._narrow()
+
+    @property
+    def marked(self) -> int | None:
+        """The place of the marked item among all."""
+        return self._place
+
+    @property
+    def filter(self) -> str:
+        return self._filter.text
 
     # --- keys -------------------------------------------------------------------------------------------------------
 
@@ -307,7 +336,7 @@ class Menu:
 
     def wants(self, width: int, most: int) -> MenuHeights:
         """Count the lines, at most `most`. A filtered list does not ask for more room: the user can filter it."""
-        head = int(self._narrowed)
+        head = int(self.shows_filter)
         whole = head + max(1, self._rows(width, most))
         first = head + (1 if self._narrowed else len(self._shown))
         marked = len(self._lines(self._at, width, most)) - 1 if self._shown else 0
@@ -323,7 +352,7 @@ class Menu:
 
     def draw(self, width: int, height: int) -> list[Text]:
         head: list[Text] = []
-        if self._narrowed and height > 1:
+        if self.shows_filter and height > 1:
             head = [Text.assemble(("Filter: ", "detail"), self._filter.draw(width - 8))]
         room = height - len(head)
         if room < 1:
@@ -361,9 +390,7 @@ class Menu:
     def _lines(self, at: int, width: int, most: int) -> list[Text]:
         place = self._shown[at]
         choice, marked = self._choices[place], at == self._at
-        number = "" if self._narrowed else f"{place + 1}. " if place < NUMBERED else "   "
-        checked = place in self._checked or bool(choice.words and not self._words.empty)
-        head = (MARK if marked else BLANK) + number + (BOXES[checked] if self._many else "")
+        head = (MARK if marked else BLANK) + self._sign(place)
         style = "chosen" if marked else ""
         room = width - cell_len(head)
         if choice.words and (not self._words.empty or (marked and self._opened)):
@@ -376,6 +403,13 @@ class Menu:
         if len(body) > most:
             body = [*body[: most - 1], truncate_styled(body[most - 1], room)]
         return indent_lines(body, Text(head, style), cell_len(head))
+
+    def _sign(self, place: int) -> str:
+        """The number and the box before a label."""
+        choice = self._choices[place]
+        number = "" if self._narrowed else f"{place + 1}. " if place < NUMBERED else "   "
+        checked = place in self._checked or bool(choice.words and not self._words.empty)
+        return number + (BOXES[checked] if self._many else "")
 
     def _with_words(self, choice: MenuItem, room: int, *, marked: bool) -> Text:
         label = clip_text(Text(f"{choice.words}: ", "chosen" if marked else ""), room // 2)

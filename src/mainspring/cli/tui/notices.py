@@ -1,15 +1,14 @@
 """Notices about a run, in words for the user: retries, errors, and the figures at its end. Those that plain mode has,
-too, are in `cli/loop_notices.py`.
+too, are in `agent/loop_notices.py`.
 
 Tables translate internal names, so that none is shown. The module also draws the reports of background subagents (the
-first line), and keeps the last calls so that the user can expand them, turn by turn, newest first.
+first line), and keeps the last calls for the transcript.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -17,11 +16,11 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mainspring.cli.tui.call_view import BULLET, CallResultView, CallTitle
-from mainspring.cli.tui.layout import MORE, WidthAware, clip_text, clipped_line, indent_with_branch
+from mainspring.cli.tui.layout import WidthAware, clip_text, clipped_line, indent_with_branch
 from mainspring.core.messages import Origin, User
 from mainspring.core.reasons import Trouble
 from mainspring.core.updates import Retrying
-from mainspring.text import format_elapsed, plural
+from mainspring.text import format_elapsed
 
 TROUBLES: dict[Trouble, str] = {
     Trouble.NEAR_LIMIT: "the context window is almost full",
@@ -137,44 +136,19 @@ def reports_in(message: User) -> Iterator[SubagentReport]:
 MOST_KEPT = 50  # calls
 
 
-class ExpandedCall(NamedTuple):
-    turn: int
-    at: float
-    call: CallResultView
+class RecentCalls:
+    """The last finished calls, which the transcript draws as they were shown: with differences and colours."""
 
-
-class CallGroup(NamedTuple):
-    about: str
-    calls: list[CallResultView]
-
-
-class ExpandedCalls:
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._kept: deque[ExpandedCall] = deque(maxlen=MOST_KEPT)  # expanded calls are removed
-        self._turn = 0
-
-    def begins_turn(self) -> None:
-        self._turn += 1
+    def __init__(self) -> None:
+        self._kept: dict[str, CallResultView] = {}
 
     def add(self, call: CallResultView) -> None:
-        self._kept.append(ExpandedCall(self._turn, self._now(), call))
+        self._kept[call.call_id] = call
+        while len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    def find(self, call_id: str) -> CallResultView | None:
+        return self._kept.get(call_id)
 
     def forget(self) -> None:
         self._kept.clear()
-
-    def next(self) -> CallGroup | None:
-        """The calls with hidden output in the newest turn that was not expanded yet."""
-        folded = [kept for kept in self._kept if kept.call.is_folded]
-        if not folded:
-            return None
-        group = [kept for kept in folded if kept.turn == folded[-1].turn]
-        rest = [kept for kept in self._kept if kept.turn != folded[-1].turn]
-        self._kept = deque(rest, MOST_KEPT)
-        ago, earlier = (
-            format_elapsed(self._now() - group[-1].at),
-            f" · earlier calls: {MORE}" if len(folded) > len(group) else "",
-        )
-        return CallGroup(
-            f"Full output of {plural(len(group), 'call')}, {ago} ago{earlier}", [kept.call for kept in group]
-        )

@@ -13,17 +13,19 @@ from typing import assert_never
 from rich.console import RenderableType
 from rich.text import Text
 
+from mainspring.agent import loop_notices
 from mainspring.agent.results import make_outcome
-from mainspring.cli import loop_notices
+from mainspring.agent.updates import SubagentMoved, TaskChanged
 from mainspring.cli.tui import notices
 from mainspring.cli.tui import status as tui_status
 from mainspring.cli.tui.active_calls import ActiveCalls
 from mainspring.cli.tui.call_view import CallResultView, TaskList, render_interrupted_call
 from mainspring.cli.tui.held_calls import HeldCalls, render_summary
 from mainspring.cli.tui.layout import WidthAware, clean_for_drawing, clip_text, fill_rows, indent_lines, wrap_rows
-from mainspring.cli.tui.notices import ExpandedCalls, reports_in
+from mainspring.cli.tui.notices import RecentCalls, reports_in
 from mainspring.cli.tui.screen import Scrollback
 from mainspring.cli.tui.status import ProgressLine
+from mainspring.cli.tui.streamed_reply import StreamedReply
 from mainspring.cli.tui.streaming_text import SettledPart, StreamingText
 from mainspring.core.messages import Text as TextBlock
 from mainspring.core.messages import Thinking, User
@@ -77,8 +79,9 @@ class RunView:
         self._writes = False  # the model is writing a text,
         self._held: list[Callable[[], None]] = []  # and these wait for its end
         self._saying = StreamingText(now)
+        self.streamed = StreamedReply()  # for the transcript
         self._under_way = ActiveCalls(now, root)
-        self._unfolding = ExpandedCalls(now)
+        self.recent = RecentCalls()
         self._unprinted = HeldCalls()
         self._block: tuple[str, int] | None = None  # the block whose text is streaming
         self._has_said = False  # some text of this reply is in the scrollback
@@ -115,8 +118,9 @@ class RunView:
         """The user switched to another session."""
         self.ends()
         self._under_way = ActiveCalls(self._now, self._root)
-        self._unfolding.forget()
+        self.recent.forget()
         self._tasks.forget()
+        self.streamed.forget()
 
     def waits_for(self, agents: int) -> None:
         if agents:
@@ -138,6 +142,7 @@ class RunView:
     # --- updates -----------------------------------------------------------------------------------------------------
 
     def see(self, update: Update) -> None:
+        self.streamed.see(update)
         if isinstance(update, ReplyStarted | RequestStarted | Tombstone | Failed):
             self._no_more_tries()
         match update:
@@ -236,7 +241,7 @@ class RunView:
         self._put_call(CallResultView(running, done, self._now(), self._root))
 
     def _put_call(self, finished: CallResultView) -> None:
-        self._unfolding.add(finished)
+        self.recent.add(finished)
         self._between(partial(self._hold_or_print, finished))
 
     def _hold_or_print(self, finished: CallResultView) -> None:
@@ -261,8 +266,6 @@ class RunView:
         for finished in earlier:
             self._print_call(finished)
         if done:
-            for finished in done:
-                finished.is_summarized = True
             self._put(WidthAware(lambda width: [render_summary(update.text, done, width)]), tight=True)
         for finished in batch:
             if finished.failed:
@@ -270,23 +273,21 @@ class RunView:
         for finished in later:
             self._unprinted.add(finished)
 
-    def unfold(self) -> bool:
-        """Print the hidden output of the last calls, then of those before them. Returns whether there was any."""
-        group = self._unfolding.next()
-        if group is None:
-            return False
-        self._tight = False
-        self.tell(group.about, "note")
-        for finished in group.calls:
-            self._between(partial(self._put, WidthAware(finished.unfold)))
-        return True
-
     # --- agents in the background ---
 
     def _agent_done(self, update: AgentDone) -> None:
         """Its call shows the report of a foreground subagent; that of one in the background follows on a line of its
         own."""
         self._under_way.agent_done(update.agent_id)
+
+    def see_task(self, update: TaskChanged | SubagentMoved) -> None:
+        """A command in the background has started or ended, or a subagent was moved there. The call that started it is
+        shown anyway."""
+        if isinstance(update, SubagentMoved):
+            self._under_way.agent_moved(update.agent_id)
+        elif update.task.status != "running":
+            self.tell(f"● {update.task.report}", "note")
+        self._paper.redraw()
 
     def _reports(self, message: User) -> None:
         for report in reports_in(message):
@@ -299,7 +300,6 @@ class RunView:
         match update:
             case RequestStarted():
                 self._put_tasks()
-                self._unfolding.begins_turn()
                 self._under_way.end()  # drop calls without a result
                 self._status.does(tui_status.ASKING)
                 if words := loop_notices.explain_request(update):

@@ -28,6 +28,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
@@ -132,6 +133,7 @@ FRAME = 1 / 30  # seconds: the eye sees no more
 MID_WORD = 2.0  # seconds after a typed letter in which its Enter may follow
 GLANCE = 0.05  # seconds between two checks for waiting keys while a dialog is open
 ESCAPE = 0.05  # seconds until a lone Escape counts, and is not the start of a key sequence
+CHORD = 1.0  # seconds between the keys of a sequence, such as 'f' and a letter in vi
 LEAST = 3  # lines for the live region, however long the input is
 STYLES = {  # of the input and the status line
     "footer": "dim",
@@ -139,6 +141,7 @@ STYLES = {  # of the input and the status line
     "frame": "dim",
     "nbsp": "noinherit",
 }
+BEGIN_FULL, END_FULL = "\x1b[?1049h\x1b[H", "\x1b[?1049l"  # the alternate screen
 BEGIN_AT_ONCE, END_AT_ONCE = "\x1b[?2026h", "\x1b[?2026l"  # supporting terminals show what is between in one update
 
 DEPTHS = {
@@ -205,8 +208,9 @@ class Screen:
     ) -> None:
         self.above: Sequence[Drawable] = ()
         self._editor = editor
-        self._modal: Modal | None = None
+        self._modals: list[Modal] = []  # the last one has the keyboard
         self._modal_drawn = False
+        self._is_full = False  # the alternate screen is shown
         self._typed = -inf  # when the text of the input last changed
         editor.buffer.on_text_changed += self._note_typing
         self._attended = 0.0
@@ -246,8 +250,13 @@ class Screen:
             after_render=lambda _: self._is_rendered(),
         )
         self.app.ttimeoutlen = ESCAPE
-        self.app.timeoutlen = ESCAPE
+        self.app.key_processor.after_key_press += self._choose_patience
         self._depth, self._theme = depth, "ansi"
+
+    def _choose_patience(self, processor: KeyProcessor) -> None:
+        """How long a key that may begin a sequence waits for the next one."""
+        begins = [press.key for press in processor.key_buffer[:1]]
+        self.app.timeoutlen = ESCAPE if begins == [Keys.Escape] else CHORD
 
     # --- scrollback -------------------------------------------------------------------------------------------------
 
@@ -278,7 +287,14 @@ class Screen:
             self.app.output.flush()
 
     async def settled(self) -> None:
-        """Wait until everything is printed."""
+        """Wait until everything is printed. Closes full views, below which nothing can be printed."""
+        for modal in self._dialogs:
+            if modal.is_full_screen:
+                modal.close()
+        while self._is_full:
+            self._written.clear()
+            self.redraw()
+            await self._written.wait()
         while self._pending and self.app.is_running:
             self._written.clear()
             self.redraw()
@@ -295,13 +311,32 @@ class Screen:
         preferred = self.app.layout.container.preferred_height(self.size.columns, self.size.rows).preferred
         wanted = min(preferred, self.size.rows)
         output.write_raw(BEGIN_AT_ONCE)
+        self._switch_screens()
         if pending or wanted != self._height:
             self.app.renderer.erase(leave_alternate_screen=False)
         self._written.set()
-        if pending:
+        if pending and not self._is_full:
             self._pending = []
             output.write_raw(self._painter.printed(pending, self.size.columns))
         self._height = wanted
+
+    def _switch_screens(self) -> None:
+        """A full view is drawn on the terminal's alternate screen. The live region is erased before, so that it is
+        drawn anew at the same place afterwards, below what was printed meanwhile."""
+        wanted = any(modal.is_full_screen for modal in self._dialogs)
+        if wanted != self._is_full:
+            self.app.renderer.erase(leave_alternate_screen=False)
+            self.app.output.write_raw(BEGIN_FULL if wanted else END_FULL)
+            self._is_full, self._height = wanted, 0
+
+    def close_all(self) -> None:
+        """The application is over, for whatever reason."""
+        for modal in self._dialogs:
+            modal.close()
+        if self._is_full:
+            self._is_full = False
+            self.app.output.write_raw(END_FULL)
+            self.app.output.flush()
 
     @property
     def _painter(self) -> cli.Painter:
@@ -339,6 +374,14 @@ class Screen:
         return self._modal.draw(self.size.columns, max(1, self.size.rows - 1))
 
     @property
+    def _modal(self) -> Modal | None:
+        return self._modals[-1] if self._modals else None
+
+    @property
+    def _dialogs(self) -> list[Dialog[object]]:
+        return [cast("Dialog[object]", modal) for modal in self._modals if isinstance(modal, Dialog)]
+
+    @property
     def has_dialog(self) -> bool:
         return self._modal is not None
 
@@ -374,7 +417,8 @@ class Screen:
     def open(self, modal: Modal) -> None:
         if self.app.layout.is_searching:
             stop_search()
-        self._modal, self._modal_drawn = modal, False
+        self._modals.append(modal)
+        self._modal_drawn = False
         if self._editor.buffer.text and time.monotonic() - self._typed < MID_WORD:
             _tell_of_half_a_word(modal)
         self._watch(modal)
@@ -382,9 +426,15 @@ class Screen:
         self.redraw()
 
     def close(self, modal: Modal) -> None:
-        if self._modal is modal:
-            self._modal = None
-            self.app.layout.focus(self._editor.control)
+        """If another one was open before, it has the keyboard again."""
+        if modal in self._modals:
+            if modal is self._modal:
+                self._modal_drawn = False
+            self._modals.remove(modal)
+            if not self._modals:
+                self.app.layout.focus(self._editor.control)
+            else:
+                self._watch(self._modals[-1])
             if modal.unheard.strip():  # it was meant for the input
                 self._editor.buffer.insert_text(modal.unheard)
             self.redraw()

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar, assert_never
 
 from rich.text import Text as RichText
 
-from mainspring import agent, cli
+from mainspring import cli
 from mainspring.agent.prompt_expansion import Prompt, QueuedPrompt, parse_compact_command
 from mainspring.agent.session import AgentSession
 from mainspring.agent.updates import (
@@ -40,19 +40,20 @@ from mainspring.agent.updates import (
     SessionReset,
     SessionUpdate,
     StateChanged,
+    SubagentMoved,
     TaskChanged,
 )
 from mainspring.cli.output import TextStyle
 from mainspring.cli.plain import make_typed_prompt, tell_of_mentions
 from mainspring.cli.plain_input import LEAVE
 from mainspring.cli.slash import table
-from mainspring.cli.slash.table import run_own
 from mainspring.cli.terminal_session import TerminalSession
 from mainspring.cli.trust import list_untrusted_content
-from mainspring.cli.tui import dialog
+from mainspring.cli.tui import pickers, session_picker
 from mainspring.cli.tui.dialog import PageDialog
-from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing, one_line
+from mainspring.cli.tui.layout import ScrollPage, clean_for_drawing
 from mainspring.cli.tui.menu import Clock, Menu, MenuItem, MenuSelection
+from mainspring.cli.tui.pickers import ask_dialog
 from mainspring.cli.tui.run_view import RunView
 from mainspring.cli.tui.screen import Screen
 from mainspring.cli.tui.status import StatusLine
@@ -163,7 +164,8 @@ class TerminalView(Protocol):
         ...
 
     async def choose(self, word: str) -> str | None:
-        """Open the picker. None: cancelled. Empty: there is nothing to choose from."""
+        """Open the picker or panel. None: cancelled, or done. Empty: there is nothing to choose from. Otherwise the
+        arguments of the command, or another command with its arguments, which begins with a slash."""
         ...
 
 
@@ -172,12 +174,14 @@ class SessionController:
         self.waiting = PromptQueue(talk.session)
         self._talk, self._shown, self._status, self._place = talk, shown, status, place
         self._news = asyncio.Event()
+        self._beside: asyncio.Future[str] | None = None  # the last side question
         self._stoppable: asyncio.Future[Any] | None = None  # work that can be stopped and is not a run
         self._said: dict[str, str] = {}  # prompts in the scrollback by id, as they were typed
         self._began, self._last = 0.0, ""  # the current run: its start, and its prompt as it was typed
         self._idle = False  # the session has nothing to do
         self._busy = True  # until the first prompt can be accepted
         self._left = False
+        self._pressed = ""  # a command that a key stands for
 
     # --- what the user does -----------------------------------------------------------------------------------------
 
@@ -193,6 +197,8 @@ class SessionController:
     def say(self, text: str) -> None:
         if text.strip() in LEAVE:
             self.leave()
+        elif text.strip().startswith(BESIDE):
+            self._ask_beside(text.strip())
         elif text.strip().startswith(("/", "!")) or self.waiting.has_own:
             self._wait_with(text)
         elif not self._idle or self._talk.session.queued:
@@ -200,13 +206,31 @@ class SessionController:
         else:
             self._wait_with(text)
 
+    def press(self, command: str) -> None:
+        """Run a slash command for a key: it is not printed as the user's prompt."""
+        self._pressed = command
+        self._wait_with(command)
+
     def go_on(self) -> None:
         """Send the prompts that were queued before a crash."""
         self._talk.session.release()
         self._news.set()
 
+    def _ask_beside(self, text: str) -> None:
+        """A side question does not wait for the run."""
+        self._place.say(text)
+        work = table.run_slash_command("btw", text.removeprefix(BESIDE).strip(), self._talk)
+        self._beside = asyncio.ensure_future(work)
+        self._talk.beside(wait_quietly(self._beside))
+
+    def _stop_beside(self) -> bool:
+        beside, self._beside = self._beside, None
+        return beside is not None and beside.cancel()
+
     def interrupt(self) -> bool:
         """Return whether there was anything to interrupt."""
+        if self._stop_beside():
+            return True
         if self._stoppable is not None:
             self._stoppable.cancel()
             return True
@@ -215,6 +239,7 @@ class SessionController:
     def leave(self) -> None:
         """Exit in an orderly way: interrupt what is running first."""
         self._left = True
+        self._stop_beside()
         self.interrupt()
         self._news.set()
 
@@ -279,7 +304,8 @@ class SessionController:
 
     async def _take_up(self, said: str) -> None:
         is_command = said.strip().startswith(("/", "!"))
-        if is_command:
+        by_key, self._pressed = said == self._pressed, ""
+        if is_command and not by_key:
             self._place.say(said)
         meant = await self._understood(said)
         if not meant or self._left:
@@ -310,17 +336,19 @@ class SessionController:
         word, words = (*said.split(None, 1), "")[:2]
         if not word.startswith("/") or "/" in word[1:] or parse_compact_command(said) is not None:
             return said
+        before = self._talk.world
         if not words and self._place.chooses(word[1:]):
             chosen = await self._stopped_by_somebody(self._place.choose(word[1:]))
             if chosen is None:
+                self._place.rests(0)  # a panel may have changed the status line
                 return ""
-            words = chosen
-        before = self._talk.world
+            word, words = chosen.split(None, 1) if chosen.startswith("/") else (word, chosen)
         meant = await table.run_slash_command(word[1:], words.strip(), self._talk)
         if self._talk.world is not before:  # another session
             self._status.forget()
             self._shown.forget()
-            self._place.show_past()
+            if self._talk.world.about.session_id != before.about.session_id:  # else it is on the screen
+                self._place.show_past()
         draft, self._talk.draft = self._talk.draft, ""
         if draft:
             self._place.draft(draft)
@@ -329,7 +357,7 @@ class SessionController:
 
     async def _run_own(self, command: str) -> None:
         async with self._place.given_away():
-            await run_own(command, self._talk.output)
+            await cli.run_own_command(command, self._talk)
 
     # --- updates of the session -------------------------------------------------------------------------------------
 
@@ -349,10 +377,9 @@ class SessionController:
                 self._starts(update)
             case PromptExpanded():
                 tell_of_mentions(update, self._talk.output)
-            case PromptBlocked():
-                self._ends(strip_control_characters(update.reason))
-            case PromptAnswered():
-                self._ends(strip_control_characters(update.text))
+            case PromptBlocked() | PromptAnswered():
+                words = update.reason if isinstance(update, PromptBlocked) else update.text
+                self._ends(strip_control_characters(words))
             case PromptReturned():
                 self._ends("(interrupted)")
                 if update.prompt is not None:  # the model has not seen it: the user can edit and resend it
@@ -364,7 +391,9 @@ class SessionController:
                 self._place.suggest(update.text)
             case Notice():
                 self._talk.config.options.say(update.text)
-            case StateChanged() | PromptQueued() | SessionReset() | TaskChanged() | HookStarted() | HookFinished():
+            case TaskChanged() | SubagentMoved():
+                self._shown.see_task(update)
+            case StateChanged() | PromptQueued() | SessionReset() | HookStarted() | HookFinished():
                 pass  # shown elsewhere, or not at all
             case _:
                 assert_never(update)
@@ -395,44 +424,31 @@ class SessionController:
             self._ends()
 
 
+async def wait_quietly(work: asyncio.Future[str]) -> None:
+    await asyncio.wait({work})
+    if not work.cancelled():
+        work.result()
+
+
+BESIDE = "/btw "
 YES = "yes"
 
 
-async def ask_dialog(sheet: PageDialog[str | None], stage: Screen) -> str | None:
-    stage.open(sheet)
-    try:
-        return await sheet.answer()
-    finally:
-        sheet.close()
-        stage.close(sheet)
+async def choose_rewind(talk: TerminalSession, stage: Screen) -> str | None:
+    return await cli.choose_rewind(talk, stage)  # loaded when it is wanted
 
 
-async def choose_session(talk: TerminalSession, stage: Screen) -> str | None:
-    place = agent.new_place(talk.config.environment, talk.config.cwd, ())
-    if place.home is None:
-        return ""
-    own = talk.world.about.session_id
-    listed = await asyncio.to_thread(agent.list_sessions_of, place.cwd, place)
-    found = [one for one in listed if one.session_id != own]
-    return (
-        await ask_dialog(dialog.make_session_picker(found, at=time.time(), now=stage.attended), stage) if found else ""
-    )
+async def choose_login(talk: TerminalSession, stage: Screen) -> str | None:
+    """Return the model to use; None: nothing was changed."""
+    setup = cli.SetupScreen(stage, talk.config.environment, title="Connect a model")
+    if (chosen := await setup.run()) is None:
+        return None
+    talk.output.line(chosen.words)
+    return chosen.model or "default"
 
 
-async def choose_model(talk: TerminalSession, stage: Screen) -> str | None:
-    known = cli.known_models(talk.config.settings)
-    return await ask_dialog(dialog.make_model_picker(known, talk.model.name, now=stage.attended), stage)
-
-
-async def choose_prompt(talk: TerminalSession, stage: Screen) -> str | None:
-    """Numbered from the end, as `/rewind` takes them. Empty: `/rewind` itself says why there is nothing to rewind."""
-    texts = [one.shown_text for one in reversed(cli.list_user_prompts(talk))]
-    if not texts:
-        return ""
-    numbers = [str(number) for number in range(1, len(texts) + 1)]
-    choices = [MenuItem(one_line(text) or "(empty prompt)") for text in texts]
-    told = "The session is forked just before this prompt. Files are not changed."
-    return await ask_dialog(dialog.make_picker("Rewind", told, choices, numbers, now=stage.attended), stage)
+async def choose_diff(talk: TerminalSession, stage: Screen) -> str | None:
+    return await cli.choose_diff(talk, stage)
 
 
 async def ask_for_trust(held: list[str], folder: str, stage: Screen) -> bool:
@@ -461,7 +477,10 @@ def make_trust_dialog(held: list[str], folder: str, *, now: Clock) -> PageDialog
 RISK = "These can run commands and change what needs approval. They take effect only if you trust the folder."
 
 CHOICES: dict[str, Callable[[TerminalSession, Screen], Awaitable[str | None]]] = {
-    "resume": choose_session,
-    "model": choose_model,
-    "rewind": choose_prompt,
+    "resume": session_picker.choose_session,
+    "rewind": choose_rewind,
+    "effort": pickers.choose_effort,
+    "theme": pickers.choose_theme,
+    "login": choose_login,
+    "diff": choose_diff,
 }

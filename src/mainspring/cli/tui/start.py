@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mainspring import agent, cli
-from mainspring.agent.options import sanitize_words
+from mainspring.agent.options import MissingKeyError, sanitize_words
 from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.main import freeze_garbage_collector
 from mainspring.cli.output import NoWrap, TerminalOutput, TextStyle, say_once, wants_colour
@@ -22,11 +22,14 @@ from mainspring.cli.signals import HURRY, INTERRUPT, Signals, do_nothing
 from mainspring.cli.tui.app import TerminalApp
 
 if TYPE_CHECKING:
+    from mainspring.agent.config import ResolvedConfig
     from mainspring.cli.terminal_session import TerminalSession
     from mainspring.cli.tui.input_help import PromptHelpers
     from mainspring.cli.tui.run_view import RunView
     from mainspring.cli.tui.screen import Scrollback
 
+
+T = TypeVar("T")
 
 STYLES = {
     TextStyle.PLAIN: "",
@@ -97,8 +100,15 @@ class ScrollbackLines:
         paper.put(Text(text, STYLES[style]))
 
 
+OF_CLAUDE_CODE = ("~/.claude/settings.json", "~/.claude.json")  # then the first start offers to copy them
+LEFT = "No model is set up. Run 'mainspring' again when you have a key."
 AS_BEFORE = b"\x1b[?2004l\x1b[?25h\x1b[0m\r\n"  # bracketed paste off, cursor on, no colour
 BREATH = 0.001  # seconds between two imports, so that keys are handled
+
+
+def has_claude_code() -> bool:
+    """Whether it may be worth loading the question about it."""
+    return any(os.path.exists(os.path.expanduser(path)) for path in OF_CLAUDE_CODE)  # noqa: PTH110, PTH111  # 8 ms
 
 
 def run_terminal(arguments: Arguments) -> int:
@@ -130,9 +140,10 @@ async def sit_down(arguments: Arguments, signals: Signals) -> None:
 class TerminalStart:
     def __init__(self, arguments: Arguments, signals: Signals, desk: TerminalApp) -> None:
         self._words, self._signals, self._desk = arguments.words, signals, desk
+        self._picks = arguments.pick_session
         self._lines = ScrollbackLines(lambda: desk.paper, lambda: desk.shown)
         self._options = arguments.session.replace(
-            notice=say_once(self._lines.warn), remark=self._lines.note, prompt_suggestions=True
+            checkpoints=True, notice=say_once(self._lines.warn), remark=self._lines.note, prompt_suggestions=True
         )
 
     async def go(self) -> None:
@@ -144,6 +155,8 @@ class TerminalStart:
         try:
             await asyncio.wait({drawing, drawn}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(BREATH)
+            if self._picks and not drawing.done():
+                await self._pick_session(desk, drawing)
             if not drawing.done():
                 await self._with_session(desk, drawing)
         finally:
@@ -151,6 +164,17 @@ class TerminalStart:
             self._signals.during(do_nothing)
             desk.end()
             await drawing
+
+    async def _pick_session(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
+        """Escape starts a new session."""
+        picking = asyncio.ensure_future(cli.choose_first_session(os.environ, desk.stage))
+        over: set[asyncio.Future[Any]] = {picking, drawing}
+        await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
+        picking.cancel()
+        if not picking.cancelled() and picking.done() and (chosen := picking.result()) is not None:
+            self._options = self._options.replace(resume=chosen or None)
+            if not chosen:
+                self._lines.line("There are no sessions yet. This is a new one.", TextStyle.DIM)
 
     async def _with_session(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
         """Raises `StartError`: then the prompt is erased, and nothing was started."""
@@ -166,7 +190,17 @@ class TerminalStart:
     async def _with_config(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> None:
         from mainspring.agent.open_session import open_session
 
-        config = agent.resolve_config(self._options, dict(os.environ))
+        if has_claude_code():
+            words = await self._while_drawn(cli.offer_claude_code(desk.stage, os.environ), drawing)
+            if words:
+                self._lines.note(words)
+        try:
+            config = agent.resolve_config(self._options, dict(os.environ))
+        except MissingKeyError:
+            made = await self._set_up(desk, drawing)
+            if made is None:
+                return
+            config = made
         asker = cli.TerminalHost(
             self._lines, lambda: desk.stage, lambda: talk.session.permissions, desk.interrupt, config.cwd
         )
@@ -188,6 +222,31 @@ class TerminalStart:
             known_as = talk.world.about.session_id[:8]
             self._lines.line(f"To resume this session, run 'mainspring --resume {known_as}'.", TextStyle.DIM)
 
+    async def _set_up(self, desk: TerminalApp, drawing: asyncio.Future[None]) -> ResolvedConfig | None:
+        """Show the start screen. Return None if the user leaves without a choice. Raises `StartError`."""
+        chosen = await self._while_drawn(cli.SetupScreen(desk.stage, dict(os.environ)).run(), drawing)
+        if chosen is None and drawing.done():
+            return None
+        if chosen is None:
+            desk.end()
+            await asyncio.wait({drawing})
+            self._lines.line(LEFT, TextStyle.DIM)
+            return None
+        if chosen.model:
+            self._options = self._options.replace(model=chosen.model)
+        self._lines.note(chosen.words)
+        return agent.resolve_config(self._options, dict(os.environ))
+
+    async def _while_drawn(self, asking: Coroutine[Any, Any, T], drawing: asyncio.Future[None]) -> T | None:
+        """None if the terminal is gone before the answer."""
+        task = asyncio.ensure_future(asking)
+        either: set[asyncio.Future[Any]] = {task, drawing}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        task.cancel()
+        return None
+
     def _hear_of_failure(self, _: asyncio.AbstractEventLoop, what: dict[str, Any]) -> None:
         """Report failures of background tasks. Python would print them over the live region."""
         error = what.get("exception")
@@ -205,10 +264,11 @@ class TerminalStart:
     async def _work(
         self, desk: TerminalApp, talk: TerminalSession, helps: PromptHelpers, drawing: asyncio.Future[None]
     ) -> None:
-        from mainspring.agent.open_session import wants_tool_summaries  # loaded with the session
-
         shown = cli.RunView(
-            desk.stage, talk.model, root=talk.config.cwd, summarizes=lambda: wants_tool_summaries(talk.session.config)
+            desk.stage,
+            talk.model,
+            root=talk.config.cwd,
+            summarizes=lambda: agent.wants_tool_summaries(talk.session.config),
         )
         status = cli.StatusLine()
         conversation = cli.SessionController(talk, shown, status, desk)

@@ -75,6 +75,7 @@ class SessionFacts(Bundle):
     branch: str = ""
     spent: int = 0  # nano-dollars; 0: not shown
     waits: str = ""  # what waits for the user or in the background
+    keys: str = ""  # the mode of vi keys
 
 
 class StatusLine:
@@ -99,7 +100,7 @@ class StatusLine:
     def line(self, width: int, mode: str, facts: SessionFacts, *, remark: str, own: str) -> StyleAndTextTuples:
         """`remark` replaces the mode, such as how to exit; `own`, the output of the user's command, replaces the state
         of the session."""
-        left = remark or SAID.get(mode, mode)
+        left = remark or " · ".join([one for one in (facts.keys, SAID.get(mode, mode)) if one])
         style = PLAIN if remark else STYLE.get(mode, PLAIN)
         room = width - get_cwidth(left) - 5
         right = self._own(own, facts, room) if own else self._facts(facts, room)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self
@@ -47,6 +48,8 @@ LOCAL = Deadlines(connect=5, headers=600, idle=600, barren=3_600)
 PER_IDLE = 20  # `barren` as a multiple of `idle`, where `idle` is set
 
 MOST_IDLE = 100  # connections kept, as in the official clients
+KEYS = frozenset({"x-api-key", "api-key", "authorization"})  # headers in which providers send a key
+MOST_WAYS = 64  # addresses whose route is remembered
 IDLE_SECONDS = 55.0  # just below the 60 seconds after which common load balancers close
 LAST_BYTES = 0.05  # seconds to wait for the end of a transfer whose content has ended
 RACE = 2.0  # seconds within which a close after sending counts as a keep-alive race: some round trips
@@ -56,8 +59,36 @@ def deadlines_for(url: str) -> Deadlines:
     return LOCAL if is_local(split_url(url)[0].host) else REMOTE
 
 
+class ConnectionPurpose(Bundle):
+    """What a connection was used for. Where two are equal, sessions may use each other's connections: the same server
+    by the same proxy, asked with the same key, for the same user. (The certificates are compared beside it.)
+    """
+
+    route: Route
+    headers: Mapping[str, str]  # of requests: the key is in them, and whatever else tells one tenant from another
+
+    def is_for_key_of(self, other: ConnectionPurpose) -> bool:
+        """Within one transport, which may serve providers with several keys."""
+        return self.route == other.route and (self.headers == other.headers or self.keys == other.keys)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """A signature differs from request to request (AWS): of it, only the part that names the key."""
+        return tuple([value.partition("/")[0] for name, value in self.headers.items() if name.lower() in KEYS])
+
+    def __repr__(self) -> str:
+        return f"ConnectionPurpose({self.route!r})"  # tracebacks and logs show this
+
+
+class _Way(Bundle):
+    proxies: ProxySettings  # with which it was found
+    found: tuple[Route, str, Deadlines]
+
+
 class Transport:
-    """Connections to model servers, shared by all sessions of a process. Belongs to one event loop."""
+    """Connections to model servers, for one session or several. Belongs to one event loop. Transports with the same
+    certificates use each other's idle connections, for requests with the same headers.
+    """
 
     def __init__(  # noqa: PLR0913  # settings, by name
         self,
@@ -78,8 +109,11 @@ class Transport:
         self._most_idle = most_idle
         self._idle_seconds = idle_seconds
         self._open: set[ClientConnection] = set()
-        self._idle: dict[ClientConnection, Route] = {}  # the oldest first
+        self._idle: dict[ClientConnection, ConnectionPurpose] = {}  # the oldest first
+        self._last_purpose: ConnectionPurpose | None = None
         self._closed = False
+        self._ways: dict[str, _Way] = {}  # by address
+        self._last_head: tuple[Route, str, dict[str, str], bytes, bytes] | None = None  # what the last one consisted of
 
     def post(  # parts of a request body
         self,
@@ -92,24 +126,55 @@ class Transport:
         """`size`: bytes of the body, if known. `sent` is called when the request has been sent, to prepare for the
         response while the server works.
         """
-        origin, path = split_url(url)
-        route = Route(origin, self._proxies.on_the_way_to(origin))
+        route, path, deadlines = self._way_to(url)
         pieces = (body,) if isinstance(body, bytes) else body
         size = sum(map(len, pieces)) if size is None else size
-        begin = encode_request_head(route, path, headers, size)
-        deadlines = self._deadlines or deadlines_for(url)
-        return HttpExchange(self, route, (begin, *pieces), len(begin) + size, deadlines=deadlines, sent=sent)
+        begin = self._head_of(route, path, headers, size)
+        return self._exchange(route, headers, (begin, *pieces), len(begin) + size, deadlines, sent)
 
     def get(self, url: str, headers: Mapping[str, str]) -> HttpExchange:
-        origin, path = split_url(url)
-        route = Route(origin, self._proxies.on_the_way_to(origin))
+        route, path, deadlines = self._way_to(url)
         request = encode_request_head(route, path, headers)
-        deadlines = self._deadlines or deadlines_for(url)
-        return HttpExchange(self, route, (request,), len(request), deadlines=deadlines)
+        return self._exchange(route, headers, (request,), len(request), deadlines)
+
+    def _exchange(  # noqa: PLR0913, PLR0917  # the parts of an exchange
+        self,
+        route: Route,
+        headers: Mapping[str, str],
+        request: Sequence[bytes],
+        size: int,
+        deadlines: Deadlines,
+        sent: Callable[[], object] | None = None,
+    ) -> HttpExchange:
+        purpose = self._last_purpose
+        if purpose is None or purpose.route != route or purpose.headers != headers:
+            purpose = self._last_purpose = ConnectionPurpose(route, dict(headers))
+        return HttpExchange(self, purpose, request, size, deadlines=deadlines, sent=sent)
+
+    def _way_to(self, url: str) -> tuple[Route, str, Deadlines]:
+        way = self._ways.get(url)
+        if way is None or way.proxies is not self._proxies:
+            origin, path = split_url(url)
+            route = Route(origin, self._proxies.on_the_way_to(origin))
+            way = _Way(self._proxies, (route, path, self._deadlines or deadlines_for(url)))
+            if len(self._ways) >= MOST_WAYS:
+                self._ways.clear()
+            self._ways[url] = way
+        return way.found
+
+    def _head_of(self, route: Route, path: str, headers: Mapping[str, str], size: int) -> bytes:
+        """Requests of one conversation differ only in their length."""
+        last = self._last_head
+        if last is None or last[:2] != (route, path) or last[2] != headers:
+            front, _, back = encode_request_head(route, path, headers, 0).partition(b"content-length: 0")
+            last = self._last_head = route, path, dict(headers), front + b"content-length: ", back
+        return b"%b%d%b" % (last[3], size, last[4])
 
     async def close(self) -> None:
-        """Close all connections, also active ones."""
+        """Close all connections, also active ones. Idle ones go to another session that serves the same purpose."""
         self._closed = True
+        if self._idle:
+            self._leave_idle_ones()
         gone = [connection.gone for connection in self._open]
         for connection in self._open:
             if connection.answer is not None:
@@ -117,6 +182,20 @@ class Transport:
             connection.abort()
         if gone:
             await asyncio.wait(gone)
+
+    def _leave_idle_ones(self) -> None:
+        others = self._others()
+        for connection, purpose in tuple(self._idle.items()):
+            if any(other.inherit(connection, purpose) for other in others):
+                self._forget(connection)
+
+    def inherit(self, connection: ClientConnection, purpose: ConnectionPurpose) -> bool:
+        """Keep an idle connection of another transport, if we have use for it."""
+        if self._closed or self._last_purpose != purpose or len(self._idle) >= self._most_idle:
+            return False
+        self._own(connection)
+        self._idle[connection] = purpose
+        return True
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,20 +208,52 @@ class Transport:
 
     # --- the pool
 
-    def take(self, route: Route) -> ClientConnection | None:
-        """The connection that was used last: it is the most likely to be alive."""
-        for connection in [each for each in reversed(self._idle) if self._idle[each] == route]:
+    def take(self, purpose: ConnectionPurpose) -> ClientConnection | None:
+        """The connection that was used last: it is the most likely to be alive. One of our own, or one of another
+        session that serves the same purpose.
+        """
+        for connection in [each for each in reversed(self._idle) if self._idle[each].is_for_key_of(purpose)]:
             del self._idle[connection]
             if connection.rouse():
                 return connection
             connection.abort()
+        return self._take_from_others(purpose)
+
+    def _take_from_others(self, purpose: ConnectionPurpose) -> ClientConnection | None:
+        for other in self._others():
+            while (connection := other.hand_over(purpose)) is not None:
+                if connection.rouse():
+                    self._own(connection)
+                    return connection
+                connection.abort()
         return None
 
-    def give_back(self, connection: ClientConnection, route: Route) -> None:
+    def hand_over(self, purpose: ConnectionPurpose) -> ClientConnection | None:
+        """An idle connection for another transport."""
+        found = next((each for each in reversed(self._idle) if self._idle[each] == purpose), None)
+        if found is not None:
+            self._forget(found)
+        return found
+
+    def _others(self) -> list[Transport]:
+        """The open transports of this loop, and so of this process, that connect as we do."""
+        known = _transports.get(asyncio.get_running_loop(), ())
+        return [other for other in known if other is not self and other.trust == self.trust]
+
+    @property
+    def trust(self) -> tuple[object, ...]:
+        return self._dialer.trusted, self.limits
+
+    def _own(self, connection: ClientConnection) -> None:
+        self._open.add(connection)
+        connection.gone.add_done_callback(lambda _: self._forget(connection))
+        _transports.setdefault(asyncio.get_running_loop(), weakref.WeakSet()).add(self)
+
+    def give_back(self, connection: ClientConnection, purpose: ConnectionPurpose) -> None:
         if self._closed or not connection.rest(self._idle_seconds):
             connection.abort()
             return
-        self._idle[connection] = route
+        self._idle[connection] = purpose
         if len(self._idle) > self._most_idle:
             oldest = next(iter(self._idle))
             del self._idle[oldest]
@@ -157,9 +268,13 @@ class Transport:
         if self._closed:
             connection.abort()
             raise network_error(f"'{connection.place}' was not contacted: the transport was closed")
-        self._open.add(connection)
-        connection.gone.add_done_callback(lambda _: self._forget(connection))
+        self._own(connection)
         return connection
+
+
+_transports: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.WeakSet[Transport]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class HttpExchange:
@@ -171,7 +286,7 @@ class HttpExchange:
     def __init__(  # noqa: PLR0913  # the parts of an exchange
         self,
         owner: Transport,
-        route: Route,
+        purpose: ConnectionPurpose,
         request: Sequence[bytes],
         size: int,
         *,
@@ -179,7 +294,7 @@ class HttpExchange:
         sent: Callable[[], object] | None = None,
     ) -> None:
         self._owner = owner
-        self._route = route
+        self._purpose, self._route = purpose, purpose.route
         self._request = request  # in pieces,
         self._size = size  # with this many bytes in total
         self._sent = sent
@@ -195,7 +310,7 @@ class HttpExchange:
         # server that closes an idle connection does not read on. One that took the request and then died looks the same
         # if it dies within `RACE` seconds and before its first byte: providers/retry.py takes that risk with every
         # reset, and here it is taken once.
-        kept = self._owner.take(self._route)
+        kept = self._owner.take(self._purpose)
         if kept is not None:
             try:
                 return await self._ask(kept)
@@ -295,7 +410,7 @@ class HttpExchange:
     async def __aexit__(self, *exc: object) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._owner.give_back(connection, self._route)
+            self._owner.give_back(connection, self._purpose)
 
 
 # --- requests ---------------------------------------------------------------------------------------

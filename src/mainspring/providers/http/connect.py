@@ -125,7 +125,7 @@ class Dialer:
 
     def __init__(self, limits: ResponseLimits, trusted: TrustedCertificates) -> None:
         self._limits = limits
-        self._trusted = trusted
+        self.trusted = trusted
         self._context: ssl.SSLContext | None = None
         self._context_lock = asyncio.Lock()
         self._lookups: dict[HttpOrigin, asyncio.Future[Found]] = {}
@@ -176,7 +176,7 @@ class Dialer:
         step.now(f"TLS with '{origin.place}'", origin.host)
         async with self._context_lock:
             if self._context is None:
-                self._context = await get_ssl_context(self._trusted)
+                self._context = await get_ssl_context(self.trusted)
         name = origin.host.rstrip(".")  # certificates have no trailing dot
         secured = await asyncio.get_running_loop().start_tls(
             connection.transport, connection, self._context, server_hostname=name

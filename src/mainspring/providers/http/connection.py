@@ -55,23 +55,30 @@ class HttpResponse:
         self._place = place
         self._limits = limits
         self._wake = wake
-        self._parser = HttpResponseParser(self)
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
         self._head = 0
         self._size = 0
         self._aside = 0  # bytes since the last body byte: headers, trailers, chunk extensions, 1xx responses
 
     def feed(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None:
+            return
         self._aside += len(data)
         if not self.begun:
             self.begun = True
             self._wake()
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
             self.clean = False
             self.fail(Trouble.NETWORK, "sent an invalid HTTP/1.1 response")
         if self._aside > self._limits.head:
             self._too_much("in headers", self._limits.head)
+
+    def release(self) -> None:
+        """No more data comes. The parser refers to us, so a cycle would be left for the garbage collector."""
+        self._parser = None
 
     def take(self) -> bytes:
         taken = self.body[0] if len(self.body) == 1 else b"".join(self.body)
@@ -118,7 +125,7 @@ class HttpResponse:
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:
-        self.status = self._parser.get_status_code()
+        self.status = self._parser.get_status_code() if self._parser is not None else 0
         if self.status >= 200:
             self.headed = True
             self._wake()
@@ -135,7 +142,7 @@ class HttpResponse:
     def on_message_complete(self) -> None:
         if self.status >= 200:
             self.ended = True
-            self.clean = self._parser.should_keep_alive()
+            self.clean = self._parser is not None and self._parser.should_keep_alive()
         else:  # 1xx: the response itself follows, with its full time limit
             self.headers.clear()
             self.begun = False
@@ -291,6 +298,8 @@ class ClientConnection(asyncio.Protocol):
         """Whether the connection can wait for another request; if so, it waits up to this limit."""
         answer, self.answer = self.answer, None
         self._stop_timer()
+        if answer is not None:
+            answer.release()
         if answer is None or answer.body or not answer.clean:
             return False
         if self.raw.is_closing() or self._left():  # closed since; or answered before the request was completely sent
@@ -381,5 +390,6 @@ class ClientConnection(asyncio.Protocol):
         self._stop_timer()
         if self.answer is not None:
             self.answer.fail(Trouble.NETWORK, "reset the connection" if exc else "closed the connection")
+            self.answer.release()
         if not self.gone.done():
             self.gone.set_result(None)

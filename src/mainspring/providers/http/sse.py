@@ -10,6 +10,7 @@ from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import Failure, Trouble
 
 MAX_STRAY = 2_000  # bytes outside of events, kept to explain why there was no event
+MAX_TAIL = 65_536  # bytes of an event that are kept as they came, until its end comes
 MAX_EVENT = 16 * 1024 * 1024  # bytes; a server that sends more in one event is broken
 
 BOM = b"\xef\xbb\xbf"
@@ -25,6 +26,7 @@ class SseParser:
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max_event = max_event
         self._rest: bytes = b""  # the incomplete last line
+        self._tail: bytes = b""  # the incomplete last event, if none of its lines was looked at
         self._after_cr = False  # the last byte was a CR: a following LF belongs to it
         self._begun = False
         self._name: bytes = b""
@@ -33,23 +35,28 @@ class SseParser:
         self._stray: bytes = b""
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        if chunk.endswith(b"\n\n") and self._is_between_events and b"\r" not in chunk:
-            return self._whole_events(chunk)
+        if self._tail:
+            chunk, self._tail = self._tail + chunk, b""
+        if self._is_between_events and b"\r" not in chunk and (self._begun or chunk[:1] not in BOM[:1]):
+            whole, blank, rest = chunk.rpartition(b"\n\n")
+            if blank and len(rest) < MAX_TAIL:
+                self._begun, self._tail = True, rest
+                return self._whole_events(whole)
         return self._take(self._lines(chunk))
 
     @property
     def stray(self) -> bytes:
         """Data that is not an event: a server may answer with something else."""
-        return (self._stray + self._rest).strip()[:MAX_STRAY]
+        return (self._stray + self._tail + self._rest).strip()[:MAX_STRAY]
 
     @property
     def _is_between_events(self) -> bool:
-        return self._begun and not (self._rest or self._data or self._name or self._after_cr)
+        return not (self._rest or self._data or self._name or self._after_cr)
 
     def _whole_events(self, chunk: bytes) -> list[ServerEvent]:
-        """The usual case: complete events, each with one name and one line of data."""
+        """The usual case: complete events without the last blank line, each with one name and one line of data."""
         events: list[ServerEvent] = []
-        for record in chunk[:-2].split(b"\n\n"):
+        for record in chunk.split(b"\n\n"):
             name, found, data = record.partition(b"\ndata: ")
             if found and name[:7] == b"event: " and b"\n" not in name and b"\n" not in data:
                 if len(data) >= self._max_event:

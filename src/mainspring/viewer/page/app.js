@@ -30,6 +30,7 @@ function pairs(list) {
 const timeline = new Timeline($("axis"), $("map"), $("names"), spans, {
   choose: (span) => choose(span), hover, resized: () => head && timeline.layout(head),
 });
+const reader = new Reader(spans);
 const replay = new ReplayPanel((at) => { timeline.cursor = at; timeline.draw(); });
 
 // --- totals ----------------------------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ function listRow(row, place) {
   if (row.run) {
     line.classList.add("run");
     line.append(make("div", `❯ ${span.label}`, "first"));
-    const ended = span.stop || span.how;
+    const ended = span.stop ? plainly(span.stop) : span.how;
     line.append(make("div", `run ${row.number} · ${took(spans.end(span) - span.begin)} · ${dollars(span.price || 0)} · ${ended}`, "second"));
   } else {
     const begin = Math.min(...row.spans.map((one) => one.begin)), end = Math.max(...row.spans.map((one) => spans.end(one)));
@@ -180,7 +181,7 @@ function showDetails(span) {
   const box = $("details");
   box.replaceChildren();
   box.dataset.key = span ? span.key : "";
-  if (!span) return;
+  if (!span) { showExchange(box); return; }
   box.append(make("h2", span.label || span.kind), pairs(facts(span)));
   for (const [title, list] of tables(span)) box.append(make("h3", title), pairs(list));
   if (span.missing) box.append(make("p", `Not in the journal: ${span.missing.join("; ")}.`, "missing"));
@@ -192,6 +193,24 @@ function showDetails(span) {
   source.span(span.key).then((found) => {
     if (chosen && chosen.key === span.key) showParts(parts, found.parts); // unless another span was selected meanwhile
   }, (error) => parts.append(make("p", error.message, "bad")));
+}
+
+// Nothing is selected: the last prompt and the answer to it.
+async function showExchange(box) {
+  const own = spans.all.filter((span) => !placeOf(span)).sort((one, other) => one.begin - other.begin);
+  const run = own.findLast((span) => span.kind === "run"), model = own.findLast((span) => span.kind === "model" && (!run || span.begin >= run.begin));
+  const found = [];
+  for (const [title, span, wanted] of [["Last prompt", run, null], ["Answer", model, "text"]]) {
+    if (!span) continue;
+    try {
+      const parts = (await source.span(span.key)).parts.filter((part) => !wanted || part.title === wanted);
+      const words = parts.map((part) => part.text).join("\n\n") || (wanted ? span.label : "");
+      if (words.trim()) found.push(make("h2", title), make("pre", words));
+    } catch { /* the list and the axis say it */ }
+  }
+  if (chosen) return; // meanwhile
+  box.replaceChildren(...found, make("p", "Select a span or a turn for its details.", "quiet"));
+  box.dataset.exchange = "yes";
 }
 
 function showParts(box, parts) {
@@ -212,9 +231,9 @@ function facts(span) {
     ["took", MOMENTS.has(span.kind) ? null : took(end - span.begin)],
     ["waited", span.offered && span.offered < span.begin ? `${took(span.begin - span.offered)} for its turn` : null],
     ["run, turn", span.run ? `${span.run}, ${span.turn || "none"}` : null],
-    ["reason", span.kind === "model" ? span.transition || "the prompt" : null],
+    ["asked because", span.kind === "model" ? reasonOf(span) : null],
     ["model", span.model],
-    ["stopped", span.stop],
+    ["stopped", span.stop ? plainly(span.stop) : null],
     ["price", span.price != null ? dollars(span.price) + (span.listed ? " (list price)" : "") : usage ? "unknown" : null],
     ["tokens", usage ? `${many(prompt(usage))} in, ${many(usage.output || 0)} out${usage.estimated ? ", estimated" : ""}` : null],
     ["from cache", usage && prompt(usage) ? `${many(usage.cache_read || 0)}, ${share(usage.cache_read || 0, prompt(usage))}` : null],
@@ -222,7 +241,7 @@ function facts(span) {
     [span.kind === "prefix" ? "not read from cache" : "context", span.tokens ? `${many(span.tokens)} tokens` : null],
     ["before, after", span.before ? `${many(span.before)}, ${many(span.after || 0)} tokens` : null],
     ["call", span.kind === "tool" ? span.call : null],
-    ["event", span.n || null],
+    ["replay step", span.n || null],
   ];
 }
 
@@ -265,6 +284,13 @@ function forkHere(span) {
 
 // --- tabs and keys ---------------------------------------------------------------------------------------------
 
+function read(on = !document.body.classList.contains("reading")) {
+  document.body.classList.toggle("reading", on);
+  $("read").setAttribute("aria-pressed", String(on));
+  if (on) reader.open(chosen);
+  else if (head) timeline.layout(head);
+}
+
 function tab(name) {
   for (const one of ["details", "replay"]) {
     $(one).hidden = one !== name;
@@ -277,7 +303,8 @@ function tab(name) {
 const KEYS = {
   "+": () => timeline.zoom(0.6), "=": () => timeline.zoom(0.6), "-": () => timeline.zoom(1 / 0.6), "0": () => timeline.fit(),
   "z": () => chosen && timeline.closeUp(chosen), "/": () => $("filter").focus(), "r": () => tab("replay"), "d": () => tab("details"),
-  "?": () => $("help").showModal(), "Escape": () => choose(null),
+  "t": () => read(), "?": () => $("help").showModal(),
+  "Escape": () => (document.body.classList.contains("reading") ? read(false) : choose(null)),
 };
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -286,6 +313,7 @@ function pressed(event) {
   const at = event.target, writes = at === $("filter");
   if (event.key === "Escape" && writes) { at.value = ""; filter(); at.blur(); return; }
   if (writes || (at === $("slider") && event.key in ARROWS)) return;
+  if (document.body.classList.contains("reading") && !["t", "?", "Escape"].includes(event.key)) return; // scrolls
   if (event.key in ARROWS) {
     const [dx, dy] = ARROWS[event.key];
     if (!$("replay").hidden && dx) replay.go(replay.n + dx);
@@ -317,6 +345,8 @@ async function follow() {
       const next = await source.head();
       if (next.epoch !== before.epoch) { location.reload(); return; }
       await load(before.rev);
+      if (document.body.classList.contains("reading")) reader.more();
+      else if (!chosen && $("replay").hidden) showExchange($("details"));
       if (key) chosen = timeline.chosen = spans.byKey.get(key);
       if (following) timeline.show(head.end - (timeline.end - timeline.begin) * 0.9, head.end + (timeline.end - timeline.begin) * 0.1);
     } catch {
@@ -324,6 +354,13 @@ async function follow() {
       return;
     }
   }
+}
+
+// As '/trace' opens it: the last turn, and what comes after it.
+function showLast() {
+  const last = turns.findLast((row) => !row.run);
+  if (last) choose(last.span);
+  if (source.live && head.under_way) $("follow").click();
 }
 
 async function start() {
@@ -335,6 +372,8 @@ async function start() {
   }
   timeline.drawNow();
   timeline.fit();
+  if (location.hash === "#last") showLast();
+  else if (!chosen) await showExchange($("details"));
   document.body.dataset.ready = "yes";
   if (source.live) follow();
 }
@@ -343,6 +382,7 @@ $("fit").addEventListener("click", () => timeline.fit());
 $("closer").addEventListener("click", () => timeline.zoom(0.6));
 $("farther").addEventListener("click", () => timeline.zoom(1 / 0.6));
 $("follow").addEventListener("click", () => { following = !following; $("follow").setAttribute("aria-pressed", String(following)); });
+$("read").addEventListener("click", () => read());
 $("filter").addEventListener("input", filter);
 $("list").addEventListener("scroll", drawList);
 $("tab-details").addEventListener("click", () => tab("details"));

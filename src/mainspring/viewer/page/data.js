@@ -45,7 +45,7 @@ const source = held ? fromPage(JSON.parse(held.textContent)) : fromServer;
 // --- spans -----------------------------------------------------------------------------------------------------
 
 const WAITS = new Set(["question", "typed", "retry", "queue"]);
-const MOMENTS = new Set(["interrupt", "prefix", "note"]);
+const MOMENTS = new Set(["interrupt", "prefix", "checkpoint", "rewind", "note"]);
 const BAD = new Set(["error", "denied", "interrupted", "broke off", "withdrawn"]);
 
 const placeOf = (span) => span.place;
@@ -84,6 +84,22 @@ class Spans {
     return span.end == null ? Math.max(this.now, span.begin) : span.end;
   }
 }
+
+// --- words -----------------------------------------------------------------------------------------------------
+
+const REASONS = {
+  "": "you sent a prompt", next_turn: "its tool calls had results", collapse_drain_retry: "the context was full: old parts were collapsed",
+  reactive_compact_retry: "the context was full: it was compacted", max_output_tokens_escalate: "the reply was too long: again with more room",
+  max_output_tokens_recovery: "the reply was too long: asked to go on", stop_hook_blocking: "a stop hook objected",
+  token_budget_continuation: "the token budget was not used up", auto_compact: "the context was compacted", auto_trim: "old messages were left out",
+  strip_media_retry: "again without images", trim_retry: "again without old messages", context_window_retry: "again with less context",
+  truncated_response_recovery: "the reply was cut off: asked to go on", stream_retry: "the connection broke", model_fallback: "another model took over",
+  empty_answer_retry: "the answer was empty", thinking_only_retry: "the answer was thinking only", malformed_tool_use_retry: "a tool call could not be read",
+  refusal_retry: "the model declined", pause_turn_continue: "the server paused the reply", structured_output_retry: "the answer did not match the schema",
+};
+const STOPS = { "completed, end_turn": "finished", end_turn: "finished", tool_use: "to call tools", max_tokens: "the reply was too long", refusal: "declined" };
+const reasonOf = (span) => REASONS[span.transition || ""] || plainly(span.transition);
+const plainly = (words) => STOPS[words] || (words.startsWith("aborted") ? "interrupted" : null) || words.replace("completed, ", "").replaceAll("_", " ");
 
 // --- texts -----------------------------------------------------------------------------------------------------
 

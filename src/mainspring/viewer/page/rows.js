@@ -11,7 +11,7 @@ const LANES = [
   ["tools", "tools", ["tool"]],
   ["context", "context", ["context", "compaction", "hooks"]],
   ["agents", "agents", ["agent"]],
-  ["marks", "marks", ["interrupt", "prefix", "note"]],
+  ["marks", "marks", ["interrupt", "prefix", "checkpoint", "rewind", "note"]],
 ];
 const LANE_OF = Object.fromEntries(LANES.flatMap(([id, , kinds]) => kinds.map((kind) => [kind, id])));
 const NESTED = new Set(["model", "tools", "context"]); // the lanes of an agent

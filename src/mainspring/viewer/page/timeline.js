@@ -61,7 +61,10 @@ class Timeline extends Rows {
     return [paint, width];
   }
 
+  get isHidden() { return !this.map.parentElement.clientWidth; } // the transcript is shown instead
+
   drawNow() {
+    if (this.isHidden) return;
     const height = Math.max(this.height || 0, this.axis.parentElement.clientHeight - 2);
     const [paint, width] = this.prepare(this.axis, height);
     this.width = width;
@@ -189,7 +192,7 @@ class Timeline extends Rows {
   }
 
   moment(paint, span, x, y) {
-    paint.fillStyle = span.kind === "interrupt" ? this.colour.bad : span.kind === "prefix" ? this.colour.accent : this.colour.quiet;
+    paint.fillStyle = span.kind === "interrupt" ? this.colour.bad : span.kind === "prefix" || span.kind === "rewind" ? this.colour.accent : this.colour.quiet;
     paint.beginPath();
     paint.moveTo(x, y + 1); paint.lineTo(x + 5, y + 7); paint.lineTo(x, y + 13); paint.lineTo(x - 5, y + 7);
     paint.fill();
@@ -210,17 +213,39 @@ class Timeline extends Rows {
     paint.clip();
     if (waits) {
       paint.fillStyle = this.colour.ground;
-      paint.fillRect(begin + 3, y + 2, paint.measureText(span.label).width + 4, this.bar - 4);
+      paint.fillRect(begin + 3, y + 2, paint.measureText(this.cut(paint, span.label, right - begin - 9)).width + 4, this.bar - 4);
     }
-    const under = span.early ? "early" : FILL[span.kind] || "context";
-    paint.fillStyle = plain ? this.colour.quiet : waits ? this.colour.ink : this.on[under];
-    paint.fillText(span.label, begin + (plain ? 1 : 5), plain ? y + 3 : y + this.bar / 2 + 0.5);
+    const words = this.cut(paint, span.label, right - begin - 9), fill = FILL[span.kind] || "context";
+    const put = (colour) => {
+      paint.fillStyle = colour;
+      paint.fillText(words, begin + (plain ? 1 : 5), plain ? y + 3 : y + this.bar / 2 + 0.5);
+    };
+    put(plain ? this.colour.quiet : waits ? this.colour.ink : this.on[fill]);
+    if (span.early && !plain && !waits) { // the part on the lighter colour, in the colour for that
+      const reply = this.spans.byKey.get(span.parent), until = reply ? this.x(this.spans.end(reply)) : left;
+      paint.beginPath();
+      paint.rect(begin, y - 2, Math.max(0, Math.min(until, right) - begin), this.bar + 4);
+      paint.clip();
+      paint.fillStyle = this.colour.early;
+      paint.fillRect(begin, y, right - begin, this.bar);
+      put(this.on.early);
+    }
     paint.restore();
+  }
+
+  // As much of the words as fits, with an ellipsis.
+  cut(paint, words, room) {
+    const width = paint.measureText(words).width;
+    if (width <= room) return words;
+    let most = Math.max(0, Math.floor((words.length * room) / width));
+    while (most > 0 && paint.measureText(words.slice(0, most) + "…").width > room) most--;
+    return most ? words.slice(0, most).trimEnd() + "…" : "";
   }
 
   // --- the map ---
 
   drawMap() {
+    if (this.isHidden) return;
     this.prepare(this.map, 40);
     this.mapped = Object.assign(document.createElement("canvas"), { width: this.map.width, height: this.map.height });
     const paint = this.mapped.getContext("2d"), width = this.map.clientWidth;

@@ -1,0 +1,50 @@
+"""Run pytest with these arguments, and run the few tests that failed once more, alone (decision 0089).
+
+Fifteen thousand tests with real processes share two cores. A test that fails beside the others and passes alone met a
+slow moment: the last lines name it, so that you can fix it. A test that fails both times is a failure.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+GROUP = re.compile(r"(?<=\w|\])@[\w ]+$")  # that `--dist loadgroup` adds to a test's id
+MOST = 5  # more failures than this are no accident, and do not run again
+TIMEOUT = 1500  # seconds, as in `make ci-long`: a long test may be among them
+
+
+class FailedTests:
+    """A pytest plugin: the ids of the tests that failed, in order."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = GROUP.sub("", report.nodeid)
+        if report.failed and name not in self.ids:
+            self.ids.append(name)
+
+
+def run_tests(arguments: list[str]) -> int:
+    failed = FailedTests()
+    code = pytest.main(["-q", *arguments], plugins=[failed])
+    if code != pytest.ExitCode.TESTS_FAILED or not 0 < len(failed.ids) <= MOST:
+        return code
+    print_tests("Failed, and run again alone:", failed.ids)
+    again = [sys.executable, "-m", "pytest", "-q", "--timeout", str(TIMEOUT), *failed.ids]
+    if subprocess.run(again, check=False).returncode != 0:
+        return code
+    print_tests("Failed beside other tests and passed alone:", failed.ids)
+    return 0
+
+
+def print_tests(title: str, ids: list[str]) -> None:
+    print(title, *ids, sep="\n  ", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(sys.argv[1:]))

@@ -1,0 +1,635 @@
+"""The file checkpoints of one session: taking them, listing them, what changed between them, and going back.
+
+Changes belong to the session or to the user. After some checkpoints the session rested: its run was over, and none of
+it ran in the background. Changes from such a checkpoint to the next one are the user's; all others are the session's.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from mainspring.checkpoints.compare import (
+    EntryChange,
+    describe_change,
+    diff_change,
+    is_below,
+    is_covered,
+    is_same,
+    list_differences,
+    list_head_moves,
+    without_obvious_folders,
+)
+from mainspring.checkpoints.entries import (
+    Cause,
+    FileChange,
+    FileCheckpoint,
+    FileEntry,
+    LeftOut,
+    PromptChanges,
+    RewindReport,
+    Tree,
+)
+from mainspring.checkpoints.restore import (
+    ActionResult,
+    RestoreAction,
+    RestorePlan,
+    carry_out,
+    look_at,
+    make_plan,
+)
+from mainspring.checkpoints.scan import (
+    OUT_OF_SCOPE,
+    SECRET,
+    CheckpointLimits,
+    WorkspaceScan,
+    WorkspaceScanner,
+    read_heads,
+    without_inner,
+)
+from mainspring.checkpoints.store import (
+    CACHE,
+    PLAN,
+    CheckpointStore,
+    LogEntry,
+    PackWriter,
+    StoredCheckpoint,
+    TouchedFile,
+    digest_of,
+    link_history,
+)
+from mainspring.core.errors import UsageError
+from mainspring.secrets.held import mask_secrets
+from mainspring.sessions.line_format import SNAPSHOT
+from mainspring.sessions.paths import history_folder
+from mainspring.text import plural
+
+PREFIX = "checkpoint:"  # before the number, in an id
+LONGEST_TEXT = 200  # characters of a prompt
+MOST_NAMED = 10  # paths in a message
+MANY = 100  # files: after reading as many, the memory of the scan is stored
+
+
+class CheckpointSpan(NamedTuple):
+    """The names that changed between two checkpoints, and whose changes they are."""
+
+    before: StoredCheckpoint
+    after: StoredCheckpoint
+    by_user: bool
+
+
+class RewindPlan(NamedTuple):
+    """What a rewind would do."""
+
+    plan: RestorePlan
+    report: RewindReport
+
+    @property
+    def paths(self) -> list[str]:
+        return self.plan.paths
+
+    def refuse(self, refused: dict[str, str]) -> RewindReport:
+        """The report, if these paths may not be written."""
+        return with_results(
+            self.report, [ActionResult(one, refused.get(os.fsdecode(one.path), "")) for one in self.plan.actions]
+        )
+
+
+class FileHistory:
+    """Safe for several threads."""
+
+    def __init__(
+        self, session_file: str, ours: str | None = None, limits: CheckpointLimits | None = None, *, home: str = ""
+    ) -> None:
+        """`ours`: our home, which no checkpoint contains. `home`: the user's, which is too much for one."""
+        self._file, folder = session_file, history_folder(session_file)
+        self._home = home
+        self._lock = threading.RLock()
+        self._folder, self._limits, self._ours = folder, limits or CheckpointLimits(), ours
+        self._store: CheckpointStore | None = None
+        self._scanner: WorkspaceScanner | None = None
+        self._last: Tree | None = None  # of the last checkpoint
+        self._kept: set[str] = set()  # touched since the last checkpoint
+        self._stopped = False
+
+    def stop(self) -> None:
+        """A checkpoint that is being taken ends with `UsageError`, and does not count. From any thread."""
+        self._stopped = True
+
+    @property
+    def store(self) -> CheckpointStore:
+        with self._lock:
+            if self._store is None:
+                self._store = CheckpointStore(self._folder)
+            return self._store
+
+    def close(self) -> None:
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+            self._store = self._scanner = self._last = None
+
+    def take_over(self, folder: str, prompt: str) -> None:
+        """Continues the history in this folder, in ours. The prompts from this one on are not listed any more."""
+        with self._lock:
+            if not self.store.records:  # else it is a fork, which has them
+                self.close()
+                link_history(folder, self._folder)
+            found = [one.number for one in self.store.records if one.prompt == prompt]
+            if found:
+                self.store.append(LogEntry(dropped=(found[0], self.store.records[-1].number)))
+
+    # --- taking checkpoints ---
+
+    def take(  # noqa: PLR0913  # what a checkpoint says
+        self, roots: tuple[str, ...], cause: Cause, at: int, *, prompt: str = "", text: str = "", rests: bool = False
+    ) -> StoredCheckpoint:
+        """Looks at the workspace, and stores what is new. Raises `OSError` and `HistoryInUse`."""
+        with self._lock:
+            store = self.store
+            store.lock()
+            number = store.records[-1].number + 1 if store.records else 1
+            pack = store.new_pack()
+            try:
+                found = self._scan(roots, pack)
+                changes = list_differences(self._newest(), found.tree)
+                record = StoredCheckpoint(
+                    number=number,
+                    cause=cause,
+                    at=at,
+                    prompt=prompt,
+                    text=text[:LONGEST_TEXT],
+                    roots=tuple(without_inner(roots)),
+                    heads=read_heads(roots),
+                    changed={os.fsencode(one.path): one.new for one in changes if one.new is not None},
+                    removed=tuple([os.fsencode(one.path) for one in changes if one.new is None]),
+                    contents=pack.finish(),
+                    rests=rests,
+                )
+                store.append(LogEntry(checkpoint=record))
+            except BaseException:
+                pack.drop()
+                self._scanner = None  # it remembers contents that are not stored
+                raise
+            self._last = found.tree
+            self._kept.clear()
+            if found.read >= MANY:
+                self._store_memory()
+            return record
+
+    def _scan(self, roots: tuple[str, ...], pack: PackWriter) -> WorkspaceScan:
+        store = self.store
+
+        def keep(digest: bytes, data: bytes) -> str:
+            if self._stopped:
+                raise UsageError("the session ends")
+            if not store.has(digest) and store.stored + pack.size + len(data) > self._limits.total:
+                return f"at most {self._limits.total:,} bytes are stored per session"
+            pack.add(digest, data)
+            return ""
+
+        return self._new_scanner().scan(roots, keep)
+
+    def _new_scanner(self) -> WorkspaceScanner:
+        if self._scanner is None:
+            self._scanner = WorkspaceScanner(self._limits, self._ours, self._home)
+            if memory := self.store.read_file(CACHE):
+                self._scanner.load(memory, self.store.has)
+        return self._scanner
+
+    def _store_memory(self) -> None:
+        if self._scanner is not None:
+            self.store.write_file(CACHE, self._scanner.dump(), sync=False)
+
+    def _newest(self) -> Tree:
+        if self._last is None:
+            records = self.store.records
+            self._last = self.store.tree(records[-1].number) if records else {}
+        return self._last
+
+    def rest(self) -> None:
+        """The session has changed nothing since the last checkpoint, and nothing of it runs: what follows is the
+        user's."""
+        with self._lock:
+            records = self.store.records
+            if records and records[-1].number not in self.store.resting:
+                self.store.append(LogEntry(resting=records[-1].number))
+
+    def touch(self, path: str) -> None:
+        """Before a tool changes this file: stores its state, if no checkpoint covers it."""
+        with self._lock:
+            store = self.store
+            if path in self._kept or not store.records or self._covers(path):
+                return
+            self._kept.add(path)
+            data: list[bytes] = []
+            entry = look_at(path, data=data, most=self._limits.file)
+            pack = store.new_pack()
+            try:
+                if entry is not None and entry.kind == "file" and not entry.why:
+                    entry = self._keep_touched(entry, data, pack)
+                touched = TouchedFile(store.records[-1].number, os.fsencode(path), entry, pack.finish())
+                store.append(LogEntry(touched=touched))
+            except BaseException:
+                pack.drop()
+                raise
+
+    def _keep_touched(self, entry: FileEntry, data: list[bytes], pack: PackWriter) -> FileEntry:
+        if not data:
+            why = f"it had {entry.size:,} bytes; at most {self._limits.file:,} are stored per file"
+        elif mask_secrets(data[0]) != data[0]:
+            why = SECRET
+        elif self.store.stored + entry.size > self._limits.total and not self.store.has(entry.digest):
+            why = f"at most {self._limits.total:,} bytes are stored per session"
+        else:
+            pack.add(entry.digest, data[0])
+            return entry
+        return replace(entry, why=why)
+
+    def _covers(self, path: str) -> bool:
+        tree, record = self._newest(), self.store.records[-1]
+        if not is_covered(tree, record.roots, path):
+            return False
+        return path in tree or (self._scanner is not None and self._scanner.would_take(path))
+
+    # --- listing ---
+
+    def checkpoints(self) -> tuple[FileCheckpoint, ...]:
+        """All of them, the oldest first: also those after runs and around rewinds."""
+        with self._lock:
+            changed, names, found = self._count_changes(), set[bytes](), list[FileCheckpoint]()
+            for record in self.store.records:
+                names.update(record.changed)
+                names.difference_update(record.removed)
+                found.append(describe_checkpoint(record, changed.get(record.number, 0), len(names)))
+            return tuple(found)
+
+    def prompts(self) -> tuple[FileCheckpoint, ...]:
+        """One for each prompt that has a checkpoint."""
+        with self._lock:
+            dropped = {f"{PREFIX}{number}" for first, last in self.store.dropped for number in range(first, last + 1)}
+            return tuple([one for one in self.checkpoints() if one.prompt_id and one.id not in dropped])
+
+    def points(self) -> tuple[FileCheckpoint, ...]:
+        """What a user can rewind to, the oldest first: the prompts, and the checkpoints before rewinds, which undo
+        them."""
+        with self._lock:
+            listed = {one.id for one in self.prompts()}
+            return tuple([one for one in self.checkpoints() if one.id in listed or one.cause == "rewind"])
+
+    def find(self, to: str) -> StoredCheckpoint:
+        """The checkpoint with this id, or before the prompt with this id. Raises `UsageError`."""
+        found = [record for record in self.store.records if to in (record.prompt or None, f"{PREFIX}{record.number}")]
+        if not found:
+            if was_marked(self._file, to):
+                raise UsageError(
+                    f"Files cannot be rewound to message '{to}': an earlier version of mainspring stored its "
+                    "checkpoint in another form"
+                )
+            raise UsageError(
+                f"No file checkpoint found for message '{to}': only prompts of this session that were sent while "
+                "file checkpointing was enabled have one"
+            )
+        return found[0]
+
+    def spans(self, since: int = 0) -> list[CheckpointSpan]:
+        """Between one checkpoint and the next, from this one on."""
+        records, resting = self.store.records, self.store.resting
+        return [
+            CheckpointSpan(before, after, before.number in resting)
+            for before, after in pairwise(records)
+            if before.number >= since
+        ]
+
+    def _count_changes(self) -> dict[int, int]:
+        counts: dict[int, set[bytes]] = {}
+        owner = 0
+        for record in self.store.records[:1]:
+            owner = record.number
+        for span in self.spans():
+            owner = span.before.number if span.before.prompt else owner
+            if not span.by_user and span.after.cause != "rewound":
+                counts.setdefault(owner, set()).update(_changed_files(span.after))
+        for touched in self.store.touched:
+            counts.setdefault(touched.since, set()).add(touched.path)
+        return {number: len(paths) for number, paths in counts.items()}
+
+    # --- what changed ---
+
+    def changes_by_prompt(self, roots: tuple[str, ...], since: str | None = None) -> tuple[PromptChanges, ...]:
+        """What the session changed, for each prompt, with diffs. `since`: from this prompt on."""
+        with self._lock:
+            first = self.find(since).number if since else 0
+            groups = self._groups(roots)
+            return tuple([
+                PromptChanges(describe_checkpoint(record, len(shown), 0), tuple([
+                    diff_change(change, self._content) for change in shown
+                ]))
+                for record, changes in groups
+                if record.number >= first and (record.prompt or changes)
+                for shown in [without_obvious_folders(changes)]
+            ])  # fmt: skip
+
+    def _groups(self, roots: tuple[str, ...]) -> list[tuple[StoredCheckpoint, list[EntryChange]]]:
+        """By prompt: each path with its first and its last state."""
+        found: list[tuple[StoredCheckpoint, dict[str, EntryChange]]] = []
+        tree: Tree = {}
+        records = self.store.records
+        for number, record in enumerate(records):
+            before = records[number - 1] if number else None
+            changes = apply_record(tree, record)
+            if before is not None and before.number not in self.store.resting and record.cause != "rewound":
+                _note(found[-1][1], [one for one in changes if is_known_change(one)])
+            if record.prompt or not found:
+                found.append((record, {}))
+        if records and records[-1].number not in self.store.resting:
+            now = self._look(roots or records[-1].roots)
+            _note(found[-1][1], [one for one in list_differences(tree, now) if is_known_change(one)])
+        self._note_touched(found)
+        return [
+            (record, [one for _, one in sorted(changes.items()) if not is_same(one.old, one.new)])
+            for record, changes in found
+        ]
+
+    def _note_touched(self, found: list[tuple[StoredCheckpoint, dict[str, EntryChange]]]) -> None:
+        for number, one in enumerate(self.store.touched):
+            path = os.fsdecode(one.path)
+            later = [two for two in self.store.touched[number + 1 :] if two.path == one.path]
+            owner = [changes for record, changes in found if record.number <= one.since]
+            if owner:
+                _note(owner[-1], [EntryChange(path, one.entry, later[0].entry if later else look_at(path))])
+
+    def _look(self, roots: tuple[str, ...]) -> Tree:
+        """The workspace now. Nothing is stored."""
+        scanner = WorkspaceScanner(self._limits, self._ours, self._home)
+        if self._scanner is not None:
+            scanner.learn(self._scanner)
+        elif memory := self.store.read_file(CACHE):
+            scanner.load(memory, self.store.has)
+        return scanner.scan(roots, _accept).tree
+
+    def _content(self, path: str, entry: FileEntry) -> bytes | None:
+        """Stored, or still there."""
+        if (data := self.store.read(entry.digest)) is not None:
+            return data
+        found: list[bytes] = []
+        look_at(path, data=found, most=self._limits.file)
+        return found[0] if found and digest_of(found[0]) == entry.digest else None
+
+    # --- going back ---
+
+    def plan(  # noqa: PLR0913  # what a plan depends on
+        self,
+        to: str,
+        roots: tuple[str, ...],
+        include: Collection[str] = (),
+        *,
+        over_user: bool = False,
+        dry_run: bool = True,
+        at: int = 0,
+    ) -> RewindPlan:
+        """What a rewind does. Without `dry_run` it takes a checkpoint first. `include`: files, or folders with all in
+        them, that are restored although the user changed them; `over_user`: all those that the session changed, too."""
+        with self._lock:
+            record = self.find(to)
+            undo = 0
+            if dry_run:
+                now = self._look(roots)
+            else:
+                undo = self.take(roots, "rewind", at).number
+                now = self._newest()
+            return self._plan(record, now, without_inner(roots), undo, include, over_user=over_user)
+
+    def _plan(  # noqa: PLR0913  # what a plan depends on
+        self,
+        record: StoredCheckpoint,
+        now: Tree,
+        roots: Iterable[str],
+        undo: int,
+        include: Collection[str],
+        *,
+        over_user: bool,
+    ) -> RewindPlan:
+        wanted = self.store.tree(record.number)
+        mine, others = self._owners(record.number, now)
+        found = {
+            one.path: one
+            for one in self._touched_changes(record.number)
+            if not is_covered(wanted, record.roots, one.path) or (one.path in now and now[one.path].why)
+        }
+        found |= {one.path: one for one in self._tree_changes(record, wanted, now, tuple(roots))}
+        known = [one for _, one in sorted(found.items())]
+        blocked = [one for one in known if why_blocked(one)]
+        changes = [one for one in known if not why_blocked(one)]
+        chosen: list[EntryChange] = []
+        kept: list[EntryChange] = []
+        for change in changes:
+            users = change.path in others and not _is_included(change.path, include)
+            (kept if users and not (over_user and change.path in mine) else chosen).append(change)
+        chosen = _without_parents_of(kept, chosen, now)
+        actions = [RestoreAction(os.fsencode(one.path), one.old, one.new) for one in chosen]
+        plan = make_plan(record.number, undo, record.roots, actions)
+        report = RewindReport(
+            describe_checkpoint(record, 0, 0),
+            files=self._describe(chosen, others),
+            kept=self._describe(kept, others),
+            failed=tuple([describe_change(one, self._content, why=why_blocked(one)) for one in blocked]),
+            left_out=tuple([LeftOut(path, entry.why) for path, entry in sorted(wanted.items()) if entry.why]),
+            heads=list_head_moves(record.heads, read_heads(tuple(roots))),
+            undo=f"{PREFIX}{undo}" if undo else "",
+        )
+        return RewindPlan(plan, report)
+
+    def _describe(self, changes: list[EntryChange], others: set[str]) -> tuple[FileChange, ...]:
+        return tuple([
+            describe_change(one, self._content, by_user=one.path in others) for one in without_obvious_folders(changes)
+        ])  # fmt: skip
+
+    def _owners(self, since: int, now: Tree) -> tuple[set[str], set[str]]:
+        """The paths that the session changed since, and those that the user changed."""
+        mine, others = set[str](), set[str]()
+        for span in self.spans(since):
+            paths = {os.fsdecode(path) for path in (*span.after.changed, *span.after.removed)}
+            (others if span.by_user else mine).update(paths)
+        last = self.store.records[-1].number
+        if now is not self._last:
+            paths = {one.path for one in list_differences(self._newest(), now)}
+            (others if last in self.store.resting else mine).update(paths)
+        mine |= {os.fsdecode(one.path) for one in self.store.touched if one.since >= since}
+        return mine, others
+
+    def _tree_changes(
+        self, record: StoredCheckpoint, wanted: Tree, now: Tree, roots: tuple[str, ...]
+    ) -> list[EntryChange]:
+        """From now to then. What one of the two does not know is left alone."""
+        found: list[EntryChange] = []
+        for path, have, want in list_differences(now, wanted):
+            if is_out_of_scope(have) or is_out_of_scope(want) or not is_below(path, record.roots):
+                continue  # a root itself stays as it is, too
+            if want is None and ((have is not None and have.why) or not is_covered(wanted, record.roots, path)):
+                continue  # a content that is not stored stays: its removal could not be undone
+            seen = have if is_covered(now, roots, path) else look_at(path)
+            if not is_same(seen, want):
+                found.append(EntryChange(path, seen, want))
+        return found
+
+    def _touched_changes(self, since: int) -> list[EntryChange]:
+        """Files that no checkpoint covered when a tool changed them: as before the first such change."""
+        first: dict[str, TouchedFile] = {}
+        for one in self.store.touched:
+            if one.since >= since:
+                first.setdefault(os.fsdecode(one.path), one)
+        found = [EntryChange(path, look_at(path), one.entry) for path, one in first.items()]
+        return [one for one in found if not is_same(one.old, one.new)]
+
+    def restore(self, planned: RewindPlan, refused: dict[str, str], at: int) -> RewindReport:
+        """Carries a plan out, except for the refused paths. Then takes a checkpoint."""
+        with self._lock:
+            plan, report = planned
+            done = plan.without(refused)
+            for path in done.paths:
+                if not is_covered(self._newest(), self.store.records[-1].roots, path):
+                    self.touch(path)
+            self.store.write_file(PLAN, msgspec.msgpack.encode(done))
+            results = carry_out(done, self.store.read)
+            self.store.remove_file(PLAN)
+            self.take(plan.roots, "rewound", at, rests=True)
+            return with_results(report, [*results, *_refusals(plan, refused)])
+
+    # --- after a crash ---
+
+    def unfinished(self) -> RestorePlan | None:
+        """The plan of a rewind that a crash has interrupted."""
+        with self._lock:
+            data = self.store.read_file(PLAN)
+            if data is None:
+                return None
+            try:
+                return msgspec.msgpack.decode(data, type=RestorePlan)
+            except msgspec.MsgspecError:
+                self.store.lock()
+                self.store.remove_file(PLAN)
+                return None
+
+    def finish(self, plan: RestorePlan, refused: dict[str, str], at: int) -> list[ActionResult]:
+        """Carries it out to its end."""
+        with self._lock:
+            self.store.lock()
+            results = carry_out(plan.without(refused), self.store.read)
+            self.store.remove_file(PLAN)
+            self.take(plan.roots, "rewound", at, rests=True)
+            return [*results, *_refusals(plan, refused)]
+
+
+def _refusals(plan: RestorePlan, refused: dict[str, str]) -> list[ActionResult]:
+    found = [(one, refused.get(os.fsdecode(one.path), "")) for one in plan.actions]
+    return [ActionResult(one, why) for one, why in found if why]
+
+
+def describe_results(results: list[ActionResult]) -> str:
+    """Of a rewind that was finished after a crash."""
+    left = [f"'{os.fsdecode(one.action.path)}' ({one.why})" for one in results if one.why]
+    said = f"A rewind of files was interrupted by a crash. It is finished now: {plural(len(results), 'path')}"
+    return f"{said}, but not {', '.join(left[:MOST_NAMED])}" if left else said
+
+
+def was_marked(session_file: str, prompt: str) -> bool:
+    """Whether an earlier version stored a checkpoint of its own kind with this prompt."""
+    mark = b'"messageId":"%b"' % prompt.encode()
+    with suppress(OSError), open(session_file, "rb") as lines:  # noqa: PTH123  # pathlib takes 8 ms to load
+        return any(line.startswith(SNAPSHOT) and b'"v":' in line and mark in line for line in lines)
+    return False
+
+
+def describe_checkpoint(record: StoredCheckpoint, changed: int, files: int) -> FileCheckpoint:
+    return FileCheckpoint(
+        f"{PREFIX}{record.number}", record.prompt, record.text, record.at, record.cause, files, changed, record.heads
+    )
+
+
+def with_results(report: RewindReport, results: list[ActionResult]) -> RewindReport:
+    """What could not be done goes from `files` to `failed`."""
+    why = {os.fsdecode(one.action.path): one.why for one in results if one.why}
+    named = {one.path for one in report.files}
+    failed = [replace(one, why=why[one.path]) for one in report.files if one.path in why]
+    failed += [*report.failed]
+    failed += [
+        FileChange(path, "deleted" if entry.action.want is None else "changed", folder=True, why=entry.why)
+        for entry in results
+        if entry.why and (path := os.fsdecode(entry.action.path)) not in named
+    ]
+    return replace(report, files=tuple([one for one in report.files if one.path not in why]), failed=tuple(failed))
+
+
+def is_out_of_scope(entry: FileEntry | None) -> bool:
+    return entry is not None and entry.why in OUT_OF_SCOPE
+
+
+def why_blocked(change: EntryChange) -> str:
+    """Why this path cannot be restored; empty: it can."""
+    for entry in (change.new, change.old):
+        if entry is not None and entry.why and (entry is change.new or entry.kind != "file"):
+            return entry.why
+    return ""
+
+
+def apply_record(tree: Tree, record: StoredCheckpoint) -> list[EntryChange]:
+    """Brings the tree to this checkpoint, and returns the changes."""
+    changes: list[EntryChange] = []
+    for raw in record.removed:
+        path = os.fsdecode(raw)
+        changes.append(EntryChange(path, tree.pop(path, None), None))
+    for raw, entry in record.changed.items():
+        path = os.fsdecode(raw)
+        changes.append(EntryChange(path, tree.get(path), entry))
+        tree[path] = entry
+    return changes
+
+
+def is_known_change(change: EntryChange) -> bool:
+    """Not one that only came into view or went out of it."""
+    return not any(entry is not None and entry.why for entry in (change.old, change.new))
+
+
+def _note(known: dict[str, EntryChange], changes: list[EntryChange]) -> None:
+    for one in changes:
+        before = known.get(one.path)
+        known[one.path] = one if before is None else EntryChange(one.path, before.old, one.new)
+
+
+def _changed_files(record: StoredCheckpoint) -> list[bytes]:
+    shown = [path for path, entry in record.changed.items() if entry.kind in ("file", "link") and not entry.why]
+    return [*shown, *record.removed]
+
+
+def _is_included(path: str, include: Collection[str]) -> bool:
+    return path in include or is_below(path, include)
+
+
+def _without_parents_of(kept: list[EntryChange], chosen: list[EntryChange], now: Tree) -> list[EntryChange]:
+    """Without folders that would go although something in them stays."""
+    going = {one.path for one in chosen if one.new is None or one.new.kind != "folder"}
+    stays = {one.path for one in kept if one.old is not None}
+    stays |= {path for path in now if path not in going and now[path].kind != "folder"}
+    parents = set[str]()
+    for path in stays:
+        above = path.rpartition("/")[0]
+        while above and above not in parents:
+            parents.add(above)
+            above = above.rpartition("/")[0]
+    return [
+        one
+        for one in chosen
+        if not (one.path in parents and one.old is not None and one.old.kind == "folder" and one.path in going)
+    ]
+
+
+def _accept(digest: bytes, data: bytes) -> str:  # noqa: ARG001  # as a scan calls it
+    return ""

@@ -1,0 +1,82 @@
+"""Every code block of the tutorial and the guides runs, as a reader would run it (pages.py says how)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiers import long
+
+from docs.pages import DOCS, CodeBlock, find_blocks, find_pages
+from mainspring.simulator.scripts import play_page
+from mainspring.testing.plugin import LiveServer, model_server
+
+__all__ = ["model_server"]
+
+PAGES = [page if page.parent.name == "tutorial" else long(page) for page in find_pages()]
+MOST_NOT_RUN = 30  # of all blocks; each says why
+
+
+def run_block(block: CodeBlock, folder: Path, environment: dict[str, str]) -> None:
+    if block.title:
+        (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
+        (folder / block.title).write_text(block.code, "utf-8")
+        return
+    command = [sys.executable, "-c", block.code] if block.language == "python" else ["bash", "-euc", block.code]
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    # A callback that raises denies a call and is logged; here it is a mistake of the page.
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False), (
+        f"{block.code}\n{ended.stdout}\n{ended.stderr}"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.stem}")
+def test_the_blocks_of_a_page_run(page: Path, model_server: LiveServer, tmp_path: Path) -> None:
+    text = page.read_text("utf-8")
+    model_server.rule(play_page(page))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "OPENAI_"))}
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "MAINSPRING_HOME": str(tmp_path / "home"),
+        "ANTHROPIC_API_KEY": "k",
+        "ANTHROPIC_BASE_URL": model_server.url,
+        "IS_SANDBOX": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    blocks = find_blocks(text)
+    assert blocks, "a page without code shows nothing"
+    for block in blocks:
+        if not block.why:
+            run_block(block, work, environment)
+
+
+def test_few_blocks_do_not_run_and_each_says_why() -> None:
+    blocks = [block for page in find_pages() for block in find_blocks(page.read_text("utf-8"))]
+    not_run = [block for block in blocks if block.why]
+    assert len(not_run) <= MOST_NOT_RUN
+    assert len(not_run) * 3 <= len(blocks)
+
+
+def test_every_code_block_is_found() -> None:
+    """A block that is marked in another way would not run unnoticed."""
+    for page in find_pages():
+        text = page.read_text("utf-8")
+        assert text.count("```python") + text.count("```sh\n") + text.count("```json title") == len(
+            find_blocks(text)
+        ), page.relative_to(DOCS)
