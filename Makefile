@@ -1,7 +1,7 @@
 # The words of this project. CI, the README and people use the same ones.
 PYTHON ?= python3
 BIN := .venv/bin
-# Runs the few tests that fail once more, alone.
+# Runs the few tests that fail again, alone.
 PYTEST := $(BIN)/python scripts/run_tests.py
 READY := .venv/ready
 NATIVE := src/mainspring/tools/_newlines.abi3.so

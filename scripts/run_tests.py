@@ -1,7 +1,7 @@
-"""Run pytest with these arguments, and run the few tests that failed once more, alone (decision 0089).
+"""Run pytest with these arguments, and run the few tests that failed again, alone, at most twice (decision 0089).
 
 Fifteen thousand tests with real processes share two cores. A test that fails beside the others and passes alone met a
-slow moment: the last lines name it, so that you can fix it. A test that fails both times is a failure.
+slow moment: the last lines name it, so that you can fix it. A test that fails all three times is a failure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import sys
 import pytest
 
 GROUP = re.compile(r"(?<=\w|\])@[\w ]+$")  # that `--dist loadgroup` adds to a test's id
-MOST = 5  # more failures than this are no accident, and do not run again
+MOST = 8  # more failures than this are no accident, and do not run again
+TIMES = 2  # that they run again
 TIMEOUT = 1500  # seconds, as in `make ci-long`: a long test may be among them
 
 
@@ -34,12 +35,20 @@ def run_tests(arguments: list[str]) -> int:
     code = pytest.main(["-q", *arguments], plugins=[failed])
     if code != pytest.ExitCode.TESTS_FAILED or not 0 < len(failed.ids) <= MOST:
         return code
-    print_tests("Failed, and run again alone:", failed.ids)
-    again = [sys.executable, "-m", "pytest", "-q", "--timeout", str(TIMEOUT), *failed.ids]
-    if subprocess.run(again, check=False).returncode != 0:
-        return code
-    print_tests("Failed beside other tests and passed alone:", failed.ids)
-    return 0
+    left = list(failed.ids)
+    for _ in range(TIMES):
+        print_tests("Failed, and run again alone:", left)
+        left = [name for name in left if run_alone(name) != pytest.ExitCode.OK]
+        if not left:
+            print_tests("Failed beside other tests and passed alone:", failed.ids)
+            return 0
+    print_tests("Failed each time:", left)
+    return code
+
+
+def run_alone(name: str) -> int:
+    command = [sys.executable, "-m", "pytest", "-q", "--timeout", str(TIMEOUT), name]
+    return subprocess.run(command, check=False).returncode
 
 
 def print_tests(title: str, ids: list[str]) -> None:

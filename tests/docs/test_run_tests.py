@@ -1,4 +1,4 @@
-"""`make test` runs the few tests that fail once more, alone (decision 0089)."""
+"""`make test` runs the few tests that fail again, alone, at most twice (decision 0089)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ def test_slow_moment():
     before = Path(__file__).with_suffix(".ran").exists()
     Path(__file__).with_suffix(".ran").touch()
     assert before
+"""
+
+THIRD_TIME = """
+from pathlib import Path
+def test_slow_moment():
+    file = Path(__file__).with_suffix(".ran")
+    before = file.read_text() if file.exists() else ""
+    file.write_text(before + "x")
+    assert len(before) == 2
 """
 
 
@@ -41,15 +50,23 @@ def test_a_test_of_a_group_is_found_again(tmp_path: Path) -> None:
     assert ended.stdout.endswith("passed alone:\n  test_it.py::test_slow_moment\n")
 
 
-def test_a_test_that_fails_twice_is_a_failure(tmp_path: Path) -> None:
-    ended = run(tmp_path, "def test_wrong():\n    assert False\n")
+@pytest.mark.long
+def test_a_test_has_three_tries(tmp_path: Path) -> None:
+    ended = run(tmp_path, THIRD_TIME)
+    assert ended.returncode == 0, ended.stdout
+    assert ended.stdout.count("Failed, and run again alone:\n  test_it.py::test_slow_moment\n") == 2
+
+
+def test_a_test_that_fails_each_time_is_a_failure(tmp_path: Path) -> None:
+    ended = run(tmp_path, "def test_wrong():\n    assert False\ndef test_right():\n    pass\n")
     assert ended.returncode == 1
     assert "passed alone" not in ended.stdout
+    assert ended.stdout.endswith("Failed each time:\n  test_it.py::test_wrong\n")
 
 
 @pytest.mark.long
 def test_many_failures_do_not_run_again(tmp_path: Path) -> None:
-    ended = run(tmp_path, "".join(f"def test_{n}():\n    assert False\n" for n in range(6)))
+    ended = run(tmp_path, "".join(f"def test_{n}():\n    assert False\n" for n in range(9)))
     assert ended.returncode == 1
     assert "run again" not in ended.stdout
 
