@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TypeVar
 
 import pytest
 
-from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess
+from mainspring.processes.child import ProcessLimits, ProcessSpec, SandboxAccess, UserProgram
 from mainspring.processes.children import Children, ProcessResult
 from mainspring.processes.output import OutputSizes
 from processes.escapes import ENV, bash
@@ -219,3 +220,33 @@ def test_what_a_trap_starts_is_given_a_moment(tmp_path: Path) -> None:
 
     assert with_children(play) == 5
     assert [path.name for path in tmp_path.iterdir()] == ["started"]
+
+
+# --- programs for the user ------------------------------------------------------------------------------------------
+
+
+def test_a_program_of_the_user_ends_with_its_caller() -> None:
+    """Also one that ignores the end of its terminal."""
+
+    async def main(command: str) -> int:
+        said = asyncio.Event()
+        program = UserProgram(("/bin/sh", "-c", command), on_output=lambda _: said.set())
+        task = asyncio.ensure_future(program.wait_or_end())
+        await said.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await program.wait()
+
+    assert asyncio.run(main("echo ready; exec sleep 1000")) == -signal.SIGHUP
+    assert asyncio.run(main("trap '' HUP; echo ready; exec sleep 1000")) == -signal.SIGKILL
+
+
+def test_a_program_of_the_user_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(FileNotFoundError):
+            UserProgram((str(tmp_path / "missing"),), on_output=print)
+
+    before = descriptors()
+    asyncio.run(main())
+    assert descriptors() == before

@@ -7,12 +7,14 @@ machine. The programs get no keys: their environment is that of any child.
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import NamedTuple
 
+from mainspring.processes.child import UserProgram, input_of
 from mainspring.processes.environment import child_environment, find_program
 from mainspring.text import strip_control_characters
 from mainspring.tools.media import image_in
@@ -107,30 +109,35 @@ async def read_image(environ: Mapping[str, str], cwd: str) -> ClipboardImage:
 
 async def run_clipboard_program(program: ClipboardProgram, environ: Mapping[str, str], data: bytes) -> bytes | None:
     """Its output; None: it failed. A program that keeps running serves the clipboard: its output is not awaited."""
-    writes = bool(data)
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    output = bytearray()
+
+    def take(more: bytes) -> None:
+        output.extend(more[: MOST_IMAGE + 1 - len(output)])
+
+    given = input_of(data)
     try:
-        child = await asyncio.create_subprocess_exec(
-            program.path,
-            *program.arguments,
-            stdin=pipe if writes else nothing,
-            stdout=nothing if writes else pipe,
-            stderr=nothing,
+        child = UserProgram(
+            (program.path, *program.arguments),
+            stdin=given,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            on_output=None if data else take,
             env=child_environment(environ),
             cwd="/",
-            limit=MOST_IMAGE,
         )
     except OSError:
         return None
+    finally:
+        os.close(given)
     try:
         async with asyncio.timeout(PATIENCE):
-            output, _ = await child.communicate(data if writes else None)
-    except (TimeoutError, OSError):
-        with suppress(ProcessLookupError):
-            child.kill()
-        await child.wait()
+            code = await child.wait_or_end()
+            await child.wait_for_output()
+    except TimeoutError:
         return None
-    return output or b"" if child.returncode == 0 and len(output or b"") <= MOST_IMAGE else None
+    finally:
+        child.close_output()
+    return bytes(output) if code == 0 and len(output) <= MOST_IMAGE else None
 
 
 def count_words(text: str) -> str:

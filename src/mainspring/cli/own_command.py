@@ -13,6 +13,7 @@ import asyncio
 import fcntl
 import os
 import signal
+import subprocess
 import sys
 import termios
 import tty
@@ -21,6 +22,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mainspring.agent.slash.lines import TextStyle
+from mainspring.processes.child import UserProgram
 from mainspring.text import plural, strip_control_characters
 
 if TYPE_CHECKING:
@@ -106,8 +108,7 @@ def find_shell() -> str:
 async def run_attached(command: str) -> int:
     """In our terminal: what it starts in the background lives on."""
     with interrupts_to_child():
-        child = await asyncio.create_subprocess_exec(find_shell(), "-c", command)
-        return await wait_for(child)
+        return await UserProgram((find_shell(), "-c", command)).wait_or_end()
 
 
 @contextmanager
@@ -118,15 +119,6 @@ def interrupts_to_child() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-async def wait_for(child: asyncio.subprocess.Process) -> int:
-    try:
-        return await child.wait()
-    except asyncio.CancelledError:  # the process ends, and the command with it
-        with suppress(ProcessLookupError):
-            child.send_signal(signal.SIGHUP)
-        raise
 
 
 # --- with its output ------------------------------------------------------------------------------------------------
@@ -141,23 +133,18 @@ async def run_captured(command: str, written: CommandOutput) -> int:
 
 
 async def run_in_pipe(command: str, written: CommandOutput) -> int:
-    child = await asyncio.create_subprocess_exec(
-        find_shell(), "-c", command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    reading = asyncio.ensure_future(read_pipe(child, written))
-    try:
-        return await wait_for(child)
-    finally:
-        if not reading.done():  # what it wrote last; a program in its background may hold the other end
-            await asyncio.wait({reading}, timeout=LAST_OUTPUT)
-        reading.cancel()
-
-
-async def read_pipe(child: asyncio.subprocess.Process, written: CommandOutput) -> None:
-    assert child.stdout is not None
-    while data := await child.stdout.read(BLOCK):
+    def take(data: bytes) -> None:
         written.add(data)
         write_all(1, data)
+
+    child = UserProgram((find_shell(), "-c", command), stderr=subprocess.STDOUT, on_output=take)
+    try:
+        code = await child.wait_or_end()
+        with suppress(TimeoutError):  # what it wrote last; a program in its background may hold the other end
+            await asyncio.wait_for(child.wait_for_output(), LAST_OUTPUT)
+    finally:
+        child.close_output()
+    return code
 
 
 async def run_in_pty(command: str, written: CommandOutput) -> int:
@@ -167,7 +154,7 @@ async def run_in_pty(command: str, written: CommandOutput) -> int:
         before = termios.tcgetattr(0)
         termios.tcsetattr(theirs, termios.TCSANOW, before)
         starter = (sys.executable, "-ISc", LOGIN, find_shell(), "-c", command)
-        child = await asyncio.create_subprocess_exec(*starter, stdin=theirs, stdout=theirs, stderr=theirs)
+        child = UserProgram(starter, stdin=theirs, stdout=theirs, stderr=theirs)
         os.close(theirs)
         theirs = -1
         os.set_blocking(ours, False)
@@ -187,12 +174,12 @@ class PtyRelay:
         self._keys = bytearray()  # that the command has not taken yet
         self._closed = asyncio.Event()
 
-    async def run(self, child: asyncio.subprocess.Process) -> int:
+    async def run(self, child: UserProgram) -> int:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._fd, self._read_output)
         loop.add_reader(0, self._read_keys)
         try:
-            code = await wait_for(child)
+            code = await child.wait_or_end()
             self._read_output()  # what it wrote last; a program in its background may hold the other end
             return code
         finally:

@@ -1,8 +1,11 @@
 """A started program: in its own session, without our descriptors, its output read as it comes (security X1).
 
+`UserProgram` is for the user and not for the model: an editor, a browser, the shell of `!COMMAND`.
+
 The start itself does not wait, so it cannot be cancelled halfway. It is `subprocess.Popen` without `preexec_fn`, which
-is `vfork` on Linux: our memory is not copied. `asyncio`'s own subprocesses wait for every holder of the output, and on
-Python 3.11 take a thread for each child.
+is `vfork` on Linux: our memory is not copied. `asyncio`'s own subprocesses wait for every holder of the output, on
+Python 3.11 take a thread for each child, and a caller that is cancelled while one starts may never return, if the
+program has ended before its pipes are connected (CPython gh-119710).
 
 The event loop always reads the pipes of a child, so that the child never blocks, and in small slices. It watches the
 end of a child without reaping it: a zombie keeps its number, so its group can still be ended.
@@ -14,6 +17,7 @@ import asyncio
 import contextlib
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -27,6 +31,7 @@ from mainspring.processes.process_tree import NAME, ProcessTag, ProcessTree, new
 
 SLICE = 65_536  # bytes at a time: the size of a pipe. Other tasks run between two of them
 LAST = 64  # slices that are read at the end, if another process still writes
+LAST_WORDS = 1.0  # seconds for a user's program to end when its terminal hangs up
 
 
 class PipeReader:
@@ -319,3 +324,83 @@ def _limit(pid: int, limits: ProcessLimits) -> None:
             if most is not None:
                 with contextlib.suppress(OSError, ValueError):  # it has already ended, or its limit is lower
                     resource.prlimit(pid, kind, (most, most))
+
+
+class UserProgram:
+    """In our session and, unless told otherwise, with our terminal. It has no mark and no limits."""
+
+    def __init__(  # noqa: PLR0913  # as of `subprocess.Popen`
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+        on_output: Callable[[bytes], object] | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        own_session: bool = False,
+    ) -> None:
+        """`on_output` is called with what it writes to stdout. Raises `OSError`, and `ValueError` for a NUL."""
+        self._ended = asyncio.Event()
+        self._output: PipeReader | None = None
+        with contextlib.ExitStack() as stack:
+            if on_output is not None:
+                ours, stdout = os.pipe()
+                stack.callback(os.close, stdout)
+                self._output = PipeReader(ours, on_output)
+            try:
+                self._popen = subprocess.Popen(  # noqa: S603  # the user's own
+                    list(argv),
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    cwd=cwd,
+                    env=env,
+                    start_new_session=own_session,
+                )
+            except BaseException:
+                self.close_output()
+                raise
+        try:
+            watch_process(self._popen, self._reap)
+        except BaseException:  # no thread: nothing would notice its end
+            self._popen.kill()
+            self._popen.wait()
+            self.close_output()
+            raise
+
+    async def wait(self) -> int:
+        """Until it ends, and no longer: a program in its background may hold its output open. As in `subprocess`."""
+        await self._ended.wait()
+        return self._popen.returncode
+
+    async def wait_for_output(self) -> None:
+        """Until no process can write to its output any more."""
+        if self._output is not None:
+            await self._output.closed.wait()
+
+    async def wait_or_end(self) -> int:
+        """The same as `wait`; a cancelled caller ends it, as a terminal that is closed does."""
+        try:
+            return await self.wait()
+        except BaseException:
+            await self.end()
+            raise
+
+    async def end(self) -> None:
+        for number in (signal.SIGHUP, signal.SIGKILL):
+            if not self._ended.is_set():
+                self._popen.send_signal(number)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), LAST_WORDS)
+        self.close_output()
+
+    def close_output(self) -> None:
+        """Read what is there, and no more."""
+        if self._output is not None:
+            self._output.finish()
+
+    def _reap(self) -> None:
+        self._popen.wait()
+        self._ended.set()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mainspring.agent.slash.lines import SlashCommandError, TextStyle, file_of
+from mainspring.processes.child import UserProgram
 from mainspring.processes.environment import find_program
 
 if TYPE_CHECKING:
@@ -43,11 +45,9 @@ async def open_browser(address: str, environ: Mapping[str, str], folder: str) ->
     program = find_program(name, path=environ.get("PATH", ""), outside=(folder,))
     if program is None:
         return False
-    nothing = asyncio.subprocess.DEVNULL
+    nothing = subprocess.DEVNULL
     try:
-        child = await asyncio.create_subprocess_exec(
-            program, address, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
-        )
+        child = UserProgram((program, address), stdin=nothing, stdout=nothing, stderr=nothing, own_session=True)
         return await asyncio.wait_for(child.wait(), PATIENCE) == 0
     except TimeoutError:  # it waits for its browser
         return True

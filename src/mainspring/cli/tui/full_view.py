@@ -20,6 +20,7 @@ from mainspring.cli.tui.layout import one_line
 from mainspring.cli.tui.transcript import ConversationDocument, OutputDocument, TranscriptDocument
 from mainspring.cli.tui.transcript_view import Position, TranscriptView
 from mainspring.core.errors import MainspringError
+from mainspring.processes.child import UserProgram
 from mainspring.text import plural
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ class FullViews:
             return
         try:
             async with self._give_away():
-                child = await asyncio.create_subprocess_exec(*editor, path)
-                await child.wait()
+                await UserProgram((*editor, path)).wait_or_end()
         except OSError as error:
             self._talk.output.line(f"Cannot start '{one_line(editor[0])}': {error.strerror}. Check EDITOR.")
         finally:

@@ -12,6 +12,7 @@ from mainspring.agent.slash.lines import TextStyle
 from mainspring.cli.tui.menu import MenuItem
 from mainspring.cli.tui.panel import Panel
 from mainspring.cli.tui.panels import PanelContext
+from mainspring.processes.child import UserProgram
 from mainspring.settings.persist import PersistReport, SettingsWriter
 from mainspring.settings.values import SettingsSource
 from mainspring.text import strip_control_characters
@@ -60,9 +61,4 @@ async def edit_file(context: PanelContext, path: str) -> None:
     folder = os.path.dirname(path)  # noqa: PTH120  # a string
     await asyncio.to_thread(os.makedirs, folder, exist_ok=True)
     async with context.given_away():
-        child = await asyncio.create_subprocess_exec(*shlex.split(editor), path, cwd=context.talk.config.cwd)
-        try:
-            await child.wait()
-        except asyncio.CancelledError:
-            child.terminate()
-            raise
+        await UserProgram((*shlex.split(editor), path), cwd=context.talk.config.cwd).wait_or_end()
