@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -40,8 +41,20 @@ def test_a_cloud_is_asked_for_a_few_tokens(serve: Serve) -> None:
     assert "refused" in away.words
 
 
-def test_missing_credentials_of_a_cloud_name_its_login() -> None:
-    found = check(BEDROCK, AWS_EC2_METADATA_DISABLED="true", AWS_CONFIG_FILE="/nowhere", AWS_PROFILE="")
+def test_missing_credentials_of_a_cloud_name_its_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the machine that runs this test are none of the session's: it has another home, and no variables."""
+    (tmp_path / ".aws").mkdir()
+    for name in ("config", "credentials"):
+        (tmp_path / ".aws" / name).write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    old = tmp_path / "old"
+    old.write_text("AWSAccessKeyId=a\nAWSSecretKey=b\n")
+    boto = tmp_path / "boto"
+    boto.write_text("[Credentials]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    for name in ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": tmp_path, "AWS_CREDENTIAL_FILE": old, "BOTO_CONFIG": boto}.items():
+        monkeypatch.setenv(name, str(value))
+    found = check(BEDROCK, AWS_EC2_METADATA_DISABLED="true")
     assert found.state is ProviderState.REFUSED
     assert found.words.endswith("To sign in: aws sso login.")
     found = check(VERTEX, GOOGLE_APPLICATION_CREDENTIALS="/nowhere/key.json")

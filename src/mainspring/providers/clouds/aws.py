@@ -90,6 +90,10 @@ VARIABLES = {
 }
 
 
+# Their files, where no variable names them: botocore looks in the home folder of the process.
+FILES = {"config_file": ".aws/config", "credentials_file": ".aws/credentials"}
+
+
 def load_from_chain(environment: Mapping[str, str]) -> Any:
     """botocore's credentials, or None. Its chain reads the variables of the process; those of the session win."""
     sources: Any = import_module("botocore.credentials")
@@ -97,8 +101,11 @@ def load_from_chain(environment: Mapping[str, str]) -> Any:
     for variable, name in VARIABLES.items():
         if value := environment.get(variable):
             session.set_config_variable(name, value)
+        elif name in FILES and (home := environment.get("HOME")):
+            session.set_config_variable(name, f"{home}/{FILES[name]}")
     resolver = session.get_component("credential_provider")
-    ours = {kind: kind(environ=environment) for kind in (sources.EnvProvider, sources.ContainerProvider)}
+    kinds = (sources.EnvProvider, sources.OriginalEC2Provider, sources.BotoProvider, sources.ContainerProvider)
+    ours = {kind: kind(environ=environment) for kind in kinds}
     chain = [ours.get(type(provider), provider) for provider in resolver.providers]
     if environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         chain = [provider for provider in chain if not isinstance(provider, sources.InstanceMetadataProvider)]
