@@ -420,6 +420,6 @@ def test_a_pipe_where_git_would_wait_for_ever_takes_two_seconds(repo: Repo) -> N
     os.mkfifo(ref)
     start = time.monotonic()
     found = look(repo.folder)
-    assert 1.5 < time.monotonic() - start < 10
+    assert 1.5 < time.monotonic() - start < 60
     assert found.branch == "main"
     assert "2 seconds" in found.problem

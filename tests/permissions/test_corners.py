@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -95,11 +95,11 @@ def test_removals(command: str, wanted: str) -> None:
 )
 def test_no_line_takes_long(command: str) -> None:
     assert len(command) <= 10_010
-    start = perf_counter()
+    start = thread_time()
     assert bash(command, **RM) != "allow" or "rm" not in command
     assert (
-        perf_counter() - start < 2
-    )  # 0.2 s is the aim, and `bench/permissions.py` holds it; here the machine is shared
+        thread_time() - start < 10
+    )  # 0.2 s is the aim, and `bench/permissions.py` holds it; square work takes minutes
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_terminated_in_a_tool(serve: Serve) -> None:
         began = time.monotonic()
         pipe.process.send_signal(signal.SIGTERM)
         assert pipe.exit() == 143
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30  # the command would sleep for 61
     until(lambda: not alive("61.125"))
     assert "toolu_Bash" in json.dumps(stage.lines())
 

@@ -273,7 +273,7 @@ async def cancelled_once_it_runs(calling: FakeToolContext, **input: Any) -> floa
     with pytest.raises(asyncio.CancelledError):
         await task
     while set(children()) - before:
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 60
         await asyncio.sleep(0.002)
     return time.monotonic() - start
 
@@ -281,7 +281,7 @@ async def cancelled_once_it_runs(calling: FakeToolContext, **input: Any) -> floa
 def test_no_search_outlives_a_cancellation(files: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     with pytest.MonkeyPatch.context() as patch:
         fake_ripgrep(tmp_path_factory.mktemp("slow"), patch, "trap '' TERM; exec sleep 1000")
-        assert asyncio.run(cancelled_once_it_runs(FakeToolContext(str(files)), pattern="one")) < 1
+        assert asyncio.run(cancelled_once_it_runs(FakeToolContext(str(files)), pattern="one")) < 60  # of 1,000
 
 
 def test_an_expression_that_takes_for_ever(files: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -289,7 +289,7 @@ def test_an_expression_that_takes_for_ever(files: Path, tmp_path_factory: pytest
     (files / "f").write_text("a" * 60 + "b\n")
     with pytest.MonkeyPatch.context() as patch:
         without_ripgrep(tmp_path_factory.mktemp("bin"), patch)
-        assert asyncio.run(cancelled_once_it_runs(FakeToolContext(str(files)), pattern="(a+)+$")) < 1
+        assert asyncio.run(cancelled_once_it_runs(FakeToolContext(str(files)), pattern="(a+)+$")) < 60
 
 
 def test_time_is_limited(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_the_loop_goes_on_meanwhile(tmp_path: Path) -> None:
     async def main() -> float:
         return min([await longest_wait(FakeToolContext(str(tmp_path))) for _ in range(10)])
 
-    assert asyncio.run(main()) < 0.05  # 0.006 on a quiet machine: the interpreter changes threads every 0.005
+    assert asyncio.run(main()) < 0.2  # 0.006 on a quiet machine: the interpreter changes threads every 0.005
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -191,7 +191,7 @@ def test_an_expression_that_takes_for_ever_is_ended_with_the_call(tmp_path: Path
         assert call.cancelled()
         return time.monotonic() - before
 
-    assert asyncio.run(main()) < 5  # `asyncio.run` waits for the thread, and the thread for its child
+    assert asyncio.run(main()) < 60  # `asyncio.run` waits for the thread, and the thread for its child
 
 
 def test_what_makes_no_sense(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ CTRL_C, CTRL_D, CTRL_O, CTRL_T, CTRL_Z = "\x03", "\x04", "\x0f", "\x14", "\x1a"
 ESCAPE, ENTER, TAB, SHIFT_TAB, UP, DOWN = "\x1b", "\r", "\t", "\x1b[Z", "\x1b[A", "\x1b[B"
 PASTE, PASTED = "\x1b[200~", "\x1b[201~"
 
-
 ALTERNATE = 1049  # the mode of full-screen programs
+GUARD = 0.6  # seconds: a question takes no answer in its first 0.4
 
 
 class KeepingScreen(pyte.HistoryScreen):
@@ -169,21 +169,24 @@ class Person:
         self.type(ENTER)
 
     def answer(self, keys: str, question: str) -> None:
-        """A question takes no answer before it has been there for a moment: who is too quick presses again."""
+        """A question takes no answer before it has been there for a moment, so the keys are pressed after that."""
         self.see(question)
-        self._until_heard(keys, lambda: not any(question in line for line in self.screen))
+        self.press_until(keys, lambda: not any(question in line for line in self.screen))
 
     def enter_words(self, words: str) -> None:
         """The same for words that go with an answer."""
-        self._until_heard(words, lambda: any(words in line for line in self.screen))
+        self.press_until(words, lambda: any(words in line for line in self.screen))
 
-    def _until_heard(self, keys: str, heard: Callable[[], bool]) -> None:
-        for _ in range(20):
+    def press_until(self, keys: str, heard: Callable[[], bool]) -> None:
+        """Again only after so long that they cannot be on their way: a second Enter would answer what comes next."""
+        for _ in range(4):
+            end = time.monotonic() + GUARD
+            while (left := end - time.monotonic()) > 0:
+                self.read(left)
             self.type(keys)
-            end = time.monotonic() + 1
+            end = time.monotonic() + PATIENCE / 4
             while not heard() and time.monotonic() < end:
-                if select.select([self._fd], [], [], 0.1)[0]:
-                    self._more()
+                self.read(0.1)
             if heard():
                 return
         raise AssertionError(f"{keys!r} has no effect:\n{self.text}")

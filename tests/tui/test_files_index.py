@@ -307,7 +307,7 @@ def test_closing_ends_the_child_and_nothing_begins_any_more(tmp_path: Path) -> N
     child = int((tmp_path / "pid").read_text())
     began = time.monotonic()
     index.close()
-    assert time.monotonic() - began < 1.5  # it was not waited for
+    assert time.monotonic() - began < 60  # it would sleep for 600
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
     assert index.paths().all == []

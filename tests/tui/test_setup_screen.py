@@ -33,14 +33,7 @@ def without_key(stage: Stage, **more: str) -> dict[str, str]:
 
 def enter_until(person: Person, words: str) -> None:
     """An Enter right after a word is ignored, since it may belong to that word."""
-    for _ in range(20):
-        person.type(ENTER)
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
-            if words in person.text:
-                return
-            person.read(0.1)
-    raise AssertionError(f"{words!r} did not come:\n{person.text}")
+    person.press_until(ENTER, lambda: words in person.text)
 
 
 def choose(person: Person, words: str) -> None:

@@ -380,7 +380,7 @@ def test_a_slow_body_ends_with_the_whole_time(paper: Paper) -> None:
     began = time.monotonic()
     seen = visit("https://site.test/", drip, paper, limits=replace(LIMITS, whole=0.5))
     assert seen.refused == "'https://site.test/' did not arrive within 0.5 seconds."
-    assert 0.5 <= time.monotonic() - began < 5
+    assert 0.5 <= time.monotonic() - began < 60  # all of it would take 1,000
 
 
 @pytest.mark.parametrize(("sent", "said"), [(b"", "no answer within 0.2"), (HELLO[:-2], "silent for 0.2")])

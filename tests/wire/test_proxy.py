@@ -28,6 +28,7 @@ from wire.servers import (
     fetch,
     make_certificates,
     network_failure,
+    quickest,
     read_request,
     run,
     serving,
@@ -390,8 +391,11 @@ def test_the_proxy_sees_a_cancellation_at_once(stage: str, script: Callable[[soc
             await until(lambda: server.saw_close > 0)
             return cancelled
 
-    before = descriptors()
-    with Listener(script) as server:
-        cancelled = run(main(server))
-    assert server.saw_close - cancelled < 0.05
-    assert descriptors() == before
+    def play() -> float:
+        before = descriptors()
+        with Listener(script) as server:
+            cancelled = run(main(server))
+        assert descriptors() == before
+        return server.saw_close - cancelled
+
+    assert quickest(play, 0.05) < 0.05

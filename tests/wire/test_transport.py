@@ -647,7 +647,7 @@ def test_a_reply_that_is_whole_may_wait_for_the_last_bytes(ends: bool) -> None:
                     assert await anext(response) == b"all"
                     before = time.monotonic()
                     await response.finish()
-                    assert time.monotonic() - before < 1
+                    assert time.monotonic() - before < 30
             assert served.connections == (1 if ends else 2)
 
     run(main())
@@ -796,11 +796,11 @@ def test_no_answer_in_time() -> None:
         await peer.closed()
 
     async def main() -> None:
-        async with serving(handle) as served, quick(deadlines=Deadlines(5, 0.2, 5)) as transport:
+        async with serving(handle) as served, quick(deadlines=Deadlines(60, 0.2, 600)) as transport:
             before = time.monotonic()
             detail = await network_failure(transport, served.url)
             assert detail == f"'127.0.0.1:{served.port}' timed out: no answer within 0.2 seconds"
-            assert 0.2 <= time.monotonic() - before < 2
+            assert 0.2 <= time.monotonic() - before < 60
             await served.peers[0].over.wait()
 
     run(main())
@@ -825,12 +825,17 @@ def test_a_stream_of_bytes_without_an_event_is_silence() -> None:
     async def handle(peer: Peer) -> None:
         await peer.request()
         comment = b"3\r\n:\n\n\r\n"
-        await peer.send(UNENDED, *[comment] * 100, pause=0.05)
+        await peer.send(UNENDED)
+        for _ in range(1_000):  # one after the other has been read, however busy the machine is
+            await peer.send(comment)
+            await taken.wait()
+            taken.clear()
+            await asyncio.sleep(0.01)
 
     async def main() -> None:
         async with (
             serving(handle) as served,
-            quick(deadlines=Deadlines(5, 5, 0.3)) as transport,
+            quick(deadlines=Deadlines(5, 5, 1)) as transport,
             transport.post(served.url, {}, b"") as response,
         ):
             response.heard()
@@ -838,13 +843,15 @@ def test_a_stream_of_bytes_without_an_event_is_silence() -> None:
             try:
                 async for _ in response:
                     reads += 1
+                    taken.set()
                     if reads == 4:
                         response.heard()  # an event: all the time again
             except ProviderError as error:
                 failed = error.failure.detail
-            assert failed == f"'127.0.0.1:{served.port}' timed out: silent for 0.3 seconds within its answer"
-            assert 4 < reads < 40
+            assert failed == f"'127.0.0.1:{served.port}' timed out: silent for 1 second within its answer"
+            assert 4 <= reads < 1_000
 
+    taken = asyncio.Event()
     run(main())
 
 
@@ -855,11 +862,11 @@ def test_a_body_that_stalls() -> None:
         await peer.closed()
 
     async def main() -> None:
-        async with serving(handle) as served, quick(deadlines=Deadlines(5, 5, 0.2)) as transport:
+        async with serving(handle) as served, quick(deadlines=Deadlines(60, 600, 0.2)) as transport:
             before = time.monotonic()
             detail = await network_failure(transport, served.url)
             assert detail == f"'127.0.0.1:{served.port}' timed out: silent for 0.2 seconds within its answer"
-            assert 0.2 <= time.monotonic() - before < 2
+            assert 0.2 <= time.monotonic() - before < 60
             await served.peers[0].over.wait()
 
     run(main())
@@ -869,13 +876,13 @@ def test_a_body_that_drips_goes_on_for_longer_than_the_deadline() -> None:
     async def handle(peer: Peer) -> None:
         await peer.request()
         body = MEASURED[-13:]
-        await peer.send(MEASURED[:-13], *[body[at : at + 1] for at in range(13)], pause=0.08)
+        await peer.send(MEASURED[:-13], *[body[at : at + 1] for at in range(13)], pause=0.13)
 
     async def main() -> None:
-        async with serving(handle) as served, quick(deadlines=Deadlines(5, 5, 0.5)) as transport:
+        async with serving(handle) as served, quick(deadlines=Deadlines(5, 5, 1.5)) as transport:
             before = time.monotonic()
             assert await fetch(transport, served.url) == (200, b"hello, world!")
-            assert time.monotonic() - before > 1
+            assert time.monotonic() - before > 1.5
 
     run(main())
 
@@ -890,11 +897,11 @@ def test_time_in_which_nobody_reads_does_not_count() -> None:
     async def main() -> None:
         async with (
             serving(handle) as served,
-            quick(deadlines=Deadlines(5, 5, 0.2)) as transport,
+            quick(deadlines=Deadlines(5, 5, 0.8)) as transport,
             transport.post(served.url, {}, b"") as response,
         ):
             got = await anext(response)
-            await asyncio.sleep(0.6)  # three deadlines
+            await asyncio.sleep(1.6)  # two deadlines
             asyncio.get_running_loop().call_later(0.1, released.set)
             async for chunk in response:
                 got += chunk
@@ -920,21 +927,21 @@ def test_an_interim_answer_starts_the_clock_of_the_first_byte_again() -> None:
 
 
 def test_a_long_request_on_a_thin_line_is_not_late() -> None:
-    """The server reads for five deadlines, then answers: its time begins when the request is sent."""
+    """The server reads for longer than the deadline, then answers: its time begins when the request is sent."""
 
     async def handle(peer: Peer) -> None:
         for _ in range(20):
-            await asyncio.sleep(0.08)
+            await asyncio.sleep(0.09)
             await peer.reader.readexactly(1024 * 1024)
         while len(await peer.reader.read(1024 * 1024)) == 1024 * 1024:
             pass
         await peer.send(OK)
 
     async def main() -> None:
-        async with serving(handle) as served, quick(deadlines=Deadlines(5, 0.4, 5)) as transport:
+        async with serving(handle) as served, quick(deadlines=Deadlines(5, 1.5, 5)) as transport:
             before = time.monotonic()
             assert await fetch(transport, served.url, b"x" * 32 * 1024 * 1024) == (200, b"ok")
-            assert time.monotonic() - before > 4 * 0.4
+            assert time.monotonic() - before > 1.5
 
     run(main())
 
@@ -1016,7 +1023,7 @@ def test_an_address_that_does_not_answer_costs_a_moment(deaf: int) -> None:
             good = (socket.AF_INET, server.getsockname())
             with await first_to_answer([(socket.AF_INET, ("127.0.0.1", deaf)), good]) as reached:
                 assert reached.getpeername() == server.getsockname()
-                assert 0.25 <= time.monotonic() - start < 2
+                assert 0.25 <= time.monotonic() - start < 60  # the kernel's limit is two minutes
         await until(lambda: descriptors() == before)
 
     run(main())
@@ -1053,7 +1060,7 @@ def test_a_name_server_that_does_not_answer_holds_up_nothing(monkeypatch: pytest
 
     start = time.monotonic()
     run(main())
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
     assert asked == [b"some.example"]
     answer.set()
 
@@ -1136,9 +1143,12 @@ def test_leaving_the_block_early_closes_at_once() -> None:
             await until(lambda: server.saw_close > 0)
             return left
 
-    with Listener(begin_the_body) as server:
-        left = run(main(server))
-    assert server.saw_close - left < SOON
+    def play() -> float:
+        with Listener(begin_the_body) as server:
+            left = run(main(server))
+        return server.saw_close - left
+
+    assert quickest(play, SOON) < SOON
 
 
 def test_an_error_of_the_reader_closes_the_connection() -> None:
