@@ -42,8 +42,7 @@ def test_the_readme_runs_and_prints_what_its_comments_say(tmp_path: Path) -> Non
 
 
 NEED_A_MODEL = {ROOT / "docs/library.md", ROOT / "docs/compare.md"}  # see tests/library
-OF_TEST_PAGES = {page for folder in pages.FOLDERS for page in (ROOT / "docs" / folder).glob("*.md")}  # test_pages.py
-PAGES = sorted({*(ROOT / "docs").glob("**/*.md")} - NEED_A_MODEL - OF_TEST_PAGES)
+PAGES = sorted({*(ROOT / "docs").glob("**/*.md")} - NEED_A_MODEL - {*pages.find_pages()})  # the rest: test_pages.py
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

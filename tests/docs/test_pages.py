@@ -1,8 +1,9 @@
-"""Every code block of the tutorial and the guides runs, as a reader would run it (pages.py says how)."""
+"""Every code block of the pages runs, as a reader would run it (pages.py says how)."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,20 +11,35 @@ from pathlib import Path
 import pytest
 from tiers import long
 
-from docs.pages import DOCS, CodeBlock, find_blocks, find_pages
+from docs.pages import DOCS, SHOWN, CodeBlock, find_blocks, find_pages
 from mainspring.simulator.scripts import play_page
 from mainspring.testing.plugin import LiveServer, model_server
 
 __all__ = ["model_server"]
 
-PAGES = [page if page.parent.name == "tutorial" else long(page) for page in find_pages()]
-MOST_NOT_RUN = 30  # of all blocks; each says why
+MUST_HAVE_CODE = ("tutorial", "guides")
+MOST_NOT_RUN = 60  # of all blocks; each says why
+
+
+NOT_KEPT = ("ANTHROPIC_", "OPENAI_", "MAINSPRING_", "CLAUDE_", "XDG_")
+
+
+def is_quick(page: Path) -> bool:
+    return page.parent.name == "tutorial" or "```sh" not in page.read_text("utf-8")
+
+
+PAGES = [
+    page if is_quick(page) else long(page)
+    for page in find_pages()
+    if page.parent.name in MUST_HAVE_CODE or find_blocks(page.read_text("utf-8"))
+]
 
 
 def run_block(block: CodeBlock, folder: Path, environment: dict[str, str]) -> None:
     if block.title:
-        (folder / block.title).parent.mkdir(parents=True, exist_ok=True)
-        (folder / block.title).write_text(block.code, "utf-8")
+        file = folder / block.title.replace("~", environment["HOME"])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.code, "utf-8")
         return
     command = [sys.executable, "-c", block.code] if block.language == "python" else ["bash", "-euc", block.code]
     ended = subprocess.run(
@@ -46,14 +62,13 @@ def run_block(block: CodeBlock, folder: Path, environment: dict[str, str]) -> No
 def test_the_blocks_of_a_page_run(page: Path, model_server: LiveServer, tmp_path: Path) -> None:
     text = page.read_text("utf-8")
     model_server.rule(play_page(page))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "OPENAI_"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_KEPT)}
     work = tmp_path / "work"
     work.mkdir()
     environment = {
         **kept,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
-        "MAINSPRING_HOME": str(tmp_path / "home"),
         "ANTHROPIC_API_KEY": "k",
         "ANTHROPIC_BASE_URL": model_server.url,
         "IS_SANDBOX": "1",
@@ -77,6 +92,5 @@ def test_every_code_block_is_found() -> None:
     """A block that is marked in another way would not run unnoticed."""
     for page in find_pages():
         text = page.read_text("utf-8")
-        assert text.count("```python") + text.count("```sh\n") + text.count("```json title") == len(
-            find_blocks(text)
-        ), page.relative_to(DOCS)
+        fences = len(re.findall(rf"^ *```(?:python|sh\b|bash|(?:{'|'.join(SHOWN)}) title)", text, re.MULTILINE))
+        assert fences == len(find_blocks(text)), page.relative_to(DOCS)

@@ -1,4 +1,4 @@
-"""README and tutorial read easily: short sentences."""
+"""README and pages read easily: short sentences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from docs.pages import find_pages
+
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/tutorial").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "docs/library.md", *find_pages()]
 MOST_WORDS = 20  # on average
 NO_PROSE = re.compile(r"^```.*?^```|^(?: {4}|\||#|!\[)[^\n]*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
 

@@ -291,7 +291,8 @@ def print_session_table(folder: str, place: SessionLocation) -> int:
         ids = [entry.session_id[:8] for entry in entries if os.fspath(entry.file).startswith(f"{other}/")]
         if ids:
             print(f"In '{other}': {', '.join(ids)}")
-    print(HOW_TO_RESUME)
+    if is_terminal():  # a program that reads the list gets sessions only
+        print(HOW_TO_RESUME)
     return 0
 
 
