@@ -141,6 +141,8 @@ def on_context(state: State, ready: ContextReady, config: Config) -> Step:
 
 def with_edits(state: State, new: tuple[Edit, ...]) -> tuple[Edit, ...]:
     """A fold replaces earlier edits. Prune them only then, because pruning walks the whole history."""
+    if not new:  # as in most turns, and a copy of thousands takes longer than the rest of the step
+        return state.edits
     edits = (*state.edits, *new)
     return prune(state.history, edits) if any(isinstance(edit, Fold) for edit in new) else edits
 

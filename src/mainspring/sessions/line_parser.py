@@ -70,8 +70,29 @@ class ApiBlock(Struct):
     source: ApiSource | None = None
 
 
+class PlainText(Struct, tag="text", forbid_unknown_fields=True):
+    """This and the next two: blocks as nearly every line has them, which are decoded at once. Others, such as a text
+    with citations, are decoded in parts, each of them as often as it is nested."""
+
+    text: str
+
+
+class PlainCall(Struct, tag="tool_use", forbid_unknown_fields=True):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class PlainResult(Struct, tag="tool_result", forbid_unknown_fields=True):
+    tool_use_id: str
+    content: str | list[PlainText] = []
+    is_error: bool | None = None
+
+
 _blocks = msgspec.json.Decoder(list[Raw])
 _block = msgspec.json.Decoder(ApiBlock)
+_plain_reply = msgspec.json.Decoder(list[PlainText | PlainCall])
+_plain_content = msgspec.json.Decoder(list[PlainText | PlainResult])
 
 
 def raw_blocks(content: Raw) -> list[bytes]:
@@ -80,6 +101,29 @@ def raw_blocks(content: Raw) -> list[bytes]:
     if text[:1] == b'"':
         return [b'{"type":"text","text":' + text + b"}"]
     return [bytes(block) for block in _blocks.decode(text)] if text not in (b"", b"null") else []
+
+
+def parse_blocks(content: Raw) -> list[Block]:
+    """The blocks of a reply."""
+    try:
+        plain = _plain_reply.decode(content)
+    except msgspec.DecodeError:
+        return [parse_block(raw) for raw in raw_blocks(content)]
+    return [Text(one.text) if isinstance(one, PlainText) else ToolCall(one.id, one.name, one.input) for one in plain]
+
+
+def parse_contents(content: Raw) -> list[Content | ToolResult]:
+    """What a message of the user's side consists of."""
+    try:
+        plain = _plain_content.decode(content)
+    except msgspec.DecodeError:
+        return [parse_content(raw) for raw in raw_blocks(content)]
+    return [Text(one.text) if isinstance(one, PlainText) else _plain_result(one) for one in plain]
+
+
+def _plain_result(one: PlainResult) -> ToolResult:
+    words = [one.content] if isinstance(one.content, str) else [part.text for part in one.content]
+    return ToolResult(one.tool_use_id, tuple([Text(each) for each in words]), one.is_error is True)
 
 
 def parse_block(raw: bytes) -> Block:
@@ -253,6 +297,9 @@ _our_block: msgspec.json.Decoder[Block] = msgspec.json.Decoder(Block)
 _contents = msgspec.json.Decoder(tuple[Content, ...])
 
 
+decode_line = _line.decode  # for a line that is likely to be sound
+
+
 def parse_journal_line(line: bytes) -> JournalLine:
     """Raises one of `Unreadable`, with the reason."""
     try:
@@ -281,7 +328,7 @@ def reply_blocks(line: JournalLine, spoke: ApiMessage, payload: bytes | None) ->
     mark = line.mainspring or PLAIN
     if mark.odd:
         return [_our_block.decode(mark.odd)]
-    blocks = [parse_block(raw) for raw in raw_blocks(Raw(payload) if payload is not None else spoke.content)]
+    blocks = parse_blocks(Raw(payload) if payload is not None else spoke.content)
     if mark.defect and blocks and isinstance(blocks[0], ToolCall):
         blocks[0] = replace(blocks[0], defect=mark.defect)
     return blocks
@@ -292,7 +339,7 @@ def user_messages(line: JournalLine, spoke: ApiMessage, payload: bytes | None) -
     mark, at = line.mainspring or PLAIN, parse_timestamp(line.timestamp)
     if mark.odd:
         return [User(_contents.decode(mark.odd), mark.origin, mark.typed, id=line.uuid, at=at)]
-    parts = [parse_content(raw) for raw in raw_blocks(Raw(payload) if payload is not None else spoke.content)]
+    parts = parse_contents(Raw(payload) if payload is not None else spoke.content)
     results = [part for part in parts if isinstance(part, ToolResult)]
     words = tuple([part for part in parts if not isinstance(part, ToolResult)])
     made: list[User | ToolResult] = [replace(part, synthetic=mark.synthetic) for part in results]

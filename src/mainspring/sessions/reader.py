@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mainspring.messages_api import Unreadable
 from mainspring.sessions.line_format import CHECKPOINT, VERSION
-from mainspring.sessions.line_parser import JournalLine, parse_journal_line
+from mainspring.sessions.line_parser import JournalLine, decode_line, parse_journal_line
 from mainspring.sessions.paths import payload_file
 
 CHUNK = 1 << 20
@@ -68,6 +68,15 @@ class JournalReader:
     def lines(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, JournalLine]]:
         """The readable lines, with their positions. From the middle of a file, lines are counted from there."""
         for number, (offset, data) in enumerate(self._raw(start, self.size if end is None else end), 1):
+            if data is not None:
+                try:  # nearly every line is one that we know: a long session has a hundred thousand
+                    line = decode_line(data)
+                except Unreadable:
+                    pass
+                else:
+                    if line.v == VERSION or line.type != "mainspring":
+                        yield offset, line
+                        continue
             where = f"line {number}" if start == 0 else f"line {number} after byte {start:,}"
             if data is None:
                 self.warn(f"{where}: longer than {LONGEST_LINE:,} bytes, skipped")

@@ -8,11 +8,12 @@ the lines; a checkpoint from which a process resumed lets the replay continue.
 
 from __future__ import annotations
 
+from msgspec import Raw
 from msgspec.structs import replace
 
 from mainspring.core.config import Config
 from mainspring.core.errors import MainspringError
-from mainspring.core.events import Aborted, CallFailed, Event, Replied, Submitted
+from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Event, Replied, Submitted
 from mainspring.core.history import History
 from mainspring.core.messages import Assistant, Block, Message, ToolResult, User
 from mainspring.core.money import Usage
@@ -20,7 +21,7 @@ from mainspring.core.state import Checkpoint, State, Step, decode_checkpoint
 from mainspring.core.step import step
 from mainspring.core.updates import Appended
 from mainspring.core.value import Bundle
-from mainspring.core.view import out_of_view
+from mainspring.core.view import Fold, out_of_view
 from mainspring.messages_api import Unreadable
 from mainspring.sessions.decoder import MissingReferenceError, TranscriptDecoder
 from mainspring.sessions.line_format import PLAIN, CheckpointExtras
@@ -61,10 +62,20 @@ class WalkedNote(Bundle):
 
 
 class WalkedCheckpoint(Bundle):
-    """A checkpoint of the file; None: of an unknown version."""
+    """A checkpoint of the file. A long session has hundreds, and hardly any is of use: whoever needs it decodes it."""
 
-    checkpoint: Checkpoint | None
+    encoded: Raw
     resumed: str
+    lost: bool  # the replay has failed before it
+    reader: JournalReader
+
+    def decode(self) -> Checkpoint | None:
+        """None: of an unknown version, or damaged."""
+        try:
+            return decode_checkpoint(bytes(self.encoded))
+        except Unreadable as error:
+            self.reader.warn(f"cannot read a checkpoint: {str(error)[:UNTOLD]}")
+            return None
 
 
 class WalkedReset(Bundle):
@@ -94,6 +105,7 @@ class JournalWalk:
         self._forget = forget
         self._made: set[str] = set()  # ids of messages that the core has made: they are already in the state
         self._seen: set[int] = set()  # hashes of the ids of lines
+        self._folded = True  # since messages were last forgotten
 
     def take(self, offset: int, line: JournalLine) -> list[Told]:
         try:
@@ -194,6 +206,9 @@ class JournalWalk:
         taken = step(before, event, self.config)
         self.state = taken.state
         self.n = line.n
+        self._folded = self._folded or (
+            isinstance(event, Compacted | ContextReady) and any(isinstance(edit, Fold) for edit in event.edits)
+        )
         self._let_go(line, event)
         self._made = {update.message.id for update in taken.updates if isinstance(update, Appended)}
         return WalkedEvent(event, line.n, taken, before)
@@ -215,17 +230,13 @@ class JournalWalk:
             self._book.replies.pop(reply.id, None)
 
     def _checkpoint(self, line: JournalLine, standing: CheckpointExtras) -> WalkedCheckpoint:
-        saved = None
-        try:
-            saved = decode_checkpoint(bytes(line.checkpoint))
-        except Unreadable as error:
-            self.reader.warn(f"cannot read a checkpoint: {str(error)[:UNTOLD]}")
+        walked = WalkedCheckpoint(line.checkpoint, standing.resumed, bool(self.lost), self.reader)
         if standing.resumed and standing.added is not None:
-            self._go_on(standing, saved)
-        elif self._forget and not self.lost:
-            history = self.state.history
+            self._go_on(standing, walked.decode())
+        elif self._forget and self._folded and not self.lost:
+            self._folded, history = False, self.state.history
             self.state = replace(self.state, history=history.forget(out_of_view(history, self.state.edits)))
-        return WalkedCheckpoint(saved, standing.resumed)
+        return walked
 
     def _go_on(self, standing: CheckpointExtras, saved: Checkpoint | None) -> None:
         """A process resumed from this checkpoint: its history is what the checkpoint lists."""
@@ -243,7 +254,7 @@ class JournalWalk:
             if self._forget:
                 raise MessagesForgottenError from missing
             self.lost = self.lost or f"a checkpoint refers to {missing}, which is missing"
-        self.n = standing.n
+        self.n, self._folded = standing.n, True
         self.config = standing.config or self.config
 
     def _message(self, name: str) -> Message:

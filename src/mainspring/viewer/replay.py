@@ -232,8 +232,9 @@ class StepReplay:
                 if record.reply_id not in pending.awaited:
                     note_difference(pending, f"the file withdraws reply '{record.reply_id}', the replay keeps it")
                 self._confirm(pending, record.reply_id)
-            case WalkedCheckpoint(checkpoint=Checkpoint() as saved, resumed="") if pending is not None:
-                compare_checkpoint(pending, saved)
+            case WalkedCheckpoint(resumed="") if pending is not None:
+                if (saved := told.decode()) is not None:
+                    compare_checkpoint(pending, saved)
             case _:
                 pass
 

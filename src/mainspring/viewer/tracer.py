@@ -304,11 +304,11 @@ class Tracer:
             )
         elif saved.resumed:
             self._break_off()
-        elif saved.checkpoint is not None and self.run is not None and self.run.how is SpanOutcome.OPEN:
-            waits = saved.checkpoint.state.waiting_for
-            if isinstance(waits, Finish):  # the replay failed, and the checkpoint says how the run ended
-                self.run.price = saved.checkpoint.state.totals.cost
-                self._end_run(saved.checkpoint.state.now.at, waits)
+        elif saved.lost and self.run is not None and self.run.how is SpanOutcome.OPEN:
+            known = saved.decode()
+            if known is not None and isinstance(known.state.waiting_for, Finish):  # it says how the run ended
+                self.run.price = known.state.totals.cost
+                self._end_run(known.state.now.at, known.state.waiting_for)
 
     # --- records ---
 
