@@ -62,7 +62,7 @@ class WalkedNote(Bundle):
 
 
 class WalkedCheckpoint(Bundle):
-    """A checkpoint of the file. A long session has hundreds, and hardly any is of use: whoever needs it decodes it."""
+    """A checkpoint of the file. A long session has hundreds, and hardly any is of use, so the reader decodes it."""
 
     encoded: Raw
     resumed: str
