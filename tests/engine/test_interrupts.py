@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from tiers import long
@@ -391,6 +392,64 @@ def test_a_tool_that_ignores_cancellation_does_not_hold_up_the_end() -> None:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
             await asyncio.wait({task})
+
+    virtually(main())
+
+
+def test_a_model_call_that_ignores_its_interrupt_is_abandoned() -> None:
+    """Another task ends the run. What the call still yields changes nothing."""
+
+    class Stubborn(World):
+        over = False
+
+        async def stream(self, request, state, policy):  # type: ignore[no-untyped-def]
+            yield (BlockDelta(BlockKind.TEXT, "Let me "),)
+            while not self.over:
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(3_600)
+            yield (BlockDelta(BlockKind.TEXT, "think."),)
+
+    async def main() -> None:
+        world = Stubborn([])
+        session = EngineSession(world, CONFIG)
+        loop = asyncio.get_running_loop()
+        async with session.run("go") as run:
+            async for update in run:
+                if isinstance(update, Delta):
+                    begun = loop.time()
+                    run.interrupt()
+        assert loop.time() - begun == pytest.approx(2.0)
+        assert run.result.terminal is Terminal.ABORTED_STREAMING
+        assert [m.text for m in session.state.history] == ["go", "Let me ", "[Request interrupted by user]"]
+        before, records = session.state, len(world.journal.records)  # type: ignore[attr-defined]
+        world.over = True
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert len(left) == 1
+        await asyncio.wait(left)
+        assert session.state is before
+        assert len(world.journal.records) == records  # type: ignore[attr-defined]
+        assert_clean()
+
+    virtually(main())
+
+
+def test_an_interrupt_by_the_work_itself_hits_neither_its_event_nor_what_comes_next() -> None:
+    class Interrupting(World):
+        run: Run
+
+        async def shrink(self, state, queued):  # type: ignore[no-untyped-def]
+            self.run.interrupt()
+            return await super().shrink(state, queued)
+
+    async def main() -> None:
+        world = Interrupting([says("never")], journal=SlowJournal())
+        session = EngineSession(world, CONFIG)
+        async with session.run("go") as world.run:
+            async for _ in world.run:
+                pass
+        assert world.run.result.terminal is Terminal.ABORTED_STREAMING
+        assert_in_order(session)
+        assert_clean()
 
     virtually(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from mainspring.context.attachments import PreparedContext, Summary
 from mainspring.core.config import Config
-from mainspring.core.effects import Compact
+from mainspring.core.effects import Compact, Request
 from mainspring.core.messages import Origin, User, user
 from mainspring.core.reasons import Failure, Trouble
 from mainspring.core.state import State
@@ -19,8 +20,8 @@ from mainspring.engine.session import EngineSession
 from mainspring.engine.session_deps import AgentDeps
 from mainspring.engine.shared_state import EnginePolicy
 from mainspring.permissions.checker import PermissionChecker
-from mainspring.providers.base import Retry
-from mainspring.providers.scripted import Scripted, call, says
+from mainspring.providers.base import Batch, Conversation, Retry, StreamEnded
+from mainspring.providers.scripted import Scripted, ScriptedReply, call, says
 from mainspring.sessions.records import (
     DecisionRecord,
     EventRecord,
@@ -53,6 +54,31 @@ class Filling(AgentDeps):
         return Summary((Fold(ids[0], ids[0], words),), before=FULL, after=10_000)
 
 
+class AwaitedJournal(MemoryJournal):
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_outcome = asyncio.Event()
+
+    async def append(self, record: Record) -> None:
+        await super().append(record)
+        if isinstance(record, OutcomeRecord):
+            self.has_outcome.set()
+
+
+class TalkingOn(Scripted):
+    """Its first reply ends when the outcome of its call is journaled."""
+
+    def __init__(self, replies: list[ScriptedReply], journal: AwaitedJournal) -> None:
+        super().__init__(replies)
+        self._journal = journal
+
+    async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
+        async for batch in super().stream(request, conversation):
+            if isinstance(batch[0], StreamEnded):
+                await self._journal.has_outcome.wait()
+            yield batch
+
+
 def step_of(record: Record) -> str:
     match record:
         case EventRecord():
@@ -70,8 +96,9 @@ def test_the_eleven_steps_of_a_turn(tmp_path: Path) -> None:
     """Budget check and normalising are the request itself: reserved by the ledger, projected by the provider."""
     (tmp_path / "a.txt").write_text("hello")
     busy = Retry(Failure(Trouble.OVERLOADED, "busy", status=529), 1, 1)
-    model = Scripted([says(busy, "Let me look.", call("Read", "c1", file_path="a.txt")), says("It says hello.")])
-    journal = MemoryJournal()
+    journal = AwaitedJournal()
+    replies = [says(busy, "Let me look.", call("Read", "c1", file_path="a.txt")), says("It says hello.")]
+    model = TalkingOn(replies, journal)
 
     async def main() -> str:
         kit = BuiltinTools(Workspace(str(tmp_path)), {})

@@ -197,8 +197,13 @@ def say(state: State, *messages: User | ToolResult) -> tuple[State, tuple[Decide
     return remember(state, *stamped), tuple([Appended(message) for message in stamped])
 
 
+NOTHING = Usage()
+
+
 def account(state: State, usage: Usage, funds: int | None = None, spent: int | None = None) -> State:
     """Book what a call consumed: at the price of the current model, unless the caller passes the cost as `spent`."""
+    if not spent and usage == NOTHING:  # most events that are no reply
+        return state if funds is None else replace(state, funds=funds)
     totals = state.totals
     now_spent = totals.cost + (cost(usage, state.model.price) if spent is None else spent)
     guessed = totals.estimated or (spent is None and usage.total > 0 and state.model.price.estimated)

@@ -7,8 +7,9 @@ effect.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, assert_never
 
 from msgspec.structs import replace
 
@@ -73,6 +74,7 @@ from mainspring.sessions.records import (
     CommandState,
     ConfigRecord,
     EventRecord,
+    NoJournal,
     NoteRecord,
     SaidRecord,
     ToolSummaryRecord,
@@ -112,6 +114,7 @@ class Driver:
         self.completed = False  # and whether it ended by itself (A-16)
         self._config = config
         self._deps = deps
+        self._journal = None if isinstance(deps.journal, NoJournal) else deps.journal  # no record for one without
         self._shared = shared
         self._channel = channel
         self._push = push = channel.push if observer is None else observer.watch(channel.push)
@@ -124,20 +127,51 @@ class Driver:
         self._taken: tuple[InboxPrompt, ...] = ()  # prompts taken into the context that is being prepared
         self._abort: AbortReason | None = None
         self._crash: BaseException | None = None
-        self._work: asyncio.Task[Event] | None = None
-        self._over: asyncio.Future[None] | None = None  # the work is done, or abandoned
+        self._player: asyncio.Task[None] | None = None  # plays the run,
+        self._working = False  # is performing an effect,
+        self._over: asyncio.Future[None] | None = None  # and is done, or abandoned
+        self._ended = False  # by the owner of this run
         self._patience: asyncio.TimerHandle | None = None
         self._undecided: Event | None = None  # happened, but is not in the state yet
         self._lost_summary = (Usage(), 0)  # usage and nano-dollars of a summary that was interrupted
 
     async def run(self, submitted: Submitted) -> None:
+        """One task performs all effects: one for each would cost more than most effects do. If its work ignores an
+        interrupt, it is abandoned, and a second task ends the run."""
         self._shared.follow(self._push)
         try:
-            effect = await self._decide(submitted)
-            while not isinstance(effect, Finish):
-                effect = await self._decide(await self._perform(effect))
+            if not await self._finishes(self._play(submitted)):
+                await self._finishes(self._play_end())
         finally:
             await run_to_completion(self._end())
+
+    async def _finishes(self, play: Coroutine[Any, Any, None]) -> bool:
+        """Whether it came to its end; False: it was abandoned."""
+        loop = asyncio.get_running_loop()
+        self._over = loop.create_future()
+        context = self.observer.context if self.observer is not None else None
+        player = self._player = loop.create_task(play, context=context)
+        player.add_done_callback(self._give_up)
+        try:
+            await self._over
+        except asyncio.CancelledError:  # the owner of this run ends it
+            self._ended = True
+            await end_all((player,))
+            raise
+        if player.done():
+            player.result()
+            return True
+        player.add_done_callback(retrieve_exception)
+        return False
+
+    async def _play(self, event: Event) -> None:
+        effect = await self._decide(event)
+        while not isinstance(effect, Finish):
+            effect = await self._decide(await self._perform(effect))
+        self._shared.follow(None)  # at once: nothing comes after the result
+
+    async def _play_end(self) -> None:
+        await self._play(await self._stopped())
 
     async def _end(self) -> None:
         """Nothing that this run started outlives it, however the run ends."""
@@ -166,12 +200,14 @@ class Driver:
         self._stop_work()
 
     def _stop_work(self) -> None:
-        if self._work is not None:
-            self._work.cancel()
-            self._patience = self._patience or asyncio.get_running_loop().call_later(GRACE, self._give_up, self._work)
+        player = self._player
+        if self._working and player is not None:
+            player.cancel()
+            self._patience = self._patience or asyncio.get_running_loop().call_later(GRACE, self._give_up, player)
 
-    def _give_up(self, work: asyncio.Task[Event]) -> None:
-        if work is self._work and self._over is not None and not self._over.done():
+    def _give_up(self, player: asyncio.Task[None]) -> None:
+        if player is self._player and self._over is not None and not self._over.done():
+            self._player = None
             self._over.set_result(None)
 
     # --- what happened, and what to do about it ---
@@ -180,9 +216,10 @@ class Driver:
         """`step` runs first because it is pure: an event that it rejects must not be in the journal."""
         event = self._undecided = replace(event, stamp=Stamp(self._deps.new_id(), self._deps.now()))
         state, effect, updates = step(self.state, event, self._config)
-        if isinstance(event, Submitted):
-            await self._deps.journal.append(ConfigRecord(self._config))
-        await self._deps.journal.append(EventRecord(event))
+        if self._journal is not None:
+            if isinstance(event, Submitted):
+                await self._journal.append(ConfigRecord(self._config))
+            await self._journal.append(EventRecord(event))
         turn, self.state, self._undecided = self.state.turn, state, None
         if self.observer is not None:
             self.observer.decide(event, effect, state)
@@ -207,6 +244,8 @@ class Driver:
     async def _show_injected(self, ready: ContextReady) -> None:
         """Takes queued prompts from the inbox only now, so an abort before this loses none."""
         taken, self._taken = self._taken, ()
+        if not (taken or ready.injected):
+            return
         self._shared.inbox.take(taken)
         self.commands.extend(taken)
         for message in ready.injected:
@@ -221,7 +260,7 @@ class Driver:
     async def _show(self, update: Decided) -> None:
         if isinstance(update, Boundary):
             self._shared.prefix.edited(update.layer)
-        if isinstance(update, Appended):
+        if isinstance(update, Appended) and self._journal is not None:
             await self._deps.journal.append(SaidRecord(update.message))
         if isinstance(update, Tombstone):
             await self._deps.journal.append(WithdrawnRecord(update.id, update.why))
@@ -238,30 +277,48 @@ class Driver:
     # --- performing and interrupting ---
 
     async def _perform(self, effect: Effect) -> Event:
-        if self._abort is None and self._crash is None:
-            loop = asyncio.get_running_loop()
-            self._over = loop.create_future()
-            work = self._work = loop.create_task(self._do(effect))
-            work.add_done_callback(self._give_up)
-            try:
-                await self._over
-            except asyncio.CancelledError:  # the owner of this run ends it
-                await end_all((work,))
+        if self._abort is not None or self._crash is not None:
+            return await self._stopped()
+        player, error = self._player, None
+        self._working = True
+        try:
+            event = await self._do(effect)
+            if player is self._player:
+                self._undecided = event
+        except asyncio.CancelledError:
+            event = None
+        except Exception as raised:
+            if self._abort is None:
                 raise
-            finally:
-                self._work = None
-                if self._patience is not None:
-                    self._patience.cancel()
-            error = work.exception() if work.done() and not work.cancelled() else None
-            if work.done() and not work.cancelled() and (self._abort is None or error is None):
-                return work.result()
-            if error is not None:  # it failed because it was interrupted: worth a note, but not a crash
-                await self._deps.journal.append(NoteRecord("failed when interrupted", repr(error), self._deps.now()))
-            work.add_done_callback(retrieve_exception)
-        if self._crash is not None:
-            raise self._crash
-        if self._abort is None:
+            event, error = None, raised
+        if player is not self._player or self._ended:
+            raise asyncio.CancelledError  # abandoned: another task ends the run; or its owner does
+        await self._end_work()
+        if error is not None:  # it failed because it was interrupted: worth a note, but not a crash
+            await self._deps.journal.append(NoteRecord("failed when interrupted", repr(error), self._deps.now()))
+        if event is not None:
+            return event
+        if self._abort is None and self._crash is None:
             raise MainspringError(f"'{type(effect).__name__}' was cancelled from within")
+        return await self._stopped()
+
+    async def _end_work(self) -> None:
+        """An interrupt may have come from the work itself just before its end. Then the cancellation is still to
+        come, and would hit what is done next."""
+        self._working = False
+        if self._patience is None or self._player is None:
+            return
+        self._patience.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        if self._ended:
+            raise asyncio.CancelledError
+        while self._player.cancelling():
+            self._player.uncancel()
+
+    async def _stopped(self) -> Aborted:
+        if self._crash is not None or self._abort is None:
+            raise self._crash or MainspringError("the run was stopped without a reason")
         return await self._aborted(self._abort)
 
     async def _aborted(self, reason: AbortReason) -> Aborted:
@@ -274,13 +331,8 @@ class Driver:
         return event
 
     async def _do(self, effect: Effect) -> Event:
-        await self._channel.room()
-        event = await self._do_now(effect)
-        if asyncio.current_task() is self._work:  # else this work was abandoned
-            self._undecided = event
-        return event
-
-    async def _do_now(self, effect: Effect) -> Event:
+        if self._channel.is_full:
+            await self._channel.room()
         if not isinstance(effect, CallModel):
             self._shared.ledger.unclaim()  # the claim is not needed now
         match effect:

@@ -123,6 +123,7 @@ class Executor:
         self._describe = describe
         self._deps = deps
         self._config = config
+        self._journals = not isinstance(deps.journal, NoJournal)  # else no records are made
         self.shared = shared
         self._show = show
         self._on_crash = on_crash
@@ -177,6 +178,7 @@ class Executor:
         for job in [job for job in self._jobs.values() if job.abandoned and job.result is None]:
             await self._record(job, ToolOutcome(result(job.call.id, ABANDONED, is_error=True)))
         results, self._jobs = self.results, {}  # still halted: abandoned work may yet offer calls
+        self._on_crash = ignore_crash  # that of the driver would form a cycle
         return results
 
     @property
@@ -230,7 +232,8 @@ class Executor:
             job.task.add_done_callback(partial(self._ended, job))
 
     async def _run(self, job: RunningCall) -> None:
-        await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
+        if self._journals:
+            await self._deps.journal.append(IntentRecord(job.call, self._deps.now()))
         if job.cancelled:
             return  # the start is not in the journal, so the call never ran
         self._show(CallStarted(job.call, self._line(job.call)))
@@ -248,6 +251,7 @@ class Executor:
             return
         await self._record(job, outcome)
         await self._take_along(job, outcome)
+        self._release(job)  # here and not in `_ended`, which the loop calls a round later
 
     def _line(self, call: ToolCall) -> str:
         try:
@@ -258,10 +262,11 @@ class Executor:
     async def _record(self, job: RunningCall, outcome: ToolOutcome) -> None:
         job.recording = True
         made = stamp_outcome(outcome, job.call, self._deps).result
-        if outcome.steps:
+        if outcome.steps and self._journals:
             await self._deps.journal.append(StepsRecord(job.call.id, outcome.steps, made.at))
-        kept = replace(made, content=(*made.content, *outcome.added))
-        await self._deps.journal.append(OutcomeRecord(kept))
+        kept = replace(made, content=(*made.content, *outcome.added)) if outcome.added else made
+        if self._journals:
+            await self._deps.journal.append(OutcomeRecord(kept))
         job.result = kept
         job.set(CallStatus.COMPLETED, failed=outcome.failed)
         self._show(CallDone(made, outcome.data, outcome.rendering, outcome.denied))
@@ -283,16 +288,21 @@ class Executor:
     def _ended(self, job: RunningCall, task: asyncio.Task[None]) -> None:
         """A call is over. Only the journal can have raised, and then the run must stop (law 3)."""
         retrieve_exception(task)
-        if job.abandoned:
+        if job.abandoned or job.task is None:
             return
-        job.task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             self._halted = True
             for other in self._running():
                 other.cancel()
             self._on_crash(error)
-        self._start_what_may_start()
-        self._wake()
+        self._release(job)
+
+    def _release(self, job: RunningCall) -> None:
+        """It is over: others may start, and `finish` and `stop` look again."""
+        if not job.abandoned:
+            job.task = None
+            self._start_what_may_start()
+            self._wake()
 
     # --- a call that runs an agent ---
 
@@ -330,7 +340,8 @@ class Executor:
     async def note(
         self, job: RunningCall, decision: str, reason: str, classifier: tuple[str, str] | None = None
     ) -> None:
-        await self._deps.journal.append(DecisionRecord(job.call.id, decision, reason, self._deps.now(), classifier))
+        if self._journals:
+            await self._deps.journal.append(DecisionRecord(job.call.id, decision, reason, self._deps.now(), classifier))
 
     def progress(self, job: RunningCall, text: str) -> None:
         if job.task is not None and not job.abandoned and not job.recording:
@@ -339,6 +350,10 @@ class Executor:
     def pass_on(self, job: RunningCall, update: Update) -> None:
         if job.task is not None and not job.abandoned:
             self._show(update)
+
+
+def ignore_crash(_: BaseException) -> None:
+    """The run is over."""
 
 
 def stamp_outcome(outcome: ToolOutcome, call: ToolCall, deps: Deps) -> ToolOutcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from functools import lru_cache
 from typing import assert_never
 
@@ -41,7 +41,7 @@ from mainspring.providers.base import (
     StreamEnded,
     StreamStarted,
 )
-from mainspring.sessions.records import BlockRecord, DeltaRecord, NoteRecord, PrefixRecord, RetryRecord
+from mainspring.sessions.records import BlockRecord, DeltaRecord, NoJournal, NoteRecord, PrefixRecord, RetryRecord
 
 CHARS_PER_TOKEN = 3  # slightly low, so that the estimate for an aborted call errs high
 
@@ -151,6 +151,7 @@ class Sampler:
     ) -> None:
         self._deps = deps
         self._journal = deps.journal
+        self._journals = not isinstance(self._journal, NoJournal)  # else no records are made
         self._shared = shared
         self._executor = executor
         self._show = show
@@ -183,13 +184,16 @@ class Sampler:
 
     async def _stream(self, effect: CallModel, state: State, draft: ReplyDraft) -> Replied | CallFailed:
         try:
-            async with aclosing(self._deps.stream(effect.request, state, self._shared.policy)) as stream:
+            stream = self._deps.stream(effect.request, state, self._shared.policy)
+            try:  # as `aclosing` does
                 async for batch in stream:
                     if ended := await self._take(batch, draft):
                         self._shared.cleared = draft.cleared
                         if not draft.priced:
                             await self._price_breaks(ended.usage, draft)
                         return Replied(draft.reply(ended.stop, ended.usage, ended.model))
+            finally:
+                await stream.aclose()
         except ProviderError as error:
             return await self._failed(error.failure, draft)
         return await self._failed(NO_END, draft)
@@ -216,11 +220,12 @@ class Sampler:
             draft.piece(piece)
             if self._deltas:
                 delta = Delta(draft.reply_id, len(draft.blocks), piece.kind, piece.text)
-                await self._journal.append(DeltaRecord((delta,), self._deps.now()))
+                if self._journals:
+                    await self._journal.append(DeltaRecord((delta,), self._deps.now()))
                 self._show(delta)
             return None
         deltas = self._deltas_of(batch, draft) if self._deltas else ()
-        if deltas:
+        if deltas and self._journals:
             await self._journal.append(DeltaRecord(deltas, self._deps.now()))
         shown = iter(deltas)
         for item in batch:
@@ -296,7 +301,8 @@ class Sampler:
         if isinstance(block, ToolCall):
             block = with_unique_id(block, self._shared.call_ids, self._deps.new_id)
         index = len(draft.blocks)
-        await self._journal.append(draft.record(index, block, self._deps.now()))
+        if self._journals:
+            await self._journal.append(draft.record(index, block, self._deps.now()))
         draft.block(block)
         self._show(BlockDone(draft.reply_id, index, block))
         if isinstance(block, ToolCall) and block.defect is None:

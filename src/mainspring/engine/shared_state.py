@@ -192,6 +192,8 @@ class Inbox:
 
     def waiting(self, reach: Priority = Priority.LATER) -> tuple[InboxPrompt, ...]:
         """Urgent prompts first, then in the order of arrival; `later` ones only if a turn reaches that far."""
+        if not self._waiting:
+            return ()
         reached = [c for c in self._waiting if reach is Priority.LATER or c.priority is not Priority.LATER]
         return tuple(sorted(reached, key=lambda command: command.priority is not Priority.NOW))
 

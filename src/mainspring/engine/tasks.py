@@ -48,9 +48,13 @@ class Channel(Generic[T]):
                 _wake(self._reader)
                 self._reader = None
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._items) >= self._capacity and not self._left
+
     async def room(self) -> None:
         """Wait until the consumer has caught up, or has left."""
-        while len(self._items) >= self._capacity and not self._left:
+        while self.is_full:
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._writers.append(waiting)
             await waiting

@@ -15,7 +15,6 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -39,11 +38,11 @@ from mainspring.providers.retry import (
     SECOND,
     RequestRefusedError,
     RetryLimits,
+    RetryPlan,
     RetryProfile,
     backoff,
     patience_for,
     plan_heartbeats,
-    stream_with_retries,
 )
 from mainspring.secrets.sources import headers_of
 
@@ -167,6 +166,7 @@ class HttpProvider:
         self._patience = patience
         self._now = now
         self._own_cache = RequestCache()  # for conversations without one
+        self._prepare_reading: Callable[[], None] | None = self._warm_once
 
     async def stream(self, request: Request, conversation: Conversation) -> AsyncGenerator[Batch, None]:
         prepared = self._within_limit(request, conversation)
@@ -175,18 +175,17 @@ class HttpProvider:
         patience = patience_for(request.overload_tries, self._patience)
         line = self._line(request, conversation)
         waits = plan_waits(request, line.lost, patience)
-        for wait in waits:
-            yield (wait,)
-            await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
         before, waited = count_earlier(request, waits)
+        tries = RetryPlan(patience, random_share, before, waited)
         begun, cured = False, set[str]()
         while True:
-            try:
-                attempt = partial(self._attempt, prepared)
-                tries = stream_with_retries(attempt, patience, random_share, before, waited)
-                async with aclosing(tries) as batches:
+            for wait in waits:
+                yield (wait,)
+                await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
+            try:  # without generators for attempts and retries: each would cost a tenth of the way of a batch
+                async with await self._begin(prepared) as response, aclosing(self._read(response, prepared)) as batches:
                     async for batch in batches:
-                        begun = begun or not isinstance(batch[0], Retry)
+                        begun = True
                         if isinstance(batch[-1], StreamEnded):  # the consumer may stop as soon as it has this
                             line.lost = None
                         yield batch
@@ -200,10 +199,14 @@ class HttpProvider:
                 prepared = self._within_limit(request, conversation)
                 if prepared.broken is not None:
                     yield (prepared.broken,)
+                tries, waits = RetryPlan(patience, random_share, before, waited), []
             except ProviderError as error:
-                if begun:  # otherwise the wait is over, and another model may be used at once
-                    line.lost = error.failure
-                raise ProviderError(self._ways_out.reaching(error.failure)) from error
+                again = None if begun else tries.waits_after(error)
+                if again is None:
+                    if begun:  # otherwise the wait is over, and another model may be used at once
+                        line.lost = error.failure
+                    raise ProviderError(self._ways_out.reaching(error.failure)) from error
+                waits = again
             else:
                 return
 
@@ -232,7 +235,7 @@ class HttpProvider:
             tools=fixed.tools,
             system=fixed.system,
             parts=make_request_parts(projected.chunks, projected.settled),
-            conversation=conversation,
+            conversation=replace(conversation, cache=None),  # it holds this prefix: no cycle, so that both go at once
             unfinished=projected.unfinished,
             gone=projected.gone,
             cured=line.cured,
@@ -255,7 +258,8 @@ class HttpProvider:
 
     # --- one attempt ---
 
-    async def _attempt(self, prepared: PreparedRequest) -> AsyncGenerator[Batch, None]:
+    async def _begin(self, prepared: PreparedRequest) -> HttpExchange:
+        """The response of a server that accepts the request."""
         refreshed = False
         if self._key.is_stale is not None and self._key.is_stale():
             await self._refresh(self._key.value)
@@ -263,13 +267,11 @@ class HttpProvider:
             refused = self._key.value
             headers = prepared.headers | self._auth_headers(prepared)
             url, body = prepared.url, prepared.body
-            async with self._transport.post(url, headers, body, body.size, self._warm) as response:
-                self.last_headers = response.headers
-                if response.status == 200:
-                    async with aclosing(self._read(response, prepared)) as batches:
-                        async for batch in batches:
-                            yield batch
-                    return
+            response = await self._transport.post(url, headers, body, body.size, self._prepare_reading).begin()
+            self.last_headers = response.headers
+            if response.status == 200:
+                return response
+            async with response:
                 error = add_request_size(
                     self._ways_out.toolless_at(await self._refusal(response), prepared.model), body.size
                 )
@@ -365,6 +367,10 @@ class HttpProvider:
 
     def _parser(self, response: HttpExchange) -> EventParser:  # noqa: ARG002  # for other kinds of streams
         return providers.SseParser()
+
+    def _warm_once(self) -> None:
+        self._prepare_reading = None
+        self._warm()
 
     def _warm(self) -> None:
         """Import what a reply needs, while waiting for it."""

@@ -129,6 +129,10 @@ class MessageOrder:
         apart = self._calls.isdisjoint(self._taken) and self._calls.isdisjoint(self._loose)
         return apart and self._results.keys() <= self._calls
 
+    def is_apart_from(self, ids: set[str], loose: set[str]) -> bool:
+        """The same for calls that are placed before it, too."""
+        return self._calls.isdisjoint(ids) and self._calls.isdisjoint(loose)
+
     def place(self, run: ReplyRun, *, ends: bool) -> Iterator[PlacedPart]:
         sound = self._whole(run.replies, paused=ends and not run.others)
         self._leads = None

@@ -90,6 +90,8 @@ class ByteChunks:
     def since(self, begin: int, end: int | None = None) -> list[bytes]:
         """From this chunk up to another."""
         end = len(self) if end is None else end
+        if begin >= self.packed:
+            return self._rest[begin - self.packed : end - self.packed]
         unpacked = [self[at] for at in range(begin, min(end, self.packed))]
         first = max(0, begin - self.packed)
         return [*unpacked, *islice(self._rest, first, max(first, end - self.packed))]

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from mainspring.core.history import History
 from mainspring.core.messages import (
+    Assistant,
     Content,
     Document,
     Image,
@@ -264,7 +265,10 @@ class GrowingPartList:
         self._settled = self._row.save()  # no changes before this position
         self._changed = 0  # no changes before this position since the last request
         self._found: dict[str, int] = {}
-        self._tail: list[Message] = []  # the messages after that, in the current view
+        self._tail: list[Message] = []  # the messages after that, in the current view,
+        self._tail_ids: set[str] = set()  # what they add to these two:
+        self._tail_loose: set[str] = set()
+        self._complete = False  # and nothing that follows them changes their parts, if a reply follows
         self._ids: set[str] = set()  # of the calls before that,
         self._loose: set[str] = set()  # and results without a call, or changed ones
         self._unfinished = False
@@ -314,12 +318,13 @@ class GrowingPartList:
         replaced = replaced_since(last.edits, edits)
         if replaced is None:
             return False
-        messages = [*self._tail, *history.since(len(last.history))]
-        if replaced:  # most likely results that were too large to show: if they are new, nothing moves
-            contents = {edit.id: edit.content for edit in replaced}
-            if not contents.keys() <= {message.id for message in messages}:
-                return False
-            messages = [with_content(message, contents) for message in messages]
+        new = list(history.since(len(last.history)))
+        contents = {edit.id: edit.content for edit in replaced}
+        if self._append(new, contents, target, other):
+            return too_many(self._row.media) == self._row.gone
+        messages = with_contents([*self._tail, *new], contents)
+        if messages is None:
+            return False
         placing = MessageOrder(messages, target, self._ids, self._loose)
         if not placing.is_self_contained:
             return False
@@ -329,6 +334,29 @@ class GrowingPartList:
         self._row.rewind(self._settled)
         self._place(messages, placing)
         return too_many(self._row.media) == self._row.gone
+
+    def _append(
+        self,
+        new: list[Message],
+        contents: dict[str, tuple[Content, ...]],
+        target: ProjectionTarget,
+        other: GrowingPartList | None,
+    ) -> bool:
+        """The usual case: the next reply and its results, behind parts that stay as they are."""
+        if not (self._complete and new and isinstance(new[0], Assistant)):
+            return False
+        messages = with_contents(new, contents)
+        if messages is None:
+            return False
+        placing = MessageOrder(messages, target, self._ids, self._loose)
+        if not (placing.is_self_contained and placing.is_apart_from(self._tail_ids, self._tail_loose)):
+            return False
+        self._ids |= self._tail_ids
+        self._loose |= self._tail_loose
+        self._changed = len(self._row.chunks)
+        self._row.known = other.known_parts(new=True) if other is not None else {}
+        self._place(messages, placing)
+        return True
 
     def _rebuild(
         self, history: History, edits: tuple[Edit, ...], target: ProjectionTarget, other: GrowingPartList | None
@@ -362,10 +390,22 @@ class GrowingPartList:
             paused = is_paused(run, last)
         self._ids |= settled_ids
         self._loose |= settled_loose
+        self._tail_ids, self._tail_loose = placing.placed_ids, placing.loose_ids
         made_up = row.role != "user" and not paused
         if made_up:
             row.add(PlacedPart("user", "", GO_ON))
         self._unfinished = made_up or placing.unanswered
+        self._complete = not self._unfinished and bool(split) and bool(split[-1].others)
+
+
+def with_contents(messages: list[Message], contents: dict[str, tuple[Content, ...]]) -> list[Message] | None:
+    """The messages with these contents: most likely results that were too large to show. None if one of them belongs
+    to another message."""
+    if not contents:
+        return messages
+    if not contents.keys() <= {message.id for message in messages}:
+        return None
+    return [with_content(message, contents) for message in messages]
 
 
 class RequestProjection:

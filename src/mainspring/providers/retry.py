@@ -106,7 +106,9 @@ def patience_for(overload_tries: int, patience: RetryLimits) -> RetryLimits:
     """
     if overload_tries < patience.overload_tries and patience.in_all is not None:
         patience = replace(PATIENCE[RetryProfile.FOREGROUND], jitter=patience.jitter)
-    return replace(patience, overload_tries=min(patience.overload_tries, overload_tries))
+    if patience.overload_tries <= overload_tries:
+        return patience
+    return replace(patience, overload_tries=overload_tries)
 
 
 def backoff(attempts: int, patience: RetryLimits, jitter: float) -> int:
@@ -134,6 +136,29 @@ class RequestRefusedError(ProviderError):
         self.final = final  # the server says that a retry is useless
 
 
+class RetryPlan:
+    """The attempts of one request. `before`: earlier ones that broke off, and count; `waited`: milliseconds until
+    now."""
+
+    def __init__(self, patience: RetryLimits, random: Callable[[], float], before: int = 0, waited: int = 0) -> None:
+        self._patience, self._random = patience, random
+        self._tried = AttemptCounts(before + 1, waited=waited)
+
+    def waits_after(self, error: ProviderError) -> list[Retry] | None:
+        """What to wait before the next attempt; None to give up."""
+        refused = error if isinstance(error, RequestRefusedError) else RequestRefusedError(error.failure)
+        failure, patience = error.failure, self._patience
+        tried = self._tried.then(failure, near=refused.near)
+        asked = refused.retry_after
+        if asked is None and patience.until_reset:
+            asked = refused.resets_in
+        delay = next_delay(tried, failure, patience, asked=asked, jitter=self._random())
+        if delay is None or refused.final:
+            return None
+        self._tried = replace(tried, times=tried.times + 1, waited=tried.waited + delay)
+        return plan_heartbeats(failure, tried.times, delay, most_attempts(tried, failure, patience))
+
+
 async def stream_with_retries(
     attempt: Callable[[], AsyncGenerator[Batch, None]],
     patience: RetryLimits,
@@ -144,7 +169,7 @@ async def stream_with_retries(
     """The items of the first attempt that succeeds. Each wait is reported before it begins. `before`: earlier attempts
     that broke off, and count; `waited`: milliseconds until now.
     """
-    tried = AttemptCounts(before + 1, waited=waited)
+    tries = RetryPlan(patience, random, before, waited)
     while True:
         handed_on = False
         try:
@@ -154,22 +179,12 @@ async def stream_with_retries(
                     yield batch
             return
         except ProviderError as error:
-            if handed_on:
+            waits = None if handed_on else tries.waits_after(error)
+            if waits is None:
                 raise
-            refused = error if isinstance(error, RequestRefusedError) else RequestRefusedError(error.failure)
-            failure = error.failure
-            tried = tried.then(failure, near=refused.near)
-            asked = refused.retry_after
-            if asked is None and patience.until_reset:
-                asked = refused.resets_in
-            delay = next_delay(tried, failure, patience, asked=asked, jitter=random())
-            if delay is None or refused.final:
-                raise
-            most = most_attempts(tried, failure, patience)
-        for wait in plan_heartbeats(failure, tried.times, delay, most):
+        for wait in waits:
             yield (wait,)
             await asyncio.sleep(min(wait.delay, HEARTBEAT) / SECOND)
-        tried = replace(tried, times=tried.times + 1, waited=tried.waited + delay)
 
 
 def plan_heartbeats(failure: Failure, attempt: int, delay: int, most: int) -> list[Retry]:

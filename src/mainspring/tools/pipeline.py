@@ -442,10 +442,13 @@ async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
         await before()  # for the file checkpoint
     began = perf_counter_ns()
     passage.began = True
-    limit = asyncio.timeout(passage.tool.timeout)
+    limit = asyncio.timeout(passage.tool.timeout) if passage.tool.timeout is not None else None
     try:
-        async with limit:
+        if limit is None:
             made = await passage.tool.run(passage.given, passage)
+        else:
+            async with limit:
+                made = await passage.tool.run(passage.given, passage)
         passage.answer = made if is_answer(made) else make_error_answer(CRASHED.format(error=NO_ANSWER))
     except DeclinedError as error:
         passage.stop = passage.stop or str(error)
@@ -455,7 +458,8 @@ async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
     except asyncio.CancelledError:
         raise  # the executor cancelled it; or the tool did, and then the executor reports it
     except Exception as error:  # noqa: BLE001  # whatever a tool does wrong: hooks hear of it, too
-        passage.answer = make_error_answer(explain_crash(passage, error, timed_out=limit.expired()))
+        timed_out = limit is not None and limit.expired()
+        passage.answer = make_error_answer(explain_crash(passage, error, timed_out=timed_out))
     finally:
         passage.took = (perf_counter_ns() - began) // 1_000_000
     return None

@@ -330,11 +330,17 @@ def _merged(known: _AnthropicUsage, said: _AnthropicUsage | None) -> _AnthropicU
     """A later event adds to an earlier one, and may omit what did not change (E-14)."""
     if said is None:
         return known
-    fields = {
-        name: getattr(said, name) if getattr(said, name) is not None else getattr(known, name)
-        for name in _AnthropicUsage.__struct_fields__
-    }
-    return _AnthropicUsage(**fields)
+    return _AnthropicUsage(
+        _known(said.input_tokens, known.input_tokens),
+        _known(said.output_tokens, known.output_tokens),
+        _known(said.cache_creation_input_tokens, known.cache_creation_input_tokens),
+        _known(said.cache_read_input_tokens, known.cache_read_input_tokens),
+        known.cache_creation if said.cache_creation is None else said.cache_creation,
+    )
+
+
+def _known(said: int | None, known: int | None) -> int | None:
+    return known if said is None else said
 
 
 def _as_usage(said: _AnthropicUsage) -> Usage:

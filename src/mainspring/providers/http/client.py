@@ -305,6 +305,10 @@ class HttpExchange:
         self._barren = 0.0  # the same, since a part of a reply arrived
 
     async def __aenter__(self) -> Self:
+        return self if self._connection is not None else await self.begin()
+
+    async def begin(self) -> Self:
+        """Send the request and wait for the head of the response. Leave it like a block: `async with exchange`."""
         # The server may have closed a kept connection just as our request left. Only sending tells, so such a request
         # is sent once more, on a new connection. Could the server have processed it, so that it is paid for twice? A
         # server that closes an idle connection does not read on. One that took the request and then died looks the same
@@ -402,6 +406,9 @@ class HttpExchange:
         """For a reply that is complete by its own account: wait a moment for the end of the transfer, so that the
         connection can be kept. Never fails.
         """
+        answer = self._connection.answer if self._connection is not None else None
+        if answer is not None and answer.ended and not answer.body:
+            return
         with suppress(ProviderError, TimeoutError):
             async with asyncio.timeout(LAST_BYTES):
                 async for _ in self:

@@ -217,6 +217,8 @@ class ClientConnection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._rests_until = 0.0  # it is idle until then; 0: it is in use
+        self._poll: select.poll | None = None
         self._patience = 0.0
         self._asked_at = 0.0  # when the wait for headers began
         self._request = UnsentRequest()  # not yet passed to the kernel or asyncio
@@ -297,26 +299,29 @@ class ClientConnection(asyncio.Protocol):
     def rest(self, seconds: float) -> bool:
         """Whether the connection can wait for another request; if so, it waits up to this limit."""
         answer, self.answer = self.answer, None
-        self._stop_timer()
         if answer is not None:
             answer.release()
         if answer is None or answer.body or not answer.clean:
             return False
         if self.raw.is_closing() or self._left():  # closed since; or answered before the request was completely sent
             return False
-        self._timer = self._loop.call_later(seconds, self.abort)
+        self._rests_until = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._rests_until:
+            self._stop_timer()
+            self._timer = self._loop.call_at(self._rests_until, self._look)
         return True
 
     def rouse(self) -> bool:
         """Whether the server is still connected, as far as can be known: a close, or an unexpected byte, makes the
         socket readable, even if the loop has not seen it yet.
         """
-        self._stop_timer()
+        self._rests_until = 0.0
         if self.raw.is_closing():
             return False
-        poll = select.poll()
-        poll.register(self.raw.get_extra_info("socket").fileno(), select.POLLIN)
-        return not poll.poll(0)
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self.raw.get_extra_info("socket").fileno(), select.POLLIN)
+        return not self._poll.poll(0)
 
     # --- time
 
@@ -326,6 +331,9 @@ class ClientConnection(asyncio.Protocol):
 
     def _look(self) -> None:
         self._timer = None
+        if self._rests_until:
+            self._end_rest()
+            return
         if self._waiter is None or self._waiter.done() or self.answer is None:
             return  # no reader waits; the next one sets the timer again
         now, unsent = self._loop.time(), self._left()
@@ -345,6 +353,13 @@ class ClientConnection(asyncio.Protocol):
             )
         else:
             self.answer.fail(Trouble.NETWORK, f"timed out: no answer within {plural(self._patience, 'second')}")
+
+    def _end_rest(self) -> None:
+        """The timer is not stopped between a rest and a request: most requests come long before its time."""
+        if self._rests_until <= self._loop.time():
+            self.abort()
+        else:
+            self._timer = self._loop.call_at(self._rests_until, self._look)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
