@@ -17,6 +17,7 @@ from mainspring.agent.prompt_expansion import parse_compact_command, parse_token
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import User
 from mainspring.core.value import Bundle
+from mainspring.engine.session_deps import AgentDeps
 from mainspring.sessions.records import SideCallsRecord
 from mainspring.settings.load import home_folder
 
@@ -154,6 +155,8 @@ class SessionParts(Bundle):
         await self.config.sandboxing.close()
         await self.config.model.close()
         self.config.holder.release()
+        if isinstance(self.session.deps, AgentDeps):
+            self.session.deps.forget_requests()
         await self.cleanup.close()
 
     async def _journal_side_calls(self) -> None:

@@ -109,6 +109,10 @@ class BasicDeps:
         """The messages at which the cached part of the next request may end."""
         return default_cache_marks(state.history)
 
+    def forget_requests(self) -> None:
+        """What the next request would extend. One that is made nevertheless is built whole."""
+        self._cache.clear()
+
     async def shrink(self, state: State, queued: tuple[User, ...]) -> PreparedContext:
         if state.totals.replies and not queued:
             return PreparedContext(state.tokens + estimate_tokens(since_the_last_reply(state)))

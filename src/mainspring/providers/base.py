@@ -31,6 +31,10 @@ class RequestCache:
     def __init__(self) -> None:
         self._kept: dict[tuple[object, str], Any] = {}
 
+    def clear(self) -> None:
+        """The session is closed: its requests take as much memory as its conversation."""
+        self._kept.clear()
+
     def get(self, owner: object, source: str, make: Callable[[], T]) -> T:
         """The state of `owner`, a provider, for requests of this source: a summary's requests do not extend the
         conversation's.
