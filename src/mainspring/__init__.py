@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from mainspring.core.errors import MainspringError, ToolError, UsageError
     from mainspring.core.messages import Assistant, Document, Image, Message, Text, ToolCall, ToolResult, User
     from mainspring.core.updates import Update
+    from mainspring.fleet.fleet import Fleet, FleetStats
+    from mainspring.fleet.results import TaskResult
+    from mainspring.fleet.scheduler import FleetLimits
+    from mainspring.fleet.tasks import FleetTask
     from mainspring.library.agent import Agent, ask
     from mainspring.library.answer import Answer
     from mainspring.library.errors import (
@@ -55,6 +59,10 @@ __all__ = [
     "BudgetExceeded",
     "Client",
     "Document",
+    "Fleet",
+    "FleetLimits",
+    "FleetStats",
+    "FleetTask",
     "HookCall",
     "Image",
     "Interrupted",
@@ -65,6 +73,7 @@ __all__ = [
     "ModelSettings",
     "Options",
     "OutputError",
+    "TaskResult",
     "Text",
     "Tool",
     "ToolAnswer",
@@ -98,6 +107,10 @@ _PLACES = {
     "BudgetExceeded": "library.errors",
     "Client": "sdk.client",
     "Document": "core.messages",
+    "Fleet": "fleet.fleet",
+    "FleetLimits": "fleet.scheduler",
+    "FleetStats": "fleet.fleet",
+    "FleetTask": "fleet.tasks",
     "HookCall": "library.hooks",
     "Image": "core.messages",
     "Interrupted": "library.errors",
@@ -108,6 +121,7 @@ _PLACES = {
     "ModelSettings": "library.options",
     "Options": "sdk.options",
     "OutputError": "library.errors",
+    "TaskResult": "fleet.results",
     "Text": "core.messages",
     "Tool": "tools.base",
     "ToolAnswer": "tools.base",

@@ -41,6 +41,7 @@ from mainspring.agent.updates import (
 )
 from mainspring.core.errors import MainspringError, UsageError
 from mainspring.core.messages import Origin, Text, User
+from mainspring.core.reasons import AbortReason
 from mainspring.core.value import Bundle
 from mainspring.engine.run import Run
 from mainspring.engine.tasks import end_all
@@ -97,7 +98,7 @@ class RunLoop:
         self._unwanted = 0  # the number of a run that must end as soon as it begins
         self.under_way = False  # from its start until its result
         self.switching = False  # a slash command may replace the conversation: its run has not begun
-        self._hold_reports = self._finishing = self._paused = False
+        self._hold_reports = self._finishing = self._paused = self._suspended = False
         self._told_idle = -1  # the number of subagents in the last `Idle`; -1: something has happened since
         self._in_use = 0  # open `in_use` blocks, which `finish` waits for
         self._open_questions = 0
@@ -228,10 +229,16 @@ class RunLoop:
         self._news.set()
         return InterruptResult(runs or begins, tuple([one.id for one in self._queue]))
 
+    def suspend(self) -> None:
+        """No more prompts: stops the current run without a notice in the conversation, which another process
+        continues."""
+        self._suspended = True
+        self.abandon()
+
     def _stop_run(self) -> None:
         if self._run is not None:
             if self._run.begun:
-                self._run.interrupt()
+                self._run.interrupt(AbortReason.SUBMIT if self._suspended else AbortReason.HARD)
             else:
                 self._updates.leave_run()
         elif self._stoppable is not None:

@@ -197,6 +197,11 @@ class AgentSession:
         """No more prompts: drops the queue and interrupts the current run, whose result is the last."""
         self._runs.abandon()
 
+    def suspend(self) -> None:
+        """No more prompts: stops the current run without a notice in the conversation, which another process
+        continues."""
+        self._runs.suspend()
+
     def in_use(self) -> AbstractContextManager[None]:
         """`finish` waits for the end of this block."""
         return self._runs.in_use()

@@ -67,6 +67,11 @@ class UsageMeter:
     def cost(self) -> int:
         return self._before + sum(self._cost.values())
 
+    @property
+    def total(self) -> Usage:
+        """Of all models."""
+        return sum(self._used.values(), Usage())
+
     def begin(self) -> None:
         self._run_used, self._run_cost = Usage(), 0
 

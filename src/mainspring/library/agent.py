@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from contextvars import ContextVar
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 from mainspring import library
 from mainspring.core.errors import UsageError
@@ -109,6 +109,7 @@ class Agent(Generic[DepsT, OutputT]):
         check_agent_options(options, "Agent")
         self._model, self._deps_type, self._options = model, deps, options
         self._tools = make_tools(options.get("tools", ()))
+        self._output_type = output
         self._output = make_output(output, options)
         check_tool_choice(options.get("tool_choice"), self._tools, typed=self._output is not None)
         self.name = options.get("name", "")
@@ -117,6 +118,14 @@ class Agent(Generic[DepsT, OutputT]):
         return (
             f"Agent({', '.join([part for part in (repr(self._model), self.name and f'name={self.name!r}') if part])})"
         )
+
+    def with_options(
+        self, model: str | Provider | ReplyFunction | None = None, **options: Unpack[AgentOptions]
+    ) -> Self:
+        """The same agent with some options changed; `model` None: its own."""
+        given = cast("AgentOptions", {**self._options, **options})
+        chosen = self._model if model is None else model
+        return type(self)(chosen, output=self._output_type, deps=self._deps_type, **given)
 
     # --- runs ---
 

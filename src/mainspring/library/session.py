@@ -161,6 +161,14 @@ class AgentChat(Generic[OutputT]):
 
     async def run(self, prompt: PromptLike) -> Answer[OutputT]:
         """Run one prompt to its answer. Raises `AgentError`."""
+        return await self._run(prompt)
+
+    async def continue_run(self) -> Answer[OutputT]:
+        """Run the conversation as it is to its answer, without a new prompt: after a resume, when the last run broke
+        off. Raises `AgentError`."""
+        return await self._run(None)
+
+    async def _run(self, prompt: PromptLike | None) -> Answer[OutputT]:
         found: list[Answer[OutputT]] = []
         async with aclosing(self.updates(prompt, found)) as updates:
             async for _ in updates:
@@ -208,18 +216,26 @@ class AgentChat(Generic[OutputT]):
         """End the current run soon: it raises `Interrupted`. The session stays usable."""
         self.opened.interrupt()
 
-    async def updates(self, prompt: PromptLike, found: list[Answer[OutputT]]) -> AsyncGenerator[Update, None]:
-        """The updates of one run; at its end, its answer is in `found`."""
+    def suspend(self) -> None:
+        """End the session where it is, without a notice in the conversation, so that another process can resume it and
+        continue its run (`continue_run`). The current run raises `Interrupted`."""
+        self.opened.suspend()
+
+    async def updates(self, prompt: PromptLike | None, found: list[Answer[OutputT]]) -> AsyncGenerator[Update, None]:
+        """The updates of one run; at its end, its answer is in `found`. None: without a new prompt."""
         session = self.opened
         if asyncio.get_running_loop() is not self._loop:
             raise UsageError("this session was opened in another event loop: use it there")
         if self._running:
             raise UsageError("a run of this session is active: wait for its end, or open another session")
-        content, before = make_content(prompt), len(session.world.session.state.history)
+        content, before = make_content("" if prompt is None else prompt), len(session.world.session.state.history)
         results: list[Result] = []
         self._running = True
         over = False
-        session.enqueue(Prompt(content, literal=not self.plan.expand))
+        if prompt is None:
+            session.continue_run()
+        else:
+            session.enqueue(Prompt(content, literal=not self.plan.expand))
         try:
             async for update in session.updates():
                 if not isinstance(update, SessionUpdate):

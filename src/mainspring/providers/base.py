@@ -4,8 +4,9 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mainspring.core.effects import Request
 from mainspring.core.history import History
@@ -16,6 +17,33 @@ from mainspring.core.reasons import BreakReason, Failure
 from mainspring.core.updates import BlockKind
 from mainspring.core.value import Bundle, Value
 from mainspring.core.view import Edit
+
+if TYPE_CHECKING:  # defining a protocol takes as long as defining ten functions
+    from contextlib import AbstractAsyncContextManager
+
+    class SharedLimits(Protocol):
+        """Limits that a session shares with others, such as those of a fleet. One object per session."""
+
+        async def enter_attempt(self, model: str, size: int) -> None:
+            """Return when an attempt may be sent. `size`: bytes of the request."""
+            ...
+
+        def note_response(self, model: str, status: int, headers: Mapping[str, str]) -> None:
+            """The head of a response: rate limits, and refusals because of one."""
+            ...
+
+        def note_usage(self, model: str, usage: Usage) -> None:
+            """A reply is complete, and this is what it used."""
+            ...
+
+        def tool_slot(self, tool: str) -> AbstractAsyncContextManager[object]:
+            """Entered before a tool runs, after its approval, and left when it has ended."""
+            ...
+
+
+# Set by the program that opens the sessions. It is in the context, so that all attempts and tools of a session find it:
+# also those of its side calls, its subagents, and agents that it calls as tools.
+shared_limits: ContextVar[SharedLimits | None] = ContextVar("mainspring_shared_limits", default=None)
 
 T = TypeVar("T")
 

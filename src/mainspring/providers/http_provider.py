@@ -26,7 +26,15 @@ from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.value import Bundle
-from mainspring.providers.base import Batch, Conversation, PrefixBreak, RequestCache, Retry, StreamEnded
+from mainspring.providers.base import (
+    Batch,
+    Conversation,
+    PrefixBreak,
+    RequestCache,
+    Retry,
+    StreamEnded,
+    shared_limits,
+)
 from mainspring.providers.errors import GIVEN, CurableError, UserRemedies, add_request_size, request_too_large
 from mainspring.providers.http.client import HttpExchange, Transport
 from mainspring.providers.message_order import ProjectionTarget
@@ -177,7 +185,7 @@ class HttpProvider:
         waits = plan_waits(request, line.lost, patience)
         before, waited = count_earlier(request, waits)
         tries = RetryPlan(patience, random_share, before, waited)
-        begun, cured = False, set[str]()
+        begun, cured, limits = False, set[str](), shared_limits.get()
         while True:
             for wait in waits:
                 yield (wait,)
@@ -186,8 +194,10 @@ class HttpProvider:
                 async with await self._begin(prepared) as response, aclosing(self._read(response, prepared)) as batches:
                     async for batch in batches:
                         begun = True
-                        if isinstance(batch[-1], StreamEnded):  # the consumer may stop as soon as it has this
+                        if isinstance(last := batch[-1], StreamEnded):  # the consumer may stop as soon as it has this
                             line.lost = None
+                            if limits is not None:
+                                limits.note_usage(request.model, last.usage)
                         yield batch
             except CurableError as error:
                 if error.cure in cured:
@@ -260,15 +270,19 @@ class HttpProvider:
 
     async def _begin(self, prepared: PreparedRequest) -> HttpExchange:
         """The response of a server that accepts the request."""
-        refreshed = False
+        refreshed, limits = False, shared_limits.get()
         if self._key.is_stale is not None and self._key.is_stale():
             await self._refresh(self._key.value)
         while True:
             refused = self._key.value
             headers = prepared.headers | self._auth_headers(prepared)
             url, body = prepared.url, prepared.body
+            if limits is not None:
+                await limits.enter_attempt(prepared.model, body.size)
             response = await self._transport.post(url, headers, body, body.size, self._prepare_reading).begin()
             self.last_headers = response.headers
+            if limits is not None:
+                limits.note_response(prepared.model, response.status, response.headers)
             if response.status == 200:
                 return response
             async with response:

@@ -30,6 +30,7 @@ from mainspring.hooks.events import NOTHING, HookPoint, HookResult
 from mainspring.hooks.payloads import make_subagent_start_payload, permission_wanted, to_permission_updates
 from mainspring.permissions.policy import PermissionDecision, PermissionRequest
 from mainspring.processes.paths import PathRefused, Resolved, look_again
+from mainspring.providers.base import shared_limits
 from mainspring.secrets.held import is_in
 from mainspring.text import plural
 from mainspring.tools.base import (
@@ -437,6 +438,16 @@ NO_ANSWER = "it did not return a 'ToolAnswer' of 'Text', 'Image' and 'Document'"
 
 
 async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
+    limits = shared_limits.get()
+    if limits is None:
+        await run_tool_now(passage)
+        return None
+    async with limits.tool_slot(passage.call.name):
+        await run_tool_now(passage)
+    return None
+
+
+async def run_tool_now(passage: ToolInvocation) -> None:
     before = passage.place.before_writing
     if before is not None and not passage.tool.is_read_only(passage.given):
         await before()  # for the file checkpoint
@@ -462,7 +473,6 @@ async def run_tool(passage: ToolInvocation) -> ToolAnswer | None:
         passage.answer = make_error_answer(explain_crash(passage, error, timed_out=timed_out))
     finally:
         passage.took = (perf_counter_ns() - began) // 1_000_000
-    return None
 
 
 def explain_crash(passage: ToolInvocation, error: Exception, *, timed_out: bool = False) -> str:
