@@ -40,8 +40,15 @@ FILES_OF_A_TOOL = 6  # a child process and its pipes
 FILES_OF_THE_PROCESS = 64
 
 
-class FleetStats(Bundle):
-    """How far a run is."""
+class FleetStats(Bundle, frozen=True):
+    """How far a run is.
+
+    Example:
+        fleet = Fleet({"model": "haiku"})
+        async for result in fleet.run(["What is 2 + 3?"]):
+            stats: FleetStats = fleet.stats
+            print(f"{stats.done} done, {stats.failed} failed, {stats.running} running, ${stats.cost_usd:.4f}")
+    """
 
     done: int = 0
     """Tasks with a result, with those of earlier runs."""

@@ -26,7 +26,9 @@ class TaskResult(Bundle, frozen=True):
     """How a task ended, and what it cost.
 
     Example:
+        results: list[TaskResult] = []
         async for result in Fleet({"model": "haiku"}, max_budget_usd=1).run(["What is 2 + 3?"]):
+            results.append(result)
             print(result.id, result.text, result.cost_usd, "failed" if result.is_error else "ok")
     """
 
