@@ -24,6 +24,7 @@ from mainspring import providers
 from mainspring.core.config import Sampling
 from mainspring.core.effects import Request, Retried
 from mainspring.core.errors import ProviderError
+from mainspring.core.money import Usage
 from mainspring.core.reasons import PASSING, Failure, Trouble
 from mainspring.core.value import Bundle
 from mainspring.providers.base import (
@@ -185,7 +186,7 @@ class HttpProvider:
         waits = plan_waits(request, line.lost, patience)
         before, waited = count_earlier(request, waits)
         tries = RetryPlan(patience, random_share, before, waited)
-        begun, cured, limits = False, set[str](), shared_limits.get()
+        begun, cured = False, set[str]()
         while True:
             for wait in waits:
                 yield (wait,)
@@ -196,8 +197,7 @@ class HttpProvider:
                         begun = True
                         if isinstance(last := batch[-1], StreamEnded):  # the consumer may stop as soon as it has this
                             line.lost = None
-                            if limits is not None:
-                                limits.note_usage(request.model, last.usage)
+                            note_usage(request.model, last.usage)
                         yield batch
             except CurableError as error:
                 if error.cure in cured:
@@ -401,6 +401,12 @@ class HttpProvider:
 
     def _weigh(self, line: RequestChain, projected: ProjectedParts) -> int:  # noqa: ARG002  # for subclasses
         return 0
+
+
+def note_usage(model: str, usage: Usage) -> None:
+    limits = shared_limits.get()
+    if limits is not None:
+        limits.note_usage(model, usage)
 
 
 def plan_waits(request: Request, lost: Failure | None, patience: RetryLimits) -> list[Retry]:
