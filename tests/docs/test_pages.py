@@ -94,3 +94,14 @@ def test_every_code_block_is_found() -> None:
         text = page.read_text("utf-8")
         fences = len(re.findall(rf"^ *```(?:python|sh\b|bash|(?:{'|'.join(SHOWN)}) title)", text, re.MULTILINE))
         assert fences == len(find_blocks(text)), page.relative_to(DOCS)
+
+
+def test_every_fence_names_its_language_and_every_link_its_subject() -> None:
+    """A block without a language would not run unnoticed; a reader is not told the name of a file."""
+    for page in find_pages():
+        text = page.read_text("utf-8")
+        fences = re.findall(r"^ *```(.*)$", text, re.MULTILINE)
+        assert [opening for opening in fences[::2] if not opening] == [], page.relative_to(DOCS)
+        outside = re.sub(r"^ *```.*?^ *```$|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
+        assert re.findall(r"\[[a-z/-]+\.md\]\(", outside) == [], page.relative_to(DOCS)
+        assert re.findall(r"\n\n {4}(?:\$ )?mainspring .*", outside) == [], page.relative_to(DOCS)
