@@ -407,7 +407,8 @@ NUMBERS: tuple[Number, ...] = (
     Number("limits", "COMPLETE_AT", "the part of a requested token budget that counts as all of it"),
     Number("limits", "DIMINISHING_AFTER", "continuations after which two with little output end the run"),
     Number("limits", "LITTLE_OUTPUT", "output tokens that count as little"),
-    Number("money", "LEAST_OUTPUT", "output tokens that the funds must cover, or the call is not started"),
+    Number("money", "LEAST_OUTPUT", "output tokens that the funds must cover, or the call is not started,"),
+    Number("moves", "LEAST_THINKING", "and those of a model that decides by itself how much to think"),
     Number("schedule", "MOST_AT_ONCE", "tools that run in parallel"),
 )
 SETTINGS: dict[str, str] = {

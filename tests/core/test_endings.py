@@ -147,9 +147,9 @@ def test_completed_budget_usd_before_a_call_that_could_exceed_it() -> None:
     assert play.ending == ("completed", "budget_usd")
     assert play.result.subtype == "error_max_budget_usd"
     assert play.result.model_calls == 0
-    # 100 tokens at 2,000 nano-dollars, and 1,000 at 5,000
+    # 100 tokens at 1,250 nano-dollars, and 256 at 5,000
     assert play.result.detail == (
-        "$0.0000 is left, and the next call may take $0.0052 (100 tokens of prompt, 1,000 of reply): raise the limit"
+        "$0.0000 is left, and the next call may take $0.0015 (100 tokens of prompt, 256 of reply): raise the limit"
     )
 
 
@@ -169,7 +169,7 @@ def test_a_budget_end_starts_nothing_new_and_uses_the_results_that_exist(funds: 
     if ends:
         assert play.ending == ("completed", "budget_usd")
         # the reply's prompt of 100 and output of 10 are the next prompt
-        assert play.result.detail.startswith("$0.0000 is left, and the next call may take $0.0052 (110 tokens of")
+        assert play.result.detail.startswith("$0.0000 is left, and the next call may take $0.0015 (110 tokens of")
         assert play.said[1:] == ["result <1>: read early", f"synthetic <2>: {NeverRan.STOPPED}"]
     else:
         assert play.ending == ("completed", "end_turn")

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
 from core.play import CONFIG, MODEL, Play, failure, reply
+from mainspring.core.config import Config
 from mainspring.core.events import Aborted, CallFailed, Compacted, ContextReady, Replied
 from mainspring.core.messages import Stop
 from mainspring.core.models import MODELS, UNKNOWN, model_named, per_million
-from mainspring.core.money import Account, Grant, Lineage, Price, Usage, cost, funds, grant, reserve, settle
+from mainspring.core.money import Account, Grant, Lineage, Price, Usage, cost, funds, grant, least, reserve, settle
 from mainspring.core.reasons import AbortReason, Trouble
 
 PRICE = Price(1_000, 1_250, 2_000, 100, 5_000)
@@ -63,8 +64,8 @@ def test_models_are_found_by_name_also_with_a_date() -> None:
     [
         (10**9, Grant(64_000, 100 * 1_250 + 64_000 * 5_000)),  # enough for all that was wanted
         (100 * 1_250 + 10_000 * 5_000, Grant(10_000, 100 * 1_250 + 10_000 * 5_000)),  # lowered to what is paid for
-        (100 * 1_250 + 1_000 * 5_000, Grant(1_000, 100 * 1_250 + 1_000 * 5_000)),
-        (100 * 1_250 + 1_000 * 5_000 - 1, None),  # below 1,000 tokens it is not worth starting
+        (100 * 1_250 + 256 * 5_000, Grant(256, 100 * 1_250 + 256 * 5_000)),
+        (100 * 1_250 + 256 * 5_000 - 1, None),  # below 256 tokens it is not worth starting
         (0, None),
         (-1, None),
     ],
@@ -97,6 +98,51 @@ def test_a_small_limit_can_be_spent() -> None:
     price = MODELS["claude-sonnet-4-5"].price
     granted = grant(30_000_000, 4_000, 64_000, price)
     assert granted == Grant(1_000, 4_000 * 3_750 + 1_000 * 15_000)  # at the rate of an hour it was refused
+    assert grant(30_000_000, 6_976, 64_000, price) == Grant(256, 30_000_000)  # and a larger one may write a short reply
+
+
+@given(
+    available=st.integers(0, 10**11),
+    tokens=st.integers(0, 200_000),
+    wanted=st.integers(256, 128_000),
+    model=st.sampled_from(sorted(MODELS)),
+    floor=st.sampled_from([256, 1_024]),
+)
+def test_what_is_refused_could_not_be_paid_for(
+    available: int, tokens: int, wanted: int, model: str, floor: int
+) -> None:
+    """A call is refused only if its prompt and the shortest reply may cost more than what is left."""
+    price = MODELS[model].price
+    refused = grant(available, tokens, wanted, price, floor=floor) is None
+    assert refused == (available < least(tokens, min(floor, wanted), price))
+
+
+@given(plain=st.integers(0, 200_000), wanted=st.integers(1, 2_000), model=st.sampled_from(sorted(MODELS)))
+def test_a_request_without_a_mark_pays_for_no_cache(plain: int, wanted: int, model: str) -> None:
+    """Law 5 for a title, a collapse, a classifier: nothing is written to the cache, so nothing is reserved for that."""
+    price = MODELS[model].price
+    exact = cost(Usage(plain, output=wanted), price)
+    assert grant(exact, plain, wanted, price, marked=False, floor=wanted) == Grant(wanted, exact)
+    assert grant(exact - 1, plain, wanted, price, marked=False, floor=wanted) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "floor"),
+    [
+        ("claude-sonnet-4-5", False, 256),
+        ("claude-sonnet-4-5", True, 256),  # it goes on without its thinking budget
+        ("claude-sonnet-5", False, 256),
+        ("claude-sonnet-5", True, 1_024),
+        ("gpt-5", True, 256),
+    ],
+)
+def test_the_shortest_reply_depends_on_thinking(model: str, thinking: bool, floor: int) -> None:
+    named = MODELS[model]
+    config = Config(model=named, thinking=thinking)
+    for left, calls in ((least(100, floor, named.price), 1), (least(100, floor, named.price) - 1, 0)):
+        play = Play([reply("done")] * calls, contexts=[ContextReady(100, funds=left)], config=config)
+        assert [(call.request.max_output, call.request.thinking) for call in play.requests] == [(floor, None)] * calls
+        assert play.result.model_calls == calls
 
 
 def test_a_short_reply_that_was_asked_for_is_granted() -> None:

@@ -73,7 +73,8 @@ class Looker:
         if self.turn > self.turns:
             return Say.of("Done.")
         call = {"type": "tool_use", "id": f"toolu_{self.turn}", "name": "Look", "input": {"size": self.size}}
-        return Say.of(f"Thought {self.turn}. " + "I have an idea here. " * (self.words // 21), call)
+        words = min(self.words, 3 * body["max_tokens"] - 300)  # a server writes no more than it was asked for
+        return Say.of(f"Thought {self.turn}. " + "I have an idea here. " * (words // 21), call)
 
 
 class Told:

@@ -285,7 +285,7 @@ def test_input_deltas_are_shown_but_nothing_runs_before_its_block_is_finished() 
 
 @pytest.mark.covers("H-09")
 def test_money_is_reserved_before_a_call_and_settled_after_it() -> None:
-    world = World([says(call("Read", "r"), usage=Usage(input=100, output=1_000)), says("never asked")])
+    world = World([says(call("Read", "r"), usage=Usage(input=100, output=1_800)), says("never asked")])
     from mainspring.engine.session import EngineSession
     from mainspring.engine.shared_state import Ledger
     from mainspring.testing import virtually
@@ -299,7 +299,7 @@ def test_money_is_reserved_before_a_call_and_settled_after_it() -> None:
                 assert ledger.funds >= 0
         assert world.model.requests[0].max_output == 2_000
         assert run.result.cause == "budget_usd"
-        assert ledger.account.spent == 100 * 1_000 + 1_000 * 5_000
+        assert ledger.account.spent == 100 * 1_000 + 1_800 * 5_000
         assert ledger.account.reserved == 0
 
     virtually(main())

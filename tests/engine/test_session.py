@@ -14,6 +14,7 @@ from mainspring.core.effects import Priority
 from mainspring.core.errors import UsageError
 from mainspring.core.events import ContextReady
 from mainspring.core.messages import Origin, result, user
+from mainspring.core.money import least
 from mainspring.core.reasons import AbortReason, Terminal
 from mainspring.core.updates import CallStarted, Delta, Injected, Result, ToolSummary, Update
 from mainspring.engine.deps import ToolOutcome
@@ -289,6 +290,24 @@ def test_an_agent_that_a_tool_runs_draws_on_the_same_ledger() -> None:
         assert [line(m) for m in session.state.history][2:4] == ["result <a>: found it", "result <b>: found it"]
         assert ledger.account.spent == 4 * (100 * 1_000 + 20 * 5_000)  # two calls of ours, one of each child
         assert last.cost == ledger.account.spent // 2  # a result tells its own run's cost
+
+    virtually(main())
+
+
+def test_a_limit_of_three_cents_is_spent_to_within_one_more_call() -> None:
+    """What is left at the end is less than the next call may cost at the least (settled 22)."""
+
+    async def main() -> None:
+        ledger = Ledger(limit=30_000_000)
+        turns = [says("on", call("Read", f"r{number}", path=f"{number}.py")) for number in range(200)]
+        session = EngineSession(World(turns), replace(CONFIG, thinking=False), ledger=ledger)
+        last = (await to_the_end(session.run("go")))[-1]
+        assert isinstance(last, Result)
+        assert (last.cause, ledger.account.reserved) == ("budget_usd", 0)
+        left = ledger.funds
+        assert left is not None
+        assert 0 <= left < least(session.state.tokens, 256, CONFIG.model.price)
+        assert last.model_calls == 143  # of $0.0002 each: $0.0286 of $0.03
 
     virtually(main())
 

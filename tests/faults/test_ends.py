@@ -169,7 +169,7 @@ def test_a_refusal_is_an_error_where_an_object_was_wanted(serve: Serve) -> None:
 
 SHORT = re.compile(
     r"Reached maximum budget, \$0\.0000 spent in this run: \$(?P<left>\d\.\d{4}) is left, and the next call may take "
-    r"\$(?P<needed>\d\.\d{4}) \([\d,]+ tokens of prompt, 1,000 of reply\): raise the limit"
+    r"\$(?P<needed>\d\.\d{4}) \([\d,]+ tokens of prompt, 1,024 of reply\): raise the limit"
 )
 
 

@@ -57,11 +57,11 @@ class Price(Value):
             return self.above
         return self
 
-    @property
-    def dearest_input(self) -> int:
+    def dearest_input(self, *, marked: bool = True) -> int:
         """Of a prompt token, in any request of ours: we set no cache mark that lasts an hour, so nothing is written at
-        that rate. (The newest message always has a mark, so each token may be one that is written.)"""
-        return max(self.input, self.cache_write)
+        that rate. In a request of the conversation, which has a mark at its newest message, each token may be one that
+        is written; in one without a mark (`marked`), none is."""
+        return max(self.input, self.cache_write) if marked else self.input
 
 
 def cost(usage: Usage, price: Price) -> int:
@@ -102,7 +102,7 @@ def price_prefix_break(last: Usage, now: Usage, price: Price, *, automatic: bool
 
 # --- before a call: what can be paid for ------------------------------------------------------------
 
-LEAST_OUTPUT = 1_000  # a shorter reply is seldom useful, so the loop does not start such a call
+LEAST_OUTPUT = 256  # settled 22: a shorter reply is seldom useful, so the loop does not start such a call
 
 
 class Grant(Value):
@@ -112,19 +112,21 @@ class Grant(Value):
     reserve: int
 
 
-def grant(funds: int, prompt_tokens: int, wanted: int, price: Price) -> Grant | None:
-    """The largest call that `funds` can pay for even at its highest price; None if that would be too short.
+def grant(  # noqa: PLR0913  # a call as the arithmetic sees it
+    funds: int, prompt_tokens: int, wanted: int, price: Price, *, floor: int = LEAST_OUTPUT, marked: bool = True
+) -> Grant | None:
+    """The largest call that `funds` can pay for even at its highest price; None if its output would be below `floor`.
 
-    The price assumes that every prompt token is written to the cache, and none is read from it: a call that could
-    exceed the limit is not started (law 5).
+    The price assumes that every prompt token is written to the cache (if the request has a mark), and none is read from
+    it: a call that could exceed the limit is not started (law 5).
     """
     rates = price.at(prompt_tokens)
-    prompt = prompt_tokens * rates.dearest_input
+    prompt = prompt_tokens * rates.dearest_input(marked=marked)
     if rates.output:
         wanted_or_paid_for = min(wanted, (funds - prompt) // rates.output)
     else:
         wanted_or_paid_for = wanted if funds >= prompt else 0
-    if wanted_or_paid_for < min(LEAST_OUTPUT, wanted):
+    if wanted_or_paid_for < min(floor, wanted):
         return None
     return Grant(wanted_or_paid_for, prompt + wanted_or_paid_for * rates.output)
 
@@ -132,7 +134,7 @@ def grant(funds: int, prompt_tokens: int, wanted: int, price: Price) -> Grant | 
 def least(prompt_tokens: int, output: int, price: Price) -> int:
     """The funds needed to grant a call with this much output."""
     rates = price.at(prompt_tokens)
-    return prompt_tokens * rates.dearest_input + output * rates.output
+    return prompt_tokens * rates.dearest_input() + output * rates.output
 
 
 def shortfall(left: int, needed: int, prompt_tokens: int, output: int) -> str:

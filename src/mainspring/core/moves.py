@@ -70,7 +70,8 @@ def in_words(size: int) -> str:
     return f"{size / MEGABYTE:,.1f} MB" if size >= MEGABYTE // 10 else f"{-(-size // 1024)} kB"
 
 
-LEAST_THINKING = 1_024
+LEAST_THINKING = 1_024  # as the API requires
+LEAST_ANSWER = 1_000  # tokens that thinking leaves for the answer
 SUMMARY_OUTPUT = 8_000  # tokens; a longer text would not be a summary
 
 
@@ -84,7 +85,7 @@ def call_model(state: State, config: Config) -> Step:
     model = state.model
     max_output, reserve = min(state.max_output or config.output_cap(model), model.max_output), 0
     if state.funds is not None:
-        granted = grant(state.funds, state.tokens, max_output, model.price)
+        granted = grant(state.funds, state.tokens, max_output, model.price, floor=least_output(model, config))
         if granted is None:
             return close(state, GIVE_UP[Trouble.FUNDS], config)
         max_output, reserve = granted.max_output, granted.reserve
@@ -118,9 +119,15 @@ def choose_sampling(state: State, config: Config) -> Sampling | None:
     return replace(chosen, tool_choice=None)
 
 
+def least_output(model: Model, config: Config) -> int:
+    """The shortest reply that is worth a call (settled 22). A model that decides by itself how much to think gets as
+    much as the API asks for with a thinking budget. One with a budget goes on without it (`thinking_budget`)."""
+    return LEAST_THINKING if config.thinking and model.adaptive_thinking else LEAST_OUTPUT
+
+
 def thinking_budget(model: Model, max_output: int) -> int | None:
     """The model's thinking budget (K-06). The API requires at least 1,024 tokens, and fewer than the whole reply."""
-    budget = min(model.thinking_budget, max_output - LEAST_OUTPUT)
+    budget = min(model.thinking_budget, max_output - LEAST_ANSWER)
     return budget if budget >= LEAST_THINKING else None
 
 
@@ -248,7 +255,8 @@ def sentences(*words: str) -> str:
 
 
 def out_of_money(state: State, config: Config) -> str:
-    output = min(LEAST_OUTPUT, config.output_cap(state.model)) if state.compact is None else SUMMARY_OUTPUT
+    floor = min(least_output(state.model, config), config.output_cap(state.model))
+    output = floor if state.compact is None else SUMMARY_OUTPUT
     needed = least(state.tokens, output, state.model.price)
     return shortfall(state.funds or 0, needed, state.tokens, output)
 

@@ -134,7 +134,8 @@ class SideCalls:
         model, ledger = self._small, self._ledger()
         reserve = 0
         if (funds := ledger.funds) is not None:
-            granted = grant(funds, round(total_bytes(question.messages) / LEAST), question.max_output, model.price)
+            tokens = round(total_bytes(question.messages) / LEAST)  # no mark: nothing is written to the cache
+            granted = grant(funds, tokens, question.max_output, model.price, marked=False)
             if granted is None or granted.max_output < question.max_output:
                 return SideCallReply("", failed=NO_MONEY)
             if not ledger.reserve(granted.reserve, spare=question.spare):
@@ -180,7 +181,7 @@ class SideCalls:
         """One request that declares the service's own search tool; returns the blocks of its answer."""
         model, ledger = self.model, self._ledger()
         price = model.price.at(FOUND)
-        reserve = FOUND * price.dearest_input + SAID * price.output + MOST_SEARCHES * A_SEARCH
+        reserve = FOUND * price.dearest_input(marked=False) + SAID * price.output + MOST_SEARCHES * A_SEARCH
         limited = ledger.funds is not None
         if limited and not ledger.reserve(reserve):
             raise ToolError("There is not enough money left for a search.")

@@ -73,7 +73,8 @@ class RandomWorld(World):
                 break
         odd = self.chance(self.trouble / 3)
         stop = self.random.choice(list(Stop)) if odd else None
-        usage = Usage(input=self.random.randrange(500), output=self.random.randrange(900))
+        # A server writes no more than it was asked for, and that may be as little as `LEAST_OUTPUT`.
+        usage = Usage(input=self.random.randrange(500), output=self.random.randrange(900) // 6)
         return says(*parts, stop=stop, usage=usage, pace=self.random.choice([0, 0, 3]))
 
     def part(self) -> str | Part:
