@@ -18,7 +18,7 @@ from mainspring.engine.shared_state import EnginePolicy
 from mainspring.mcp.base import McpTimeouts
 from mainspring.mcp.host_transport import Send
 from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
-from mainspring.mcp.servers import McpServers
+from mainspring.mcp.servers import McpServers, SchemaPolicy
 from mainspring.processes.children import Children
 from mainspring.processes.environment import child_environment
 from mainspring.settings.values import McpServer, SettingOrigin, SettingsSource
@@ -84,7 +84,7 @@ async def counter(
     *,
     limits: McpTimeouts = McpTimeouts(first_turn=PATIENCE),  # noqa: B008  # a frozen value
     rules: tuple[str, ...] = ("allow mcp__shop",),
-    window: int = 200_000,
+    schemas: SchemaPolicy = SchemaPolicy(),  # noqa: B008  # a frozen value
     is_away: Callable[[str], bool] = lambda _: False,
     relay: Send | None = None,
     start: Callable[[McpServer], McpServer] = quick,
@@ -96,7 +96,7 @@ async def counter(
     )
     host.limits = limits
     warned: list[str] = []
-    servers = McpServers([start(one) for one in wanted], host, window=window, is_away=is_away, warn=warned.append)
+    servers = McpServers([start(one) for one in wanted], host, schemas=schemas, is_away=is_away, warn=warned.append)
     made = Counter(servers, str(folder), rules)
     made.warned = warned
     servers.start()

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 from settings.stage import Stage
 
-from mainspring.agent.mcp import McpConfig, McpConfigInput, load_mcp_config, read_seconds, without_host_servers
+from mainspring.agent.mcp import (
+    McpConfig,
+    McpConfigInput,
+    load_mcp_config,
+    read_seconds,
+    read_tool_search,
+    without_host_servers,
+)
 from mainspring.agent.options import StartError
 from mainspring.cli.flags import parse_arguments
+from mainspring.mcp.servers import ToolSearchUse
 from mainspring.secrets import held
 from mainspring.secrets.redaction import secrets_in
 
@@ -258,3 +266,18 @@ def test_limits_from_the_environment() -> None:
     for wrong in ("x", "10", "-1", "1e9"):
         with pytest.raises(StartError, match="'MCP_TIMEOUT' must be"):
             read_seconds({"MCP_TIMEOUT": wrong}, "MCP_TIMEOUT", 30)
+
+
+def test_tool_search_from_the_environment() -> None:
+    uses = {
+        "": (ToolSearchUse.BY_PRICE, 10),
+        "auto": (ToolSearchUse.BY_PRICE, 10),
+        "true": (ToolSearchUse.ALWAYS, 10),
+        "FALSE": (ToolSearchUse.NEVER, 10),
+        "auto:5": (ToolSearchUse.BY_SIZE, 5),
+    }
+    for said, use in uses.items():
+        assert read_tool_search({"ENABLE_TOOL_SEARCH": said}) == use
+    for wrong in ("yes", "auto:", "auto:101", "auto:-1", "5"):
+        with pytest.raises(StartError, match="'ENABLE_TOOL_SEARCH' must be"):
+            read_tool_search({"ENABLE_TOOL_SEARCH": wrong})

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mainspring.core.models import MODELS
 from mainspring.mcp.base import McpStatus, McpTimeouts
+from mainspring.mcp.servers import SchemaPolicy, ToolSearchUse
 from mcp_servers.by_hand import by_hand
 from mcp_servers.stage import SHOP, Counter, counter, program, stdio, until
 
@@ -48,10 +50,53 @@ def test_how_many_are_many_depends_on_the_window(tmp_path: Path, window: int, wh
     one."""
 
     async def main() -> None:
-        async with counter(tmp_path, [stdio()], window=window) as shop:
+        async with counter(tmp_path, [stdio()], schemas=SchemaPolicy(window)) as shop:
             names = await shop.settle()
             assert len(names) == 13
             assert specs(shop) == (list(names) if whole else ["ToolSearch"])
+
+    asyncio.run(main())
+
+
+ORDINARY = [
+    {
+        "name": f"tool_{number}",
+        "description": "What it does, in a sentence or two, and when to use it instead of another one. " * 3,
+        "inputSchema": {
+            "type": "object",
+            "properties": {name: {"type": "string", "description": "What to give here."} for name in ("a", "b", "c")},
+            "required": ["a"],
+        },
+    }
+    for number in range(15)
+]
+USES = [
+    (SchemaPolicy(price=MODELS["claude-sonnet-5-5"].price), True),
+    (SchemaPolicy(price=MODELS["claude-fable-5-1"].price), False),  # reading its cache is cheap, so are searches
+    (SchemaPolicy(), False),  # without a price, 4,000 tokens are the most
+    (SchemaPolicy(40_000, MODELS["claude-sonnet-5-5"].price), False),  # and a tenth of the window
+    (SchemaPolicy(price=MODELS["claude-sonnet-5-5"].price, use=ToolSearchUse.ALWAYS), False),
+    (SchemaPolicy(40_000, use=ToolSearchUse.NEVER), True),
+    (SchemaPolicy(use=ToolSearchUse.BY_SIZE, share=3), True),
+    (SchemaPolicy(use=ToolSearchUse.BY_SIZE, share=1), False),
+]
+
+
+@pytest.mark.covers("N-19")
+@pytest.mark.parametrize(("schemas", "whole"), USES)
+def test_two_ordinary_servers_are_sent_whole_unless_that_costs_more(
+    tmp_path: Path, schemas: SchemaPolicy, whole: bool
+) -> None:
+    """30 tools of 150 tokens: more than the 4,000 that were the limit for every model, less than two searches cost."""
+    tools = f"serve(tools={ORDINARY!r})"
+
+    async def main() -> None:
+        servers = [program("one", by_hand(tools)), program("two", by_hand(tools))]
+        async with counter(tmp_path, servers, schemas=schemas) as shop:
+            names = await shop.settle()
+            assert len(names) == 30
+            assert specs(shop) == (list(names) if whole else ["ToolSearch"])
+            assert 4_000 < sum(len(str(shop.hands.offers[name].spec)) for name in names) // 3 < 5_500
 
     asyncio.run(main())
 

@@ -302,7 +302,7 @@ def test_a_session_tells_the_folders_that_it_has_then() -> None:
 
     def made(relay: Any) -> McpServerDefaults:
         return new_servers(
-            McpConfig(), BuiltinTools(place, {}), {}, window=1, is_away=lambda _: False, warn=print, relay=relay
+            McpConfig(), BuiltinTools(place, {}), {}, is_away=lambda _: False, warn=print, relay=relay
         ).host
 
     place = Workspace("/work", folders=("/more",))

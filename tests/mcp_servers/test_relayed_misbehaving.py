@@ -336,7 +336,7 @@ async def main():
     found = load_mcp_config(McpConfigInput(parse_arguments(["--mcp-config", sys.argv[3]]).session, Settings(), {}, cwd,
         lambda: True))
     kit = BuiltinTools(Site(cwd), {"PATH": "/usr/bin:/bin"})
-    servers = new_servers(found, kit, {}, window=200_000, is_away=lambda _: False, warn=lambda _: None, relay=send)
+    servers = new_servers(found, kit, {}, is_away=lambda _: False, warn=lambda _: None, relay=send)
     wired = SessionMcpServers(servers, Toolset([], place=Site(cwd)))
     await wired.open(wait=True)
     answers = [await server.call("hello", {}, None) for server in servers.servers.values() if server.tools]

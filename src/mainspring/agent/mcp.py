@@ -21,6 +21,7 @@ from mainspring.agent.options import SessionOptions, StartError
 from mainspring.core.errors import ToolError
 from mainspring.core.messages import Origin as By
 from mainspring.core.messages import User
+from mainspring.core.models import DEFAULT_MODEL, Model
 from mainspring.core.value import Bundle
 from mainspring.mcp.base import DYNAMIC, START, McpStatus, McpTimeouts
 from mainspring.mcp.resources import (
@@ -30,7 +31,7 @@ from mainspring.mcp.resources import (
     read_mentioned_resources,
 )
 from mainspring.mcp.server_process import McpServerDefaults, ServerDirectory
-from mainspring.mcp.servers import McpServers
+from mainspring.mcp.servers import SHARE, McpServers, SchemaPolicy, ToolSearchUse
 from mainspring.secrets.held import hold_key, hold_secrets
 from mainspring.secrets.redaction import secrets_in
 from mainspring.settings.keys import InvalidSetting, check_table
@@ -286,7 +287,7 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
     kit: BuiltinTools,
     environ: Mapping[str, str],
     *,
-    window: int,
+    model: Model = DEFAULT_MODEL,
     is_away: Callable[[str], bool],
     warn: Callable[[str], object],
     relay: Send | None = None,
@@ -316,7 +317,9 @@ def new_servers(  # noqa: PLR0913  # keywords, most of them
         limits=limits,
         folders=lambda: (place.root, *place.folders),
     )
-    return McpServers(found.servers, host, window=window, is_away=is_away, warn=warn)
+    use, share = read_tool_search(environ)
+    schemas = SchemaPolicy(model.window, model.price, use, share)
+    return McpServers(found.servers, host, schemas=schemas, is_away=is_away, warn=warn)
 
 
 class SessionMcpServers:
@@ -419,6 +422,23 @@ def read_seconds(environ: Mapping[str, str], name: str, usual: float) -> float:
     if not (said.isascii() and said.isdigit()) or not LEAST * 1_000 <= int(said) <= MOST * 1_000:
         raise StartError(f"'{name}' must be milliseconds from {LEAST * 1_000:.0f} to {MOST * 1_000:.0f}, not '{said}'")
     return int(said) / 1_000
+
+
+TOOL_SEARCH, MOST_SHARE = "ENABLE_TOOL_SEARCH", 100
+
+
+def read_tool_search(environ: Mapping[str, str]) -> tuple[ToolSearchUse, int]:
+    """When tools are deferred, and from which percentage of the window on; the values are those of Claude Code. Raises
+    `StartError` for any other."""
+    said = environ.get(TOOL_SEARCH, "").strip().lower()
+    chosen = {"": ToolSearchUse.BY_PRICE, "auto": ToolSearchUse.BY_PRICE}
+    chosen |= dict.fromkeys(("1", "true"), ToolSearchUse.ALWAYS) | dict.fromkeys(("0", "false"), ToolSearchUse.NEVER)
+    if said in chosen:
+        return chosen[said], SHARE
+    part = said.removeprefix("auto:")
+    if part == said or not (part.isascii() and part.isdigit()) or int(part) > MOST_SHARE:
+        raise StartError(f"'{TOOL_SEARCH}' must be 'true', 'false', 'auto' or 'auto:' and 0 to 100, not '{said}'")
+    return ToolSearchUse.BY_SIZE, int(part)
 
 
 def taken_away(rules: Iterable[str]) -> Callable[[str], bool]:

@@ -453,12 +453,11 @@ def connect_mcp_servers(
     if config.servers is None:
         return NoMcpServers()
     is_away = agent.taken_away(permissions.taken_away(config.options, config.settings))
-    window = config.loop.model.window
     servers = agent.new_servers(
         config.servers,
         kit,
         config.environment,
-        window=window,
+        model=config.loop.model,
         is_away=is_away,
         warn=config.options.tell,
         relay=relay,

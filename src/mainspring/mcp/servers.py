@@ -1,8 +1,8 @@
 """All MCP servers of a session: they start together, and their tools appear as each server connects.
 
 `settle` runs before each turn. Before the first turn it waits for the servers, for a limited time; then it fetches
-lists that have changed and returns the tools that are new. If the schemas would fill much of the context window, tools
-are offered by name only (N-19, D-40): the model finds them with ToolSearch.
+lists that have changed and returns the tools that are new. If their schemas in each request would cost more than the
+turns that `ToolSearch` takes, or fill much of the context window, tools are offered by name only (N-19, D-40).
 
 `status` reports the state, tools and configuration of each server to the host. The configuration is shown to people and
 written to logs, so secrets are redacted: values that settings filled in, values whose variable, header or flag has a
@@ -14,12 +14,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
+from mainspring.core.context_cost import ToolSchemas, send_schemas_whole
 from mainspring.core.errors import ToolError, UsageError
+from mainspring.core.money import Price
+from mainspring.core.value import Bundle
 from mainspring.mcp.base import (
     DYNAMIC,
     MOST,
@@ -124,13 +128,41 @@ def tool_hints(tool: ListedTool) -> dict[str, bool]:
 
 
 CHARS_PER_TOKEN = 3
-MOST_TOKENS = 4_000  # tokens of schemas that are sent in full,
-SHARE = 10  # and this fraction of the window
+MOST_TOKENS = 4_000  # tokens of schemas that are sent in full to a model without a price,
+SHARE = 10  # and this part of the window, in percent, to any model
 MOST_INSTRUCTIONS = 8_000  # characters, for all servers
 
 
 def _nothing(_: str) -> bool:
     return False
+
+
+class ToolSearchUse(StrEnum):
+    """When the model gets the names of tools and `ToolSearch`, not their schemas."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    BY_PRICE = "by_price"  # if the schemas would cost more,
+    BY_SIZE = "by_size"  # or only if they are larger than a part of the window
+
+
+class SchemaPolicy(Bundle):
+    """Whether the schemas of tools are sent in full."""
+
+    window: int = 200_000  # the model's context window in tokens,
+    price: Price = Price()  # and its price
+    use: ToolSearchUse = ToolSearchUse.BY_PRICE
+    share: int = SHARE  # of the window that schemas may take, in percent
+
+    def sends_whole(self, schemas: ToolSchemas) -> bool:
+        if self.use in (ToolSearchUse.ALWAYS, ToolSearchUse.NEVER):
+            return self.use is ToolSearchUse.NEVER
+        if schemas.tokens > self.window * self.share // 100:
+            return False
+        if self.use is ToolSearchUse.BY_SIZE:
+            return True
+        rates = self.price.at(self.window)
+        return send_schemas_whole(schemas, rates) if rates.input else schemas.tokens <= MOST_TOKENS
 
 
 class McpServers:
@@ -139,16 +171,16 @@ class McpServers:
         wanted: Iterable[McpServer],
         host: McpServerDefaults,
         *,
-        window: int = 200_000,
+        schemas: SchemaPolicy = SchemaPolicy(),  # noqa: B008  # a frozen value
         is_away: Callable[[str], bool] = _nothing,
         warn: Callable[[str], object] = print,
     ) -> None:
-        """`window`: the model's context window in tokens. `is_away`: whether a rule removes this tool, by its full
-        name. `warn` receives each warning for the user once.
+        """`is_away`: whether a rule removes this tool, by its full name. `warn` receives each warning for the user
+        once.
         """
         self.host, self._is_away, self._warn = host, is_away, warn
-        self._most = min(MOST_TOKENS, window // SHARE) * CHARS_PER_TOKEN
-        self._told = 0  # characters of the schemas that were sent in full
+        self._schemas = schemas
+        self._told = ToolSchemas(0, 0)  # those that were sent in full
         self._deferring = False
         self._waited = False
         self._reads = False  # the tools for resources were returned
@@ -254,9 +286,10 @@ class McpServers:
         new = [found for server in self.servers.values() for found in self._new(server)]
         readers = self._new_readers()
         size = sum(found.size for found in new) + sum(size_of(reader) for reader in readers)
-        self._deferring = self._deferring or self._told + size > self._most
-        if not self._deferring:
-            self._told += size
+        tokens = self._told.tokens + -(-size // CHARS_PER_TOKEN)
+        told = ToolSchemas(self._told.tools + len(new) + len(readers), tokens)
+        self._deferring = self._deferring or (bool(size) and not self._schemas.sends_whole(told))
+        self._told = self._told if self._deferring else told
         deferred = self._deferring
         return [
             *[found.offer(deferred=deferred) for found in new],

@@ -204,7 +204,7 @@ async def connect_and_describe(
     kit = BuiltinTools(Site(cwd), processes.child_environment(environ, settings=settings.env), adopt=True)
     said: list[str] = []
     is_away = taken_away(agent_permissions.taken_away(options, settings))
-    servers = new_servers(found, kit, environ, window=200_000, is_away=is_away, warn=said.append)
+    servers = new_servers(found, kit, environ, is_away=is_away, warn=said.append)
     servers.start()
     try:
         await servers.ready(servers.host.limits.start + 1)
