@@ -1,17 +1,21 @@
-"""Every code block of the pages runs, as a reader would run it (pages.py says how)."""
+"""Every code block of the pages runs, as a reader would run it (pages.py says how), and settings on them are valid."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiers import long
 
 from docs.pages import DOCS, SHOWN, CodeBlock, find_blocks, find_pages
+from mainspring.settings.keys import KEYS
+from mainspring.settings.load import load_settings
 from mainspring.simulator.scripts import play_page
 from mainspring.testing.plugin import LiveServer, model_server
 
@@ -105,3 +109,42 @@ def test_every_fence_names_its_language_and_every_link_its_subject() -> None:
         outside = re.sub(r"^ *```.*?^ *```$|<!--.*?-->", "", text, flags=re.DOTALL | re.MULTILINE)
         assert re.findall(r"\[[a-z/-]+\.md\]\(", outside) == [], page.relative_to(DOCS)
         assert re.findall(r"\n\n {4}(?:\$ )?mainspring .*", outside) == [], page.relative_to(DOCS)
+
+
+# --- settings that pages show ---------------------------------------------------------------------
+
+SETTINGS_BLOCK = re.compile(r"^```(json|toml)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TOP = {key.name.split(".")[0] for key in KEYS} | {"models", "hooks", "mcpServers", "permissions"}
+NOT_A_FILE = (DOCS / "spec", DOCS / "decisions")
+
+
+def settings_blocks() -> list[Any]:
+    found: list[Any] = []
+    for page in sorted(DOCS.rglob("*.md")):
+        if page.is_relative_to(NOT_A_FILE[0]) or page.is_relative_to(NOT_A_FILE[1]):
+            continue
+        for number, (language, text) in enumerate(SETTINGS_BLOCK.findall(page.read_text("utf-8"))):
+            if language == "toml" or is_settings(text):
+                found.append(pytest.param(language, text, id=f"{page.stem}-{number}"))
+    return found
+
+
+def is_settings(text: str) -> bool:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False  # several lines of JSON
+    return isinstance(value, dict) and bool(value) and set(value) <= TOP
+
+
+@pytest.mark.parametrize(("language", "text"), settings_blocks())
+def test_settings_of_a_page_are_valid(language: str, text: str, tmp_path: Path) -> None:
+    name = "config.toml" if language == "toml" else "settings.json"
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / name).write_text(text, "utf-8")
+    environment = {"HOME": str(tmp_path), "MAINSPRING_HOME": str(tmp_path / "home")}
+    assert [str(problem) for problem in load_settings(str(tmp_path), environment, administrator=()).problems] == []
+
+
+def test_settings_are_found() -> None:
+    assert len(settings_blocks()) >= 10
