@@ -41,6 +41,7 @@ SUBCOMMANDS = {
     "logout": "remove stored keys",
     "rewind": "restore the files and the conversation of a session as they were before one of its prompts",
     "diff": "show which files a session changed, by prompt",
+    "fleet": "run many tasks under one budget, and report what came out",
     "models": "list the known models and their prices",
     "config": "show the effective settings and where each comes from, or change one",
     "trust": "trust a folder: its settings, hooks, MCP servers, agents and skills take effect",

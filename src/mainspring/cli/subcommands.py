@@ -205,6 +205,62 @@ def add_diff(parser: Parser) -> None:
     add_json(parser)
 
 
+FLEET_FLAGS = (
+    "--model", "--fallback-model", "--effort", "--max-turns", "--tools", *RULES, "--system-prompt",
+    "--append-system-prompt", *SETTINGS, "--mcp-config", "--strict-mcp-config", "--agents", "--plugin-dir",
+)  # fmt: skip
+
+
+def add_fleet(parser: Parser) -> None:
+    actions = parser.add_subparsers(dest="action", parser_class=Parser, required=True, metavar="ACTION")
+    about = (
+        "Run the tasks of a file, each in a workspace of its own. The same command again continues where it stopped. "
+        "Exit code 1: a task failed, or has no result yet."
+    )
+    run = actions.add_parser("run", help="run the tasks of a file", description=about)
+    line = 'one task per line: {"id", "prompt", "cwd" or "repo" and "ref", "options", "check", "tags"}'
+    run.add_argument("tasks", metavar="TASKS", help=f"JSON Lines file, {line}")
+    run.add_argument("--out", metavar="DIR", required=True, help="where results, sessions and diffs are stored")
+    run.add_argument(
+        "--max-concurrent", metavar="N", type=parse_count, default=20, help="sessions at a time (default: 20)"
+    )
+    run.add_argument(
+        "--max-budget-usd", metavar="USD", dest="fleet_budget", type=parse_amount, help="limit for all tasks together"
+    )
+    for name, what in (("requests", "requests"), ("tokens", "new tokens")):
+        run.add_argument(f"--{name}-per-minute", metavar="N", type=parse_count, help=f"{what} per minute and model")
+    run.add_argument("--concurrent-tools", metavar="N", type=parse_count, help="tools that run at a time")
+    run.add_argument(
+        "--check-timeout", metavar="SECONDS", type=parse_amount, default=600.0, help="longest check (default: 600)"
+    )
+    run.add_argument("--retry-failed", action="store_true", help="also run tasks again that failed")
+    add_session_flags(run, FLEET_FLAGS)
+    about = "Print how far a fleet is, also while it runs."
+    status = actions.add_parser("status", help="print how far a fleet is", description=about)
+    about = "Print outcomes, turns, time and cost, for all tasks and by tag, or write them as one HTML page with plots."
+    report = actions.add_parser("report", help="print what came out", description=about)
+    report.add_argument("--html", metavar="FILE", help="write a self-contained HTML file")
+    for action in (status, report):
+        action.add_argument("folder", metavar="DIR", help="the '--out' of 'mainspring fleet run'")
+        add_json(action)
+
+
+def parse_count(value: str) -> int:
+    if not (value.isascii() and value.isdigit()) or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"'{value}' is not a whole number of at least 1")
+    return int(value)
+
+
+def parse_amount(value: str) -> float:
+    try:
+        amount = float(value)
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 1e9:
+        raise argparse.ArgumentTypeError(f"'{value}' is not a number above 0")
+    return amount
+
+
 def add_models(parser: Parser) -> None:
     parser.add_argument("--ask", action="store_true", help="ask the configured servers which models they offer")
     add_json(parser)
@@ -378,6 +434,7 @@ RUN: dict[str, tuple[str, Callable[[Parser], None]]] = {
     "what-if": ("commands.replay", add_what_if),
     "rewind": ("commands.rewind", add_rewind),
     "diff": ("commands.diff", add_diff),
+    "fleet": ("commands.fleet", add_fleet),
     "models": ("commands.models", add_models),
     "config": ("commands.config", add_config),
     "trust": ("commands.config", add_trust),

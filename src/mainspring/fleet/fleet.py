@@ -26,11 +26,13 @@ from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.value import Bundle
 from mainspring.engine.shared_state import Ledger
 from mainspring.engine.tasks import run_to_completion
+from mainspring.fleet.checks import SECONDS
 from mainspring.fleet.leases import LedgerFile, read_spending
 from mainspring.fleet.results import ResultsFile, TaskResult
-from mainspring.fleet.runner import TaskRunner, Unfinished, find_stored_sessions
+from mainspring.fleet.runner import PlansSessions, TaskRunner, Unfinished, find_stored_sessions
 from mainspring.fleet.scheduler import FleetLimits, ModelScheduler, check_limits
 from mainspring.fleet.tasks import MODEL, FleetTask, check_task, check_task_options, name_task, name_tasks
+from mainspring.fleet.workspaces import name_of, remove_finished_workspaces
 from mainspring.library.agent import Agent
 from mainspring.library.options import AgentOptions
 
@@ -72,17 +74,24 @@ class Fleet:
             print(result.id, result.text, result.cost_usd)
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # keywords, but for the first
         self,
-        agent: Agent[Any, Any] | AgentOptions | Mapping[str, Any],
+        agent: Agent[Any, Any] | AgentOptions | Mapping[str, Any] | PlansSessions,
         *,
         max_concurrent: int = MAX_CONCURRENT,
         limits: FleetLimits | None = None,
         max_budget_usd: float | None = None,
         out: str | os.PathLike[str] | None = None,
+        isolate: bool = False,
+        check_seconds: float = SECONDS,
     ) -> None:
-        """`agent`: an `Agent`, or the options of one, with `model`. `max_budget_usd`: of all tasks together, with those
-        of earlier runs in `out`. `out`: where results and sessions are stored; None: results are not stored."""
+        """`agent`: an `Agent`, or the options of one, with `model`.
+        `max_budget_usd`: of all tasks together, with those of earlier runs in `out`.
+        `out`: where results, sessions and workspaces are stored; None: results are not stored.
+        `isolate`: a task that names no directory works in an empty one.
+        `check_seconds`: the longest time of a check."""
+        if check_seconds <= 0:
+            raise UsageError(f"'check_seconds' must be more than 0, not {check_seconds}")
         if max_concurrent < 1:
             raise UsageError(f"'max_concurrent' must be at least 1, not {max_concurrent}")
         if max_budget_usd is not None and max_budget_usd <= 0:
@@ -91,7 +100,8 @@ class Fleet:
         self.limits = check_limits(limits or FleetLimits())
         self.max_concurrent = max_concurrent
         self.budget = round(max_budget_usd * NANOS_PER_USD) if max_budget_usd is not None else None
-        self._out = Path(out).absolute() if out is not None else None
+        self.isolate, self.check_seconds = isolate, check_seconds
+        self._out = Path(os.path.realpath(out)) if out is not None else None
         self._run: FleetRun | None = None
         self._stats = FleetStats()
         self.results: dict[str, TaskResult] = {}
@@ -135,8 +145,8 @@ class Fleet:
         return self._run.stats if self._run is not None else self._stats
 
 
-def make_agent(given: Agent[Any, Any] | Mapping[str, Any]) -> Agent[Any, Any]:
-    if isinstance(given, Agent):
+def make_agent(given: Agent[Any, Any] | Mapping[str, Any] | PlansSessions) -> PlansSessions:
+    if not isinstance(given, Mapping):
         return given
     check_task_options({name: value for name, value in given.items() if name != "cwd"}, "Fleet")
     options = dict(given)
@@ -183,7 +193,9 @@ class FleetRun:
         self._ledger = Ledger(fleet.budget, spent=spent)
         self._scheduler = ModelScheduler(fleet.limits)
         place = folder.path if folder is not None else None
-        self._runner = TaskRunner(fleet.agent, self._scheduler, self._ledger, place)
+        self._runner = TaskRunner(
+            fleet.agent, self._scheduler, self._ledger, place, isolate=fleet.isolate, check_seconds=fleet.check_seconds
+        )
         if folder is not None:
             fleet.results.update(folder.results.latest)
         self._most = fit_open_files(fleet.max_concurrent, fleet.limits)
@@ -213,6 +225,9 @@ class FleetRun:
         if isinstance(tasks, Sequence):  # all mistakes now, before anything costs money
             tasks = [self._check(task) for task in name_tasks(tasks)]
             self._seen.clear()
+        if self._folder is not None:
+            finished = {name_of(one.id, one.attempts) for one in self._folder.results.latest.values()}
+            await asyncio.to_thread(remove_finished_workspaces, self._folder.path, finished)
         self._feeding = asyncio.ensure_future(self._feed(tasks))
         handled = handle_sigterm and threading.current_thread() is threading.main_thread()
         loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -24,11 +24,11 @@ from mainspring.core.money import NANOS_PER_USD, Usage
 from mainspring.core.reasons import SUBTYPES, Cause, Subtype
 from mainspring.core.value import Bundle
 from mainspring.engine.shared_state import Ledger
+from mainspring.fleet.checks import SECONDS, CheckRunner
 from mainspring.fleet.results import NOT_RUN, TaskResult
 from mainspring.fleet.scheduler import GatedProvider, ModelScheduler
 from mainspring.fleet.tasks import MODEL, FleetTask
-from mainspring.fleet.workspaces import TaskWorkspace, open_workspace
-from mainspring.library.agent import Agent
+from mainspring.fleet.workspaces import TaskWorkspace, name_of, open_workspace
 from mainspring.library.errors import AgentError
 from mainspring.library.session import AgentChat, SessionPlan
 from mainspring.providers.base import shared_limits
@@ -51,36 +51,70 @@ class Unfinished(Bundle):
     cost: int = 0  # of its session so far, in nano-dollars
 
 
+class PlansSessions(Protocol):
+    """What makes the sessions of tasks: an `Agent`, or the command (`command_agent.py`)."""
+
+    def plan(
+        self, deps: object, *, once: bool = False, deltas: bool = True, ledger: Ledger | None = None
+    ) -> SessionPlan: ...
+
+    def with_options(self, model: str | None = None, /, **options: Any) -> PlansSessions: ...
+
+
 class TaskRunner:
     """Runs the tasks of one process. All their sessions share the scheduler and the ledger."""
 
-    def __init__(
-        self, agent: Agent[Any, Any], scheduler: ModelScheduler, ledger: Ledger, folder: Path | None = None
+    def __init__(  # noqa: PLR0913  # the last ones are keywords
+        self,
+        agent: PlansSessions,
+        scheduler: ModelScheduler,
+        ledger: Ledger,
+        folder: Path | None = None,
+        *,
+        isolate: bool = False,
+        check_seconds: float = SECONDS,
     ) -> None:
-        """`folder`: of the fleet; None: sessions are stored where the agent stores them."""
+        """`folder`: of the fleet; None: sessions are stored where the agent stores them. `isolate`: tasks that name no
+        directory work in an empty one."""
         self.ledger = ledger
         self.chats: dict[str, AgentChat[Any]] = {}  # of the tasks that run
-        self._agent, self._scheduler, self._folder = agent, scheduler, folder
-        self._agents: dict[bytes, Agent[Any, Any]] = {b"{}": agent}  # by their options
+        self._agent, self._scheduler, self._folder, self._isolate = agent, scheduler, folder, isolate
+        self._agents: dict[bytes, PlansSessions] = {b"{}": agent}  # by their options
         self._opening = asyncio.Lock()
         self._stored = dict(find_stored_sessions(folder)) if folder is not None else {}
+        self._checks = CheckRunner(folder, check_seconds)
+        self._workspaces: dict[str, TaskWorkspace] = {}  # of tasks whose result is not stored
 
     async def run(self, task: FleetTask, attempt: int = 1) -> TaskResult | Unfinished:
         """Raises nothing that a task can cause."""
-        workspace: TaskWorkspace | None = None
         try:
-            workspace = await open_workspace(task, self._folder)
+            workspace = await open_workspace(task, self._folder, attempt, isolate=self._isolate)
+            self._workspaces[task.id] = workspace
             outcome = await self._run_in(task, attempt, workspace)
-            if isinstance(outcome, TaskResult):
-                outcome = await workspace.finish(outcome)
         except (MainspringError, OSError) as error:
-            outcome = make_failure(task, attempt, str(error))
-        return outcome
+            return make_failure(task, attempt, str(error))
+        if isinstance(outcome, Unfinished):
+            del self._workspaces[task.id]  # kept for the next run
+            return outcome
+        return await self._finish(task, attempt, outcome, workspace)
+
+    async def _finish(self, task: FleetTask, attempt: int, result: TaskResult, workspace: TaskWorkspace) -> TaskResult:
+        """The result with the diff and the check's exit code. The diff comes first: a check leaves files behind."""
+        try:
+            result = replace(result, diff=await workspace.store_diff())
+            if task.check is not None:
+                plan = self._agent_of(task).plan(None)
+                cwd = workspace.cwd or plan.options.cwd or os.getcwd()  # noqa: PTH109  # a string
+                code = await self._checks.run(task.check, plan, cwd, name_of(task.id, attempt))
+                result = replace(result, check_code=code)
+        except (MainspringError, OSError) as error:
+            result = replace(result, is_error=True, error="\n".join([one for one in (result.error, str(error)) if one]))
+        return result
 
     async def clean_up(self, task: FleetTask) -> None:
         """The result of the task is stored."""
-        workspace = await open_workspace(task, self._folder)
-        await workspace.remove()
+        if (workspace := self._workspaces.pop(task.id, None)) is not None:
+            await workspace.remove()
 
     def suspend(self) -> None:
         """Stops all sessions where they are, so that another process can continue them."""
@@ -140,7 +174,7 @@ class TaskRunner:
             provider = GatedProvider(provider)
         return replace(plan, options=options, provider=provider), resumes
 
-    def _agent_of(self, task: FleetTask) -> Agent[Any, Any]:
+    def _agent_of(self, task: FleetTask) -> PlansSessions:
         key = msgspec.json.encode(task.options, enc_hook=id, order="sorted")
         found = self._agents.get(key)
         if found is None:
