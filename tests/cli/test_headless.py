@@ -24,8 +24,8 @@ from mainspring.tools.catalog import SPECS
 ALL = [name for name in SPECS if name not in FOR_PEOPLE and name not in ("Skill", "WebSearch")]
 
 
-def tool_use(name: str, **input: Any) -> dict[str, Any]:
-    return {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": input}
+def tool_use(name: str, id: str = "", /, **input: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id or f"toolu_{name}", "name": name, "input": input}
 
 
 def asked(stage: Stage, number: int = 0) -> str:
@@ -322,6 +322,20 @@ def test_an_answer_that_was_declined_is_no_error_but_is_told(serve: Serve) -> No
     assert done.stderr == b"mainspring: the model declined to answer\n"
 
 
+def test_denied_calls_are_named_in_one_line(serve: Serve) -> None:
+    """The answer may not mention them. JSON lists them (stream-json 6.4)."""
+    calls = [tool_use("Bash", f"toolu_{number}", command=f"rm -rf\nbuild{number}") for number in range(5)]
+    stage = serve(Say.of(*calls[:1]), Say.of("Done."), Say.of(*calls), Say.of("Done."), Say.of("Fine."))
+    done = stage.run("-p", "clean up")
+    more = "To allow more, use '--allowedTools' or '--permission-mode'.\n"
+    assert (done.returncode, done.stdout) == (0, b"Done.\n")
+    assert done.stderr.decode() == f"mainspring: 1 tool call was denied: Bash: rm -rf build0. {more}"
+    named = "; ".join([f"Bash: rm -rf build{number}" for number in range(3)])
+    done = stage.run("-p", "clean up")
+    assert done.stderr.decode() == f"mainspring: 5 tool calls were denied: {named}; and 2 more. {more}"
+    assert stage.run("-p", "hello").stderr == b""
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -614,6 +628,18 @@ def test_a_session_is_taken_up_again(serve: Serve) -> None:
 
 
 @pytest.mark.covers("L-08")
+def test_a_session_of_the_demo_is_not_continued_by_another_model(serve: Serve) -> None:
+    stage = serve(Say.of("Hello."), Say.of("Again."))
+    assert stage.run("-p", "look around", "--model", "demo/tour").returncode == 0
+    assert stage.run("-p", "hello", "--continue").returncode == 0
+    assert "look around" not in json.dumps(stage.requests[0].body)
+    first, second = sorted(stage.sessions(), key=lambda file: file.stat().st_mtime)
+    assert stage.run("-p", "look again", "--continue", "--model", "demo/tour").returncode == 0
+    assert "look again" in second.read_text()  # the demo's model may continue any
+    assert stage.run("-p", "once more", "--resume", first.stem).returncode == 0
+    assert "look around" in json.dumps(stage.requests[1].body)
+
+
 def test_after_the_turn_limit_the_session_goes_on_with_a_higher_one(serve: Serve) -> None:
     look = tool_use("Read", file_path="a.py")
     stage = serve(Say.of("One.", look), Say.of("Two."))

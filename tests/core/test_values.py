@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,14 @@ from msgspec.structs import replace
 
 from core.play import CONFIG, MODEL, TINY, Play, failure, reply
 from mainspring.core.config import AUTOCOMPACT_BUFFER_TOKENS, MANUAL_COMPACT_BUFFER_TOKENS, Config, Effort
-from mainspring.core.errors import MainspringError, ProtocolError, ProviderError, ToolError, UsageError
+from mainspring.core.errors import (
+    CallerMistakes,
+    MainspringError,
+    ProtocolError,
+    ProviderError,
+    ToolError,
+    UsageError,
+)
 from mainspring.core.events import Aborted, ContextReady, Replied, Submitted
 from mainspring.core.history import History
 from mainspring.core.messages import Image, RedactedThinking, Text, Thinking, ToolCall, User, result, user
@@ -273,3 +281,29 @@ def test_retries_are_none_or_more() -> None:
     assert Config(max_retries=0).max_retries == 0
     with pytest.raises(UsageError, match="'max_retries' is -1; give 0 for none"):
         Config(max_retries=-1)
+
+
+OURS = """
+def public(work):
+    with CallerMistakes():
+        work()
+
+def inner():
+    raise UsageError("wrong")
+"""
+
+
+def test_the_traceback_of_a_mistake_ends_at_its_line() -> None:
+    ours: dict[str, Any] = {"__name__": "mainspring.some", "CallerMistakes": CallerMistakes, "UsageError": UsageError}
+    exec(OURS, ours)
+    public, inner = ours["public"], ours["inner"]
+    public(lambda: None)
+    with pytest.raises(UsageError) as raised:
+        public(inner)
+    assert len(raised.traceback) == 1
+    with pytest.raises(UsageError) as raised:
+        public(lambda: [inner()])  # code of the caller is on the way
+    assert len(raised.traceback) == 4
+    with pytest.raises(ZeroDivisionError) as other:
+        public(lambda: 1 / 0)
+    assert len(other.traceback) == 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mainspring import Agent, MainspringError, ask, open_run, query, tool
+from mainspring import Agent, MainspringError, UsageError, ask, open_run, query, tool
 from mainspring.sdk import CLIConnectionError, Client, Options, ResultMessage
 from mainspring.testing import Scripted, ScriptedReply, call, says
 
@@ -372,3 +373,63 @@ AUDIT = {
 
 def test_every_row_of_the_audit_has_an_entry() -> None:
     assert {row for row, *_ in RAISED} | {row for row, *_ in LOGGED} == AUDIT
+
+
+# --- tracebacks -----------------------------------------------------------------------------------------------------
+
+
+def frames_of(mistake: Callable[[], object]) -> list[str]:
+    """The modules of the traceback, without asyncio's own."""
+    with pytest.raises(MainspringError) as raised:
+        found = mistake()
+        if asyncio.iscoroutine(found):
+            asyncio.run(found)
+    error: BaseException = raised.value
+    assert error.__suppress_context__ or error.__context__ is None
+    modules = [entry.frame.f_globals["__name__"] for entry in raised.traceback]
+    return [name for name in modules if name.partition(".")[0] != "asyncio"]
+
+
+async def open_and_leave() -> None:
+    async with open_run("hi"):
+        pass
+
+
+async def chat() -> None:
+    async with Agent().session():
+        pass
+
+
+async def ask_the_sdk() -> None:
+    async for _ in query(prompt="hi"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: Agent().run_sync("hi"),
+        lambda: Agent().run("hi"),
+        lambda: ask("hi"),
+        lambda: ask("hi", max_turns=0),
+        lambda: Agent(max_turns=0),
+        chat,
+        open_and_leave,
+        ask_the_sdk,
+    ],
+)
+def test_a_traceback_ends_at_the_line_with_the_mistake(
+    mistake: Callable[[], object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in os.environ:
+        if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_BASE_URL")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("MAINSPRING_HOME", str(tmp_path))
+    assert set(frames_of(mistake)) == {__name__}
+
+
+def test_a_mistake_in_a_function_of_the_caller_keeps_its_traceback() -> None:
+    def fail(_: object) -> str:
+        raise UsageError("mine")
+
+    assert any(name.startswith("mainspring.") for name in frames_of(lambda: Agent(fail, persist=False).run_sync("hi")))

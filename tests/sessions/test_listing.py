@@ -61,6 +61,26 @@ def test_the_last_prompt_is_a_title_where_the_first_one_is_too_far_behind(tmp_pa
     assert [entry.title for entry in list_sessions_in(tmp_path)] == ["fix"]
 
 
+def test_sessions_of_models_for_tests_and_of_the_demo_are_left_out_where_one_is_offered(tmp_path: Path) -> None:
+    """What counts is the end: a demo may have become work."""
+    line = '{"type":"user","uuid":"u","entrypoint":"%s","message":{"content":"fix"}}\n'
+    reply = (
+        '{"type":"assistant","uuid":"a","entrypoint":"%s","message":{"id":"r","content":[]}}\n'
+        '{"type":"mainspring","v":1,"n":2,"event":{"type":"ContextReady","model":{"type":"Model","name":"%s"}}}\n'
+    )
+    files = [tmp_path / f"{number}1111111-2222-4333-8444-555555555555.jsonl" for number in range(4)]
+    files[0].write_text(line % "cli" + reply % ("cli", "claude-x"))
+    files[1].write_text(line % "cli" + reply % ("cli", "demo/tour") + reply % ("cli", "claude-x"))
+    files[2].write_text(line % "cli" + reply % ("cli", "demo/tour"))
+    files[3].write_text(line % "test" + reply % ("test", "claude-x"))
+    for at, file in enumerate(files):
+        os.utime(file, (at, at))
+    assert [entry.is_trial for entry in list_sessions_in(tmp_path)] == [True, True, False, False]
+    assert [entry.file for entry in list_sessions_in(tmp_path, 1, trials=False)] == [files[1]]
+    assert find_newest_session(tmp_path) == files[3]
+    assert find_newest_session(tmp_path, trials=False) == files[1]
+
+
 @pytest.mark.covers("L-05")
 def test_the_newest(tmp_path: Path) -> None:
     assert find_newest_session(tmp_path / "nowhere") is None

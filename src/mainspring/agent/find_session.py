@@ -71,17 +71,20 @@ def list_session_folders(folder: str, place: SessionLocation) -> list[str]:
     return [folder_of(home, os.path.abspath(folder)) for home in place.listed_homes]
 
 
-def list_sessions_of(folder: str, place: SessionLocation, limit: int | None = MOST_LISTED) -> list[SessionEntry]:
-    """The sessions of a directory in all homes, the newest first, each once: that of our home wins."""
+def list_sessions_of(
+    folder: str, place: SessionLocation, limit: int | None = MOST_LISTED, *, trials: bool = True
+) -> list[SessionEntry]:
+    """The sessions of a directory in all homes, the newest first, each once: that of our home wins. `trials`: with
+    those of models for tests and of the demo's, which no list offers to resume."""
     found: dict[str, SessionEntry] = {}
     for searched in list_session_folders(folder, place):
-        for entry in sessions.list_sessions_in(searched, limit):
+        for entry in sessions.list_sessions_in(searched, limit, trials=trials):
             found.setdefault(entry.session_id, entry)
     return sorted(found.values(), key=lambda entry: -entry.changed)[:limit]
 
 
 def list_all_sessions(place: SessionLocation, limit: int = MOST_EVERYWHERE) -> list[SessionEntry]:
-    """The sessions of all directories in all homes, the newest first, each once: that of our home wins."""
+    """The sessions to resume of all directories in all homes, the newest first, each once: that of our home wins."""
     entries: dict[str, SessionEntry] = {}
     for home in place.listed_homes:
         for folder in list_project_folders(home):
@@ -89,7 +92,7 @@ def list_all_sessions(place: SessionLocation, limit: int = MOST_EVERYWHERE) -> l
                 entries.setdefault(entry.session_id, entry)
     newest = sorted(entries.values(), key=lambda entry: -entry.changed)
     described = (sessions.describe_session(entry) for entry in newest)
-    return list(islice(filter(None, described), limit))
+    return list(islice((one for one in described if one is not None and not one.is_trial), limit))
 
 
 def check_session_path(path: str) -> str:

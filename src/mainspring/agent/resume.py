@@ -16,7 +16,7 @@ from mainspring.core.errors import UsageError
 from mainspring.core.value import Bundle
 from mainspring.engine.session_deps import new_id
 from mainspring.sessions.journal import FileJournal, JournalOptions, JournalWriteError, SessionInUse
-from mainspring.sessions.line_format import Envelope
+from mainspring.sessions.line_format import DEMO, TESTS, Envelope
 from mainspring.sessions.paths import file_of, folder_of, history_folder, id_of, read_log
 from mainspring.settings.load import home_folder, other_homes
 from mainspring.version import __version__
@@ -87,18 +87,25 @@ def open_journal(config: ResolvedConfig, mirror: Mirrored | None = None) -> Open
     place = new_place(config.environment, config.cwd, (), mirror, config.options.sessions_home)
     if not config.options.persist:
         return open_private_session(config.options, place, new_id(), keeps_files=wants_checkpoints(config))
-    return open_session_file(config.options, place, new_id())
+    is_test = getattr(config.supplied.provider, "is_for_tests", False)
+    if is_test:
+        place = replace(place, entrypoint=TESTS)
+    is_trial = is_test or config.loop.model.name.startswith(DEMO)
+    return open_session_file(config.options, place, new_id(), trials=is_trial)
 
 
-def open_session_file(options: SessionOptions, place: SessionLocation, new_id: str) -> OpenedSession:
-    """`new_id`: the id of a new session, unless the options name one."""
+def open_session_file(
+    options: SessionOptions, place: SessionLocation, new_id: str, *, trials: bool = False
+) -> OpenedSession:
+    """`new_id`: the id of a new session, unless the options name one. `trials`: the session to continue may be one of a
+    model for tests or of the demo's."""
     check_session_options(options)
     session_id = options.session_id or new_id
     if place.home is None:
         return open_unstored_session(options, session_id)
     settings = journal_options(options, place)
     try:
-        found = find_session_to_resume(options, place)
+        found = find_session_to_resume(options, place, trials=trials)
         if found is not None:
             return resume_session_file(options, place, found, session_id, settings)
         file = file_of(place.folder, session_id)
@@ -229,7 +236,7 @@ def journal_options(options: SessionOptions, place: SessionLocation) -> JournalO
 # --- resume -----------------------------------------------------------------------------------------
 
 
-def find_session_to_resume(options: SessionOptions, place: SessionLocation) -> str | None:
+def find_session_to_resume(options: SessionOptions, place: SessionLocation, *, trials: bool = False) -> str | None:
     """The file to resume; None: a new session, also if there is none to continue."""
     if options.resume:
         file = agent.find_session_by_name(options.resume, place)
@@ -239,7 +246,7 @@ def find_session_to_resume(options: SessionOptions, place: SessionLocation) -> s
             options.tell(where)
         return file
     if options.continue_conversation:  # of our home only: another program may still work on a newer one of its own
-        latest = sessions.find_newest_session(place.folder)
+        latest = sessions.find_newest_session(place.folder, trials=trials)
         return os.fspath(latest) if latest is not None else None
     return None
 

@@ -1,4 +1,5 @@
-"""Print mode (`mainspring -p`): one prompt, one answer, one exit code. Standard error stays empty on success.
+"""Print mode (`mainspring -p`): one prompt, one answer, one exit code. Standard error stays empty on success, unless
+a tool call was denied: the answer may not say so.
 
 The prompt is an argument, standard input, or both, with the argument first.
 
@@ -29,10 +30,10 @@ from mainspring.cli.flags import Arguments, show_argument
 from mainspring.cli.main import freeze_garbage_collector
 from mainspring.cli.signals import Signals, do_nothing
 from mainspring.cli.stdio import safe_bytes
-from mainspring.core.messages import Text
+from mainspring.core.messages import Text, ToolCall
 from mainspring.core.reasons import Cause, Failure
-from mainspring.core.updates import Failed, Result, Retrying
-from mainspring.text import describe_wait, strip_control_characters
+from mainspring.core.updates import AgentUpdate, CallDone, CallStarted, Failed, Result, Retrying
+from mainspring.text import describe_wait, format_call_input, plural, strip_control_characters, truncate
 
 if TYPE_CHECKING:
 
@@ -204,6 +205,7 @@ def new_output(session: AgentSession, output_format: str, write: Write) -> Print
 
 
 LONG_WAIT = 4_000  # milliseconds; reached from the fourth attempt on
+MOST_NAMED, LONGEST_NAMED = 3, 100  # denied calls that are named, and characters of each
 
 
 class TextOutput:
@@ -213,9 +215,12 @@ class TextOutput:
         self._session, self._write = session, write
         self._failure: Failure | None = None
         self._answer = ""  # not printed yet
+        self._calls: dict[str, ToolCall] = {}  # of this run, subagents' included
+        self._denied: list[ToolCall] = []
         self.failed = False
 
     async def show(self, update: AnyUpdate) -> None:
+        self._note_call(update.update if isinstance(update, AgentUpdate) else update)
         match update:
             case Failed():
                 self._failure = update.failure
@@ -242,18 +247,27 @@ class TextOutput:
             case _:
                 pass
 
+    def _note_call(self, update: object) -> None:
+        if isinstance(update, CallStarted):
+            self._calls[update.call.id] = update.call
+        elif isinstance(update, CallDone):
+            call = self._calls.pop(update.result.call_id, None)
+            if call is not None and update.denied:
+                self._denied.append(call)
+
     async def _end(self, result: Result) -> None:
         out = agent.make_outcome(result, self._failure)
         self.failed = out.is_error
         partial = out.is_error and result.cause is Cause.OUTPUT_LIMIT  # no more of the answer will follow
         self._answer = out.text or "" if partial or not out.is_error else ""
+        if out.is_error or not self._session.has_more:
+            await self.finish()
+        if self._denied:
+            print_complaint(describe_denied(self._denied))
+        self._calls, self._denied = {}, []
         if out.is_error:
-            await self.finish()
             print_complaint(out.words)
-            return
-        if not self._session.has_more:
-            await self.finish()
-        if result.cause in WORTH_KNOWING:
+        elif result.cause in WORTH_KNOWING:
             print_complaint(WORTH_KNOWING[result.cause])
 
     async def finish(self) -> None:
@@ -264,6 +278,18 @@ class TextOutput:
         shown = strip_control_characters(text) if os.isatty(1) else text
         if shown:
             await self._write(shown.rstrip("\n").encode(errors="replace") + b"\n")
+
+
+def describe_denied(calls: list[ToolCall]) -> str:
+    """In one line: the answer may not mention them."""
+    named = [" ".join(format_call_input(call.name, call.input).split()) for call in calls[:MOST_NAMED]]
+    more = f"; and {len(calls) - MOST_NAMED} more" if len(calls) > MOST_NAMED else ""
+    was = "was" if len(calls) == 1 else "were"
+    what = "; ".join([truncate(one, LONGEST_NAMED) for one in named])
+    return (
+        f"{plural(len(calls), 'tool call')} {was} denied: {what}{more}. "
+        "To allow more, use '--allowedTools' or '--permission-mode'."
+    )
 
 
 def print_complaint(words: str) -> None:

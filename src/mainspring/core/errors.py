@@ -11,6 +11,7 @@ The model sees problems as tool results, the user as updates, and the programmer
 """
 
 from collections.abc import Sequence
+from types import TracebackType
 
 from mainspring.core.reasons import Failure
 
@@ -35,6 +36,27 @@ class UsageError(MainspringError):
         except UsageError as error:
             print(error)
     """
+
+
+OUR_FRAMES = ("mainspring", "asyncio", "concurrent", "contextlib")
+
+
+class CallerMistakes:
+    """A block of a public function: the traceback of a `UsageError` ends at the line that called it. The mistake is in
+    that line, and a reader who gets eight frames of our modules looks for a bug there. If code of the caller is among
+    the frames, all of them stay."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not isinstance(error, UsageError):
+            return
+        while trace is not None:
+            if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in OUR_FRAMES:
+                return
+            trace = trace.tb_next
+        error.__traceback__ = None
 
 
 class ProviderError(MainspringError):

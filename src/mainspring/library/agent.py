@@ -20,7 +20,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 from mainspring import library
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import CallerMistakes, UsageError
 from mainspring.core.updates import Update
 from mainspring.core.value import Bundle
 from mainspring.library.answer import Answer, OutputT
@@ -105,13 +105,14 @@ class Agent(Generic[DepsT, OutputT]):
     ) -> None:
         """`model`: a name such as `haiku`, `openai/gpt-5` or `ollama/qwen3`, a provider, or a function; None: by the
         environment. `output`: the type of the answer. `deps`: the type of the object that a run passes to the tools."""
-        check_model(model)
-        check_agent_options(options, "Agent")
-        self._model, self._deps_type, self._options = model, deps, options
-        self._tools = make_tools(options.get("tools", ()))
-        self._output_type = output
-        self._output = make_output(output, options)
-        check_tool_choice(options.get("tool_choice"), self._tools, typed=self._output is not None)
+        with CallerMistakes():
+            check_model(model)
+            check_agent_options(options, "Agent")
+            self._model, self._deps_type, self._options = model, deps, options
+            self._tools = make_tools(options.get("tools", ()))
+            self._output_type = output
+            self._output = make_output(output, options)
+            check_tool_choice(options.get("tool_choice"), self._tools, typed=self._output is not None)
         self.name = options.get("name", "")
 
     def __repr__(self) -> str:
@@ -137,8 +138,9 @@ class Agent(Generic[DepsT, OutputT]):
 
     async def run(self, prompt: PromptLike, *, deps: Any = None) -> Answer[OutputT]:
         """Run one prompt to its answer, in a session of its own. Raises `AgentError` and `UsageError`."""
-        async with AgentChat[OutputT](self.plan(deps, once=True, deltas=False)) as chat:
-            return await chat.run(prompt)
+        with CallerMistakes():
+            async with AgentChat[OutputT](self.plan(deps, once=True, deltas=False)) as chat:
+                return await chat.run(prompt)
 
     @overload
     def run_sync(self: Agent[None, OutputT], prompt: PromptLike, *, deps: None = None) -> Answer[OutputT]: ...
@@ -148,7 +150,8 @@ class Agent(Generic[DepsT, OutputT]):
 
     def run_sync(self, prompt: PromptLike, *, deps: Any = None) -> Answer[OutputT]:
         """`run` for plain code, Django and notebooks; also works where an event loop runs, which it blocks."""
-        return library.run_blocking(self.run(prompt, deps=deps))
+        with CallerMistakes():
+            return library.run_blocking(self.run(prompt, deps=deps))
 
     @overload
     def stream(
@@ -328,9 +331,10 @@ async def ask(
         answer = await ask("Weather in Bonn?", tools=[temperature], output=Weather)
         print(answer.output, answer.cost_usd)
     """
-    check_agent_options(options, "ask")
-    agent = Agent[Any, Any](model, output=output, deps=object if deps is not None else NoneType, **options)
-    return await agent.run(prompt, deps=deps)
+    with CallerMistakes():
+        check_agent_options(options, "ask")
+        agent = Agent[Any, Any](model, output=output, deps=object if deps is not None else NoneType, **options)
+        return await agent.run(prompt, deps=deps)
 
 
 async def stream_once(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from mainspring import agent
 from mainspring.core.config import Config, Effort, Sampling
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import CallerMistakes, UsageError
 from mainspring.core.models import Model
 from mainspring.engine.run import Run
 from mainspring.engine.session import EngineSession
@@ -85,9 +85,10 @@ def open_run(  # noqa: PLR0913  # keywords, all of them
                 print(update)
         print(run.result.text)
     """
-    check_arguments(prompt, provider, model, config, settings)
-    checked = checked_settings(settings)
-    own, close = find_model(provider, model if config is None else config.model)
+    with CallerMistakes():
+        check_arguments(prompt, provider, model, config, settings)
+        checked = checked_settings(settings)
+        own, close = find_model(provider, model if config is None else config.model)
     chosen = config or Config(model=own[1], **checked)
     blocks = (system,) if system else ()
     world = BasicDeps(own[0], as_tools(tools), journal=journal, system=blocks, injected=deps)

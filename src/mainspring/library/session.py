@@ -33,7 +33,7 @@ from mainspring.agent.updates import (
     RunBroken,
     SessionUpdate,
 )
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import CallerMistakes, UsageError
 from mainspring.core.messages import Content, Message, Text
 from mainspring.core.money import NANOS_PER_USD
 from mainspring.core.reasons import Cause, Subtype, Terminal
@@ -97,14 +97,15 @@ class AgentChat(Generic[OutputT]):
     # --- life cycle ---
 
     async def __aenter__(self) -> AgentChat[OutputT]:
-        if self._session is not None or self._closed:
-            raise UsageError("a session is entered once: make another one with 'agent.session()'")
-        plan = self.plan
-        self._loop = asyncio.get_running_loop()
-        try:
-            self._session = session = self._open(plan)
-        except StartError as error:
-            raise UsageError(str(error)) from None
+        with CallerMistakes():
+            if self._session is not None or self._closed:
+                raise UsageError("a session is entered once: make another one with 'agent.session()'")
+            plan = self.plan
+            self._loop = asyncio.get_running_loop()
+            try:
+                self._session = session = self._open(plan)
+            except StartError as error:
+                raise UsageError(str(error)) from None
         try:
             await session.start()
         except BaseException:

@@ -133,6 +133,8 @@ class ShownConversation(Bundle):
 class PlayedModel:
     """The base of models for tests: it keeps the requests and what the model was shown, and streams each reply."""
 
+    is_for_tests = True  # so that no list offers to resume its sessions
+
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.conversations: list[ShownConversation] = []

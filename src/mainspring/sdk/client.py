@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mainspring import sdk
 from mainspring.agent.option_checks import shorten_repr
 from mainspring.agent.options import StartError
-from mainspring.core.errors import UsageError
+from mainspring.core.errors import CallerMistakes, UsageError
 from mainspring.engine.tasks import await_uncancellable, end_all
 from mainspring.sdk.errors import CLIConnectionError, NotStartedError, ResultError, result_error
 from mainspring.sdk.from_frames import message_of
@@ -94,7 +94,8 @@ class Client:
         if self.options.session_store is not None:
             self._restored = await sdk.restore_from_store(self.options)
         try:
-            await self._begin()
+            with CallerMistakes():
+                await self._begin()
             if prompt is not None and self._session is not None and not self._session.over:  # else the reader gets it
                 await self.query(prompt, last=last)
         except BaseException:
@@ -337,7 +338,8 @@ async def query(
     client, last = Client(options, transport), None
     running_loop()
     try:
-        await client.connect(prompt, last=True)
+        with CallerMistakes():
+            await client.connect(prompt, last=True)
         async for message in client.receive_messages():
             if isinstance(message, ResultMessage):
                 last = message

@@ -88,6 +88,9 @@ PLAIN = LineMark()
 OWN = LineMark()  # like the default, but written: it marks our prompts among those of other programs
 
 
+TESTS, DEMO = "test", "demo/"  # the entrypoint of sessions with a model for tests; how the demo's models begin
+
+
 class Envelope(Bundle):
     """The fields that all conversation lines of a session share."""
 

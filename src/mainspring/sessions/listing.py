@@ -19,7 +19,7 @@ from mainspring.core.messages import Assistant, Block, Content, Origin, Text, Th
 from mainspring.messages_api import Unreadable, as_line
 from mainspring.secrets.redaction import redact
 from mainspring.sessions.decoder import TranscriptDecoder
-from mainspring.sessions.line_format import CHECKPOINT
+from mainspring.sessions.line_format import CHECKPOINT, DEMO, TESTS
 from mainspring.sessions.line_parser import JournalLine, parse_journal_line, reply_blocks, spoke_of, user_messages
 from mainspring.sessions.paths import Place, is_session_id
 from mainspring.sessions.reader import JournalReader
@@ -35,6 +35,7 @@ LONGEST_SHOWN = 2_000  # characters of one block
 _NAMES = (b'"customTitle":"', b'"aiTitle":"')
 _HINTS = (b'"lastPrompt":"', b'"summary":"')
 _CWD, _BRANCH = b'"cwd":"', b'"gitBranch":"'
+_MODEL, _ENTRYPOINT = b'"model":{"type":"Model","name":"', b'"entrypoint":"'
 _STRING = re.compile(rb'(?:[^"\\]|\\.)*+"')
 _FIGURES = [re.compile(rb'"%b":(\d+)' % name) for name in (b"turns", b"spent")]
 
@@ -51,17 +52,19 @@ class SessionEntry(NamedTuple):
     turns: int = 0
     cost: int = 0  # nano-dollars
     branch: str = ""  # of git, at the end
+    is_trial: bool = False  # of a model for tests, or of the demo's at the end: no work to continue
 
 
 MOST_LISTED = 50  # more than fit on a screen; describing one takes 60 us
 
 
-def list_sessions_in(folder: Place, limit: int | None = MOST_LISTED) -> list[SessionEntry]:
-    """The sessions of a directory, the newest first, without those of subagents and empty ones."""
+def list_sessions_in(folder: Place, limit: int | None = MOST_LISTED, *, trials: bool = True) -> list[SessionEntry]:
+    """The sessions of a directory, the newest first, without those of subagents and empty ones. `trials`: with those
+    of models for tests and of the demo's."""
     shown: list[SessionEntry] = []
     for entry in newest_first(folder):
         described = describe_session(entry)
-        if described is not None:
+        if described is not None and (trials or not described.is_trial):
             shown.append(described)
         if limit is not None and len(shown) >= limit:
             break
@@ -85,9 +88,9 @@ def newest_first(folder: Place) -> Iterator[SessionEntry]:
             yield SessionEntry(name[:36], Path(folder, name), at // 1_000_000, size)
 
 
-def find_newest_session(folder: Place) -> Path | None:
+def find_newest_session(folder: Place, *, trials: bool = True) -> Path | None:
     """The session that was written to last, for `--continue`."""
-    return next((entry.file for entry in newest_first(folder) if describe_session(entry) is not None), None)
+    return next((entry.file for entry in list_sessions_in(folder, 1, trials=trials)), None)
 
 
 def describe_session(entry: SessionEntry) -> SessionEntry | None:
@@ -108,7 +111,8 @@ def describe_session(entry: SessionEntry) -> SessionEntry | None:
         return None
     turns, spent = _figures(tail)
     cwd, branch = _value(head, head.find(_CWD), _CWD), _last(_BRANCH, tail)
-    return entry._replace(title=title, cwd=cwd, turns=turns, cost=spent, branch=branch)
+    is_trial = _last(_ENTRYPOINT, tail) == TESTS or _last(_MODEL, tail).startswith(DEMO)
+    return SessionEntry(*entry[:4], title, cwd, turns, spent, branch, is_trial)
 
 
 def _title(head: bytes, tail: bytes) -> str:

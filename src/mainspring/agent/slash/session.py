@@ -78,7 +78,7 @@ async def list_sessions(talk: SlashContext, place: SessionLocation) -> None:
     def others() -> list[SessionEntry]:
         return [
             one
-            for one in agent.list_sessions_of(place.cwd, place, MOST_SESSIONS + 1)
+            for one in agent.list_sessions_of(place.cwd, place, MOST_SESSIONS + 1, trials=False)
             if one.session_id != talk.world.about.session_id
         ]
 

@@ -64,7 +64,7 @@ def list_values(kind: str) -> list[tuple[str, str]]:
         names = [*ALIASES, *[model.name for model in known_models(settings)]]
         return [(name, "") for name in dict.fromkeys(names) if SAFE.fullmatch(name)]
     place = new_place(os.environ, cwd, ())
-    found = list_sessions_of(cwd, place, MOST_SESSIONS) if place.home is not None else []
+    found = list_sessions_of(cwd, place, MOST_SESSIONS, trials=False) if place.home is not None else []
     return [(one.session_id, clean_title(one.title)) for one in found if SAFE.fullmatch(one.session_id)]
 
 

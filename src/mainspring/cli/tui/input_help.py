@@ -158,6 +158,6 @@ def list_session_options(talk: TerminalSession) -> Iterable[CompletionOption]:
     own = talk.world.about.session_id
     return [
         CompletionOption(one.session_id, one.title)
-        for one in agent.list_sessions_of(place.cwd, place, MOST_SESSIONS)
+        for one in agent.list_sessions_of(place.cwd, place, MOST_SESSIONS, trials=False)
         if one.session_id != own
     ]

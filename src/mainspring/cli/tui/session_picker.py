@@ -39,7 +39,7 @@ async def choose_first_session(environ: Mapping[str, str], stage: Screen) -> str
 async def pick_session(place: SessionLocation, stage: Screen, *, without: str = "") -> str | None:
     if place.home is None:
         return ""
-    here = await asyncio.to_thread(agent.list_sessions_of, place.cwd, place, MOST_EVERYWHERE)
+    here = await asyncio.to_thread(agent.list_sessions_of, place.cwd, place, MOST_EVERYWHERE, trials=False)
     everywhere = await asyncio.to_thread(list_all_sessions, place)
     here, everywhere = ([one for one in found if one.session_id != without] for found in (here, everywhere))
     if not here and not everywhere:
