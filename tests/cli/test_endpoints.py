@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cli.stage import Serve, Stage
+from mainspring.agent.config_checks import explain_money_limit
 from mainspring.agent.context import small_model
 from mainspring.agent.endpoints import (
     CHAT,
@@ -22,6 +24,7 @@ from mainspring.agent.endpoints import (
 )
 from mainspring.agent.model import chosen_model
 from mainspring.agent.options import SessionOptions, StartError
+from mainspring.core.models import has_price, model_named
 from mainspring.core.money import Price
 from mainspring.settings.values import ModelEntry, Settings
 from mainspring.simulator.replies import Say
@@ -94,6 +97,33 @@ def test_by_settings() -> None:
     assert at("azure/x", (azure,)) == ("https://x.example/v1", RESPONSES)
     assert at("gpt-5", (ModelEntry("gpt-5", base_url="http://near/v1"),)) == ("http://near/v1", CHAT)
     assert at("gpt-5", (ModelEntry("gpt-5", window=1_000),)) == ("https://api.openai.com/v1", RESPONSES)
+
+
+def test_a_server_of_the_user_has_no_price_of_a_hosted_model_with_the_same_name() -> None:
+    hosted = model_named("gpt-5").price
+    for name in ("ollama/gpt-5", "vllm/gpt-5", "lmstudio/openai/gpt-5", "llamacpp/claude-opus-5"):
+        for model in (chosen_model(name, SessionOptions(), Settings()), model_named(name)):
+            assert (model.price, has_price(model)) == (Price(), False)
+    entries = (
+        ModelEntry("house/gpt-5", base_url="http://127.0.0.1:8000/v1"),
+        ModelEntry("azure/gpt-5", base_url="https://mine.openai.azure.com", api_version="v1"),
+        ModelEntry("own/gpt-5", base_url="http://127.0.0.1:8000/v1", input_usd=0, output_usd=0),
+    )
+    own, azure, free = (chosen_model(entry.name, SessionOptions(), Settings(models=entries)) for entry in entries)
+    assert (own.price, has_price(own)) == (replace(hosted, estimated=True), False)
+    assert azure.price == hosted
+    assert free.price == Price()
+
+
+def test_a_money_limit_says_what_it_does_without_a_price() -> None:
+    assert explain_money_limit(model_named("gpt-5")) == ""
+    assert explain_money_limit(model_named("ollama/gpt-5")) == (
+        "the money limit does not end runs of 'ollama/gpt-5': this model costs nothing"
+    )
+    assert explain_money_limit(model_named("qwen3")) == (
+        "the money limit assumes $10 per million input tokens and $50 per million output tokens for 'qwen3', "
+        "whose price is unknown"
+    )
 
 
 def test_a_model_on_this_machine_costs_nothing_and_has_a_small_window() -> None:

@@ -197,7 +197,9 @@ def test_a_model_with_a_window_but_no_price_is_named(serve: Serve) -> None:
     stage = serve(Say.of("Hi."))
     settings(stage, models={"mine": {"window": 50_000}})
     done = stage.run("-p", "hello", "--model", "mine")
-    assert told(done) == ["the price of model 'mine' is unknown: set it under 'models' in your settings"]
+    assert told(done) == [
+        "the price of model 'mine' is unknown: set it under 'models' in your settings (0 if it is free)"
+    ]
 
 
 def test_a_model_with_price_and_window_needs_no_warning(serve: Serve) -> None:
@@ -259,7 +261,8 @@ def test_a_folder_of_the_settings_that_a_command_may_have_swapped_for_a_link(ser
     named = {"permissions": {"defaultMode": "acceptEdits", "additionalDirectories": ["docs"]}}
     file = settings(stage, **named, sandbox={"filesystem": {"allowWrite": [f"{stage.folder}/docs"]}})
     done = stage.run("-p", "hello")
-    assert sorted([line.replace(f"{stage.folder}/docs", "docs") for line in told(done)]) == [
+    lines = [line for line in told(done) if not line.startswith("1 tool call was denied")]
+    assert sorted([line.replace(f"{stage.folder}/docs", "docs") for line in lines]) == [
         f"{file}: '{key}' has 'docs', which is now a link to '{elsewhere}'. It is skipped, because a command may have "
         "created the link: if you mean that directory, name it itself"
         for key in ("permissions.additionalDirectories", "sandbox.filesystem.allowWrite")

@@ -58,7 +58,11 @@ def test_no_mode_rule_or_hook_opens_them(place: Place, mode: Mode) -> None:
     ):  # fmt: skip
         found = place.decide(tool, mode=mode, **{field: str(place.keys)})
         assert found.decision == "deny"
-        assert "holds your keys" in found.reason
+        assert found.reason == (
+            f"it would open '{place.keys}' (your stored API keys), which is closed to every tool and command, "
+            "under every rule and mode"
+        )
+    assert f"'{place.bus}' (the bus of the system's keyring)" in place.decide("Bash", command=f"cat {place.bus}").reason
     assert place.bash(f"cat {place.keys}", mode=mode) == "deny"
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mainspring.agent.clouds import make_cloud_provider as make_cloud_provider
     from mainspring.agent.config import resolve_config as resolve_config
     from mainspring.agent.config_checks import broken_rules as broken_rules
+    from mainspring.agent.config_checks import explain_money_limit as explain_money_limit
     from mainspring.agent.config_checks import explain_unknown_model as explain_unknown_model
     from mainspring.agent.config_checks import slip_in_model as slip_in_model
     from mainspring.agent.config_checks import slips_in_rules as slips_in_rules
@@ -125,6 +126,7 @@ MODULES = {
     "new_servers": "mcp",
     "resolve_config": "config",
     "resolve_folder": "permissions",
+    "explain_money_limit": "config_checks",
     "explain_unknown_model": "config_checks",
     "slip_in_model": "config_checks",
     "slips_in_rules": "config_checks",

@@ -280,6 +280,8 @@ def find_model_access(  # noqa: PLR0913, PLR0917  # its inputs
     for model in models:
         if model.price.estimated and (words := agent.explain_unknown_model(model, settings)):
             options.tell(words)
+        if options.max_budget_usd is not None and (words := agent.explain_money_limit(model)):
+            options.tell(words)
     return new_provider(options, settings, environment, cwd, [model.name for model in models])
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from mainspring.agent.config import looks_right
 from mainspring.agent.options import SessionOptions
 from mainspring.core.models import MODELS, Model
+from mainspring.core.money import Price
 from mainspring.permissions.rules import Behavior, RuleError, parse_rule
 from mainspring.secrets.redaction import redact
 from mainspring.settings.values import ProblemKind, SettingEntry, Settings, SettingsProblem
@@ -135,11 +136,21 @@ def explain_unknown_model(model: Model, settings: Settings) -> str:
     if slip_in_model(model.name, settings):
         return ""
     if any(entry.name == model.name for entry in settings.models):
-        return f"the price of model '{model.name}' is unknown: set it under 'models' in your settings"
+        return f"the price of model '{model.name}' is unknown: set it under 'models' in your settings (0 if it is free)"
     return (
         f"unknown model '{model.name}': its price is unknown, and its context window is assumed to be "
         f"{model.window:,} tokens. Set both under 'models' in your settings"
     )
+
+
+def explain_money_limit(model: Model) -> str:
+    """What a money limit does with a model that has no known price. Empty: it has one."""
+    if model.price == Price():
+        return f"the money limit does not end runs of '{model.name}': this model costs nothing"
+    if not model.price.estimated:
+        return ""
+    rates = f"${model.price.input / 1_000:g} per million input tokens and ${model.price.output / 1_000:g} per million"
+    return f"the money limit assumes {rates} output tokens for '{model.name}', whose price is unknown"
 
 
 def is_listed(name: str) -> bool:

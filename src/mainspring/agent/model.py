@@ -12,7 +12,6 @@ from mainspring.agent.options import MissingKeyError, SessionOptions, StartError
 from mainspring.core.config import DEFAULT, Config, Effort, Siblings
 from mainspring.core.errors import UsageError
 from mainspring.core.models import DEFAULT_MODEL, MODELS, Model, model_named, per_million
-from mainspring.core.money import Price
 from mainspring.core.value import Bundle
 from mainspring.providers.base import Provider
 from mainspring.secrets.sources import CREDENTIALS, FILE, KeyRequest, ResolvedKey, find_key
@@ -291,21 +290,13 @@ def available_name(name: str, settings: Settings) -> str:
     return name
 
 
-NEAR_WINDOW, NEAR_OUTPUT = 32_768, 8_192  # tokens: what local servers are usually started with
-
-
-def as_local_model(model: Model) -> Model:
-    """A model on this machine: it costs nothing, and its server sets the window, which we do not know."""
-    return replace(model, window=NEAR_WINDOW, max_output=NEAR_OUTPUT, price=Price())
-
-
 def apply_model_settings(model: Model, settings: Settings) -> Model:
-    """Applies the user's own values for the model over those of our table."""
-    if model.name.startswith(LOCAL):
-        model = as_local_model(model)
+    """Applies the user's own values for the model over those of our table. A server of the user's has its own prices:
+    the table's is only assumed there, except for Azure, which offers the same models."""
     for entry in settings.models:
         if entry.name == model.name:
-            price = model.price
+            is_own = bool(entry.base_url) and not entry.api_version
+            price = replace(model.price, estimated=True) if is_own else model.price
             if entry.input_usd is not None and entry.output_usd is not None:
                 price = per_million(entry.input_usd, entry.output_usd)
             return replace(
@@ -315,9 +306,6 @@ def apply_model_settings(model: Model, settings: Settings) -> Model:
                 price=price,
             )
     return model
-
-
-LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/", "demo/")
 
 
 def resolve_model_alias(name: str) -> str:

@@ -31,7 +31,7 @@ class UsageMeter:
         self._model = model.name  # of the last request
         self._asked: int | None = None  # when the open request began
         self._used: dict[str, Usage] = dict(used)
-        self._cost = {name: cost(one, self._known(name).price) for name, one in self._used.items()}
+        self._cost = {name: cost(one, self.find_model(name).price) for name, one in self._used.items()}
         self._before = before - sum(self._cost.values())  # the part that no reply accounts for
         self._run_used, self._run_cost = Usage(), 0
         self._ahead = 0  # cost of subagents that no result has included yet
@@ -81,7 +81,7 @@ class UsageMeter:
 
     def book_reply(self, used: Usage) -> None:
         self._stop_clock()
-        self._book(used, cost(used, self._known(self._model).price))
+        self._book(used, cost(used, self.find_model(self._model).price))
 
     def book_break(self, broken: PrefixBroken) -> None:
         """Its price is part of the cost of its reply."""
@@ -97,7 +97,7 @@ class UsageMeter:
         """The usage of subagents is not in the usage of a run, but in the cost of this run or, for the background, of
         a later one (6.4)."""
         for model, one in used:
-            spent = cost(one, self._known(model).price)
+            spent = cost(one, self.find_model(model).price)
             self._used[model] = self._used.get(model, Usage()) + one
             self._cost[model] = self._cost.get(model, 0) + spent
             self._ahead += spent
@@ -116,7 +116,7 @@ class UsageMeter:
         return {name: self._row(name, used) for name, used in self._used.items()}
 
     def _row(self, name: str, used: Usage) -> dict[str, Any]:
-        model = self._known(name)
+        model = self.find_model(name)
         return {
             "inputTokens": used.input,
             "outputTokens": used.output,
@@ -128,7 +128,8 @@ class UsageMeter:
             "maxOutputTokens": model.max_output,
         }
 
-    def _known(self, name: str) -> Model:
+    def find_model(self, name: str) -> Model:
+        """With the session's own values."""
         return self._models.get(name) or model_named(name)
 
     def _book(self, used: Usage, spent: int) -> None:

@@ -210,9 +210,13 @@ def report_error(error: Exception) -> int:
     return error.code if isinstance(error, StartError) else 1
 
 
+WAYS_OUT = ("See '", "see '", "Run '", "run '", "Use '", "use '", "'mainspring help ")
+
+
 def see_also(error: Exception) -> str:
+    """Where to read more, unless the message says what to do."""
     said = str(error)
-    if not isinstance(error, StartError) or "\n" in said:
+    if not isinstance(error, StartError) or "\n" in said or any(word in said for word in WAYS_OUT):
         return ""
     return f"{'' if said.endswith('?') else '.'} See '{error.help}'."
 

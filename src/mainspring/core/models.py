@@ -90,13 +90,22 @@ DEFAULT_MODEL = MODELS["claude-sonnet-5-5"]
 UNKNOWN = Model("unknown", 200_000, 32_000, replace(per_million(10, 50), estimated=True), most_effort="max")
 
 
+# Names of models on this machine begin so. They cost nothing, whatever hosted model has the same name, and their server
+# sets the window, which we do not know.
+LOCAL = ("ollama/", "lmstudio/", "vllm/", "llamacpp/", "demo/")
+NEAR_WINDOW, NEAR_OUTPUT = 32_768, 8_192  # tokens: what local servers are usually started with
+
+
 @lru_cache(256)  # asked for several times a turn
 def model_named(name: str) -> Model:
     """Find a model by its name. Also accepts a dated name such as `claude-haiku-4-5-20251001`, by the name it begins
     with, a name with a provider prefix, as in `openai/gpt-5`, and the names of Bedrock and Vertex."""
     bare = bare_name(name)
     known = [listed for listed in MODELS if bare == listed or bare.startswith(f"{listed}-20")]
-    return replace(MODELS[known[0]] if known else UNKNOWN, name=name)
+    model = replace(MODELS[known[0]] if known else UNKNOWN, name=name)
+    if name.startswith(LOCAL):
+        return replace(model, window=NEAR_WINDOW, max_output=NEAR_OUTPUT, price=Price())
+    return model
 
 
 def has_price(model: Model) -> bool:

@@ -19,15 +19,34 @@ from mainspring.permissions.files import FileAccessRequest, FileRules
 from mainspring.permissions.policy import Paths, PermissionPolicy, PermissionRequest
 from mainspring.permissions.rules import PermissionRules, RuleSource, parse_rules
 
-REFUSED = "it would open a file that holds your keys, which is closed to every tool and command"
+# What the closed files are, by their last name; else they are sockets of the bus.
+KINDS = {
+    "key": "an API key of yours",
+    "credentials.json": "your stored API keys",
+    "file-history": "file checkpoints, with the contents of your files",
+}
+BUS = "the bus of the system's keyring"
 _MAGIC = "\\*?[()"
 
 
 def find_closed_access(asked: PermissionRequest, policy: PermissionPolicy, paths: Paths) -> str:
     """Why the call is refused; empty: it opens none of them, as far as its input tells."""
-    files = FileRules(make_closed_policy(policy), asked.cwd, paths)
     inputs = [asked.input] if asked.before is None else [asked.input, asked.before]
-    return REFUSED if any(_opens(asked.tool, one, files) for one in inputs) else ""
+
+    def opens(closed: tuple[str, ...]) -> bool:
+        files = FileRules(make_closed_policy(replace(policy, closed=closed)), asked.cwd, paths)
+        return any(_opens(asked.tool, one, files) for one in inputs)
+
+    if not opens(policy.closed):
+        return ""
+    return explain_closed(next((path for path in policy.closed if opens((path,))), ""))
+
+
+def explain_closed(path: str) -> str:
+    """`path`: one of them; empty: it is not known which."""
+    what = KINDS.get(path.rpartition("/")[2], BUS)
+    name = f"'{path}' ({what})" if path else "a closed file"
+    return f"it would open {name}, which is closed to every tool and command, under every rule and mode"
 
 
 def make_closed_policy(policy: PermissionPolicy) -> PermissionPolicy:

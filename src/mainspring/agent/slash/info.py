@@ -31,7 +31,7 @@ from mainspring.agent.slash_commands import TERMINAL, list_other_commands, names
 from mainspring.agent.usage import UsageMeter
 from mainspring.core.errors import MainspringError
 from mainspring.core.messages import Text, ToolCall
-from mainspring.core.models import has_price, model_named
+from mainspring.core.models import has_price
 from mainspring.core.money import NANOS_PER_USD, Account
 from mainspring.messages_api import Unreadable
 from mainspring.settings.load import SettingsPaths, home_folder
@@ -351,15 +351,21 @@ def cost_lines(usage: UsageMeter) -> Iterator[str]:
     if not rows:
         yield f"Nothing spent yet. {passed}."
         return
-    known = all(has_price(model_named(name)) for name in rows)
-    yield f"{format_cost(usage.cost) if known else 'Cost unknown (no price for this model)'}. {passed}."
+    models = [usage.find_model(name) for name in rows]
+    if any(model.price.estimated for model in models):
+        cost = "Cost unknown (no price for this model)"
+    elif any(has_price(model) for model in models):
+        cost = format_cost(usage.cost)
+    else:
+        cost = "No cost (a local model)"
+    yield f"{cost}. {passed}."
     for name, row in rows.items():
-        cost = f", ${row['costUSD']:.4f}" if has_price(model_named(name)) else ""
+        cost = f", ${row['costUSD']:.4f}" if has_price(usage.find_model(name)) else ""
         yield f"  {name}: {format_token_row(row)}{cost}"
 
 
 def break_lines(usage: UsageMeter) -> Iterator[str]:
-    if all(has_price(model_named(name)) for name in usage.by_model()):
+    if all(has_price(usage.find_model(name)) for name in usage.by_model()):
         yield from list_prefix_breaks(usage)
 
 

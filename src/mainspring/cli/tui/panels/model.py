@@ -152,6 +152,6 @@ class ModelPanel:
 
 def describe_price(model: Model) -> str:
     if not has_price(model):
-        return f"{format_window(model.window)} · price unknown"
+        return f"{format_window(model.window)} · {'price unknown' if model.price.estimated else 'free'}"
     price = model.price
     return f"{format_window(model.window)} · ${format_dollars(price.input)} in, ${format_dollars(price.output)} out"
