@@ -162,7 +162,7 @@ def test_help_is_a_command(serve: Serve) -> None:
     assert stage.run("help", "trace").stdout == stage.run("trace", "--help").stdout
     done = stage.run("help", "trase")
     assert told(done) == [
-        "no help for 'trase'. Did you mean 'trace'? 'mainspring help topics' lists the pages. See 'mainspring --help'."
+        "no help for 'trase'. Did you mean 'trace'? 'mainspring help topics' lists the pages."
     ]
 
 

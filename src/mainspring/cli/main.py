@@ -216,9 +216,10 @@ WAYS_OUT = ("See '", "see '", "Run '", "run '", "Use '", "use '", "'mainspring h
 def see_also(error: Exception) -> str:
     """Where to read more, unless the message says what to do."""
     said = str(error)
-    if not isinstance(error, StartError) or "\n" in said or any(word in said for word in WAYS_OUT):
+    if not isinstance(error, StartError) or "\n" in said:
         return ""
-    return f"{'' if said.endswith('?') else '.'} See '{error.help}'."
+    end = "" if said.endswith(("?", ".")) else "."
+    return end if any(word in said for word in WAYS_OUT) else f"{end} See '{error.help}'."
 
 
 def discard_output(fd: int = 1) -> None:
