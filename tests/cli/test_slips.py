@@ -161,9 +161,7 @@ def test_help_is_a_command(serve: Serve) -> None:
     assert stage.run("help").stdout == stage.run("--help").stdout
     assert stage.run("help", "trace").stdout == stage.run("trace", "--help").stdout
     done = stage.run("help", "trase")
-    assert told(done) == [
-        "no help for 'trase'. Did you mean 'trace'? 'mainspring help topics' lists the pages."
-    ]
+    assert told(done) == ["no help for 'trase'. Did you mean 'trace'? 'mainspring help topics' lists the pages."]
 
 
 def test_help_prints_pages_of_the_documentation(serve: Serve) -> None:
