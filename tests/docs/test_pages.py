@@ -22,7 +22,7 @@ from mainspring.testing.plugin import LiveServer, model_server
 __all__ = ["model_server"]
 
 MUST_HAVE_CODE = ("tutorial", "guides")
-MOST_NOT_RUN = 60  # of all blocks; each says why
+MOST_NOT_RUN = 30  # of all blocks; each says why
 
 
 NOT_KEPT = ("ANTHROPIC_", "OPENAI_", "MAINSPRING_", "CLAUDE_", "XDG_")

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from time import monotonic
 
 import commands_page
 import pytest
 from programs import MUST_BE_THERE, need
-from viewer.chromium import Chromium
+from viewer.chromium import PATIENCE, Chromium, Tab
 
 ROOT = Path(__file__).parents[2]
 MKDOCS = ROOT / ".venv-site/bin/mkdocs"
@@ -97,3 +98,27 @@ def test_search_finds_a_page_and_nothing_is_asked_of_others(address: str) -> Non
         assert found.startswith(address)
         assert [asked for asked in tab.requests if not asked.startswith((address, "data:", "blob:"))] == []
         assert tab.complaints == []
+
+
+def open_without_scripts(tab: Tab, address: str, path: str) -> None:
+    """`Tab.until` needs timers of the page, which are off."""
+    tab.call("Page.navigate", url=address + path)
+    until = monotonic() + PATIENCE
+    while tab.get("location.pathname + document.readyState") != f"{path}complete":
+        assert monotonic() < until, path
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_every_page_fits_a_narrow_screen_without_javascript(site: Path, address: str) -> None:
+    need("chromium")
+    paths = [
+        "/" + page.relative_to(site).as_posix() for page in sorted(site.rglob("*.html")) if page.name != "404.html"
+    ]
+    with Chromium() as browser, browser.tab() as tab:
+        tab.look_like(400, 800)
+        tab.call("Emulation.setScriptExecutionDisabled", value=True)
+        for path in paths:
+            open_without_scripts(tab, address, path)
+            assert tab.get("document.documentElement.scrollWidth") == 400, path
+            assert len(tab.get("document.querySelector('article').innerText")) > 100, path
