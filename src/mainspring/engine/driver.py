@@ -37,7 +37,7 @@ from mainspring.core.events import (
     ToolsDone,
 )
 from mainspring.core.messages import Assistant, ToolCall, ToolResult, User
-from mainspring.core.money import Usage
+from mainspring.core.money import Usage, least
 from mainspring.core.reasons import AbortReason
 from mainspring.core.state import MANUAL, State, checkpoint
 from mainspring.core.step import step
@@ -357,7 +357,7 @@ class Driver:
         commands = self._shared.inbox.hold(effect.take)
         queued = (*self._remembered(), *[command.message(self._deps.now()) for command in commands])
         prepared = await self._deps.shrink(self.state, queued)
-        funds = await self._shared.ledger.share()
+        funds = await self._share(prepared.tokens)
         self._taken = commands
         return ContextReady(
             prepared.tokens,
@@ -372,6 +372,14 @@ class Driver:
             agents=self._shared.take_agents_cost(),
             model=self._shared.policy.model or self._config.model,
         )
+
+    async def _share(self, tokens: int) -> int | None:
+        ledger = self._shared.ledger
+        if ledger.funds is None:
+            return None
+        model = self.state.model
+        longest = self.state.max_output or self._config.output_cap(model)
+        return await ledger.share(least(tokens, min(longest, model.max_output), model.price))
 
     async def _run_tools(self, effect: RunTools) -> ToolsDone:
         if effect.start and self._side_jobs.stage is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -32,6 +33,15 @@ from mainspring.providers.base import PrefixBreak
 from mainspring.sessions.records import CommandRecord, CommandState
 from mainspring.telemetry import SessionTelemetry
 
+if TYPE_CHECKING:  # defining a protocol takes as long as defining ten functions
+
+    class Lender(Protocol):
+        """Where the root of a tree gets more money from: another process has the rest of it."""
+
+        async def borrow(self, wanted: int) -> bool:
+            """Try to raise the limit of the ledger until `wanted` can be reserved. False: it was not raised."""
+            ...
+
 
 class Ledger:
     """An agent's account, backed by its parents'. All spending of the tree goes through a ledger."""
@@ -39,6 +49,7 @@ class Ledger:
     def __init__(self, limit: int | None = None, parent: Ledger | None = None, *, spent: int = 0) -> None:
         self.account = Account(limit, spent)  # what a resumed session spent before counts against its limit
         self.parent = parent
+        self.lender: Lender | None = None  # at the root: see there
         self._counted: dict[str, int] = {}  # by session: how much of its spending is in `account`
         self._current = "", 0  # the session that draws on this ledger, and what was spent when it began
         self._waiting: list[asyncio.Future[None]] = []  # at the root of the tree: for money to be released,
@@ -76,24 +87,34 @@ class Ledger:
             self._top._spare += amount if spare else 0  # noqa: SLF001  # our own kind
         return booked is not None
 
-    async def share(self) -> int | None:
+    async def share(self, wanted: int | None = None) -> int | None:
         """Claim the remainder for a call that is about to be prepared. No other ledger gets it until the claim is
         reserved or dropped. If other calls hold more than the remainder, wait for them to end: they release what
-        they do not use, so no call is given up that could have been paid for."""
+        they do not use, so no call is given up that could have been paid for. `wanted`: the price of the largest
+        call; if the remainder covers it, there is nothing to wait for."""
         top = self._top
         while (left := self.funds) is not None:
             held = top._held  # noqa: SLF001  # our own kind
-            if (not held or left >= held) and top._claimed in (None, self):  # noqa: SLF001  # our own kind
+            enough = wanted is not None and left >= wanted
+            if not enough and wanted is not None and await top._borrow(wanted):  # noqa: SLF001  # our own kind
+                continue
+            if (enough or not held or left >= held) and top._claimed in (None, self):  # noqa: SLF001  # our own kind
                 top._claimed = self  # noqa: SLF001
                 break
             await self._change()
         return left
+
+    async def _borrow(self, wanted: int) -> bool:
+        """Ask for more money, if this account has only a part of what there is. False: it has not become more."""
+        return self.lender is not None and await self.lender.borrow(wanted)
 
     async def reserve_in_turn(self, amount: int) -> bool:
         """Like `reserve`, but if another call of the tree holds the missing amount, wait for it to end. Every call
         ends, and no call waits while it holds a reservation itself."""
         try:
             while not self.reserve(amount):
+                if await self._top._borrow(amount):  # noqa: SLF001  # our own kind
+                    continue
                 if not self._top._held:  # noqa: SLF001  # our own kind
                     return False
                 await self._change()
@@ -116,6 +137,11 @@ class Ledger:
         self._book(settle(self._lineage(), reserved, spent))
         self._top._spare -= reserved if spare else 0  # noqa: SLF001  # our own kind
         self._top._wake()  # noqa: SLF001  # our own kind
+
+    def set_limit(self, limit: int) -> None:
+        """For a lender: calls that wait for money look again."""
+        self.account = replace(self.account, limit=limit)
+        self._wake()
 
     @property
     def _held(self) -> int:

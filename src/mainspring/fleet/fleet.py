@@ -19,7 +19,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from mainspring.core.errors import UsageError
 from mainspring.core.money import NANOS_PER_USD
@@ -29,9 +29,17 @@ from mainspring.engine.tasks import run_to_completion
 from mainspring.fleet.checks import SECONDS
 from mainspring.fleet.leases import LedgerFile, read_spending
 from mainspring.fleet.results import ResultsFile, TaskResult
-from mainspring.fleet.runner import PlansSessions, TaskRunner, Unfinished, find_stored_sessions
+from mainspring.fleet.runner import (
+    AgentFactory,
+    PlansSessions,
+    TaskRunner,
+    Unfinished,
+    find_stored_sessions,
+    make_agent,
+)
 from mainspring.fleet.scheduler import FleetLimits, ModelScheduler, check_limits
-from mainspring.fleet.tasks import MODEL, FleetTask, check_task, check_task_options, name_task, name_tasks
+from mainspring.fleet.tasks import FleetTask, check_task, name_task, name_tasks
+from mainspring.fleet.workers import WorkerPool, WorkerTerms
 from mainspring.fleet.workspaces import name_of, remove_finished_workspaces
 from mainspring.library.agent import Agent
 from mainspring.library.options import AgentOptions
@@ -84,19 +92,30 @@ class Fleet:
         out: str | os.PathLike[str] | None = None,
         isolate: bool = False,
         check_seconds: float = SECONDS,
+        processes: int = 1,
+        factory: AgentFactory | None = None,
     ) -> None:
         """`agent`: an `Agent`, or the options of one, with `model`.
         `max_budget_usd`: of all tasks together, with those of earlier runs in `out`.
         `out`: where results, sessions and workspaces are stored; None: results are not stored.
         `isolate`: a task that names no directory works in an empty one.
-        `check_seconds`: the longest time of a check."""
+        `check_seconds`: the longest time of a check.
+        `processes`: more than one needs `out`, and options that are JSON in place of an agent, or a `factory`, which
+        makes the agent in each of them."""
         if check_seconds <= 0:
             raise UsageError(f"'check_seconds' must be more than 0, not {check_seconds}")
         if max_concurrent < 1:
             raise UsageError(f"'max_concurrent' must be at least 1, not {max_concurrent}")
         if max_budget_usd is not None and max_budget_usd <= 0:
             raise UsageError(f"'max_budget_usd' must be more than 0, not {max_budget_usd}")
+        if processes < 1:
+            raise UsageError(f"'processes' must be at least 1, not {processes}")
+        if factory is None and isinstance(agent, Mapping):
+            factory = AgentFactory("mainspring.fleet.runner:make_agent", dict(agent))
+        if processes > 1 and (out is None or factory is None):
+            raise UsageError("'processes' needs 'out', and the options of an agent in place of the agent itself")
         self.agent = make_agent(agent)
+        self.processes, self.factory = processes, factory
         self.limits = check_limits(limits or FleetLimits())
         self.max_concurrent = max_concurrent
         self.budget = round(max_budget_usd * NANOS_PER_USD) if max_budget_usd is not None else None
@@ -145,43 +164,55 @@ class Fleet:
         return self._run.stats if self._run is not None else self._stats
 
 
-def make_agent(given: Agent[Any, Any] | Mapping[str, Any] | PlansSessions) -> PlansSessions:
-    if not isinstance(given, Mapping):
-        return given
-    check_task_options({name: value for name, value in given.items() if name != "cwd"}, "Fleet")
-    options = dict(given)
-    return Agent[Any, Any](options.pop(MODEL, None), **cast("AgentOptions", options))
-
-
 class FleetFolder:
     """The output directory, locked for this fleet: its results, its ledger and its sessions."""
 
     def __init__(self, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise UsageError(f"'{path}' is in use by another fleet: wait for its end, or use another one") from None
+        self.lock = lock_folder(path)
         self.results = ResultsFile(path)
         self.ledger = LedgerFile(path)
+        self.before: dict[str, int] = {}  # by unfinished session: what it has spent
 
     def read_spent(self) -> int:
         """Nano-dollars of all runs so far. Records the calls that were on their way when the last process ended."""
+        self.before.clear()
         spent = self.results.spent
         for session_id, file in find_stored_sessions(self.path):
             if session_id not in self.results.session_ids:
                 found = read_spending(file)
                 self.ledger.note_unknown(session_id, found)
                 spent += found.spent
+                self.before[session_id] = found.spent
         return spent + self.ledger.unknown
 
     def close(self) -> None:
         self.results.close()
         self.ledger.close()
-        os.close(self._lock)
+        os.close(self.lock)
+
+
+def lock_folder(path: Path) -> int:
+    """Workers have the lock, too. If only they live, their coordinator was killed, and they are about to end."""
+    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if is_alive(os.pread(lock, 20, 0)):
+            os.close(lock)
+            why = "is in use by another fleet: wait for its end, or use another directory"
+            raise UsageError(f"'{path}' {why}") from None
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    os.pwrite(lock, f"{os.getpid():<20}".encode(), 0)
+    return lock
+
+
+def is_alive(pid: bytes) -> bool:
+    with suppress(ValueError, ProcessLookupError):
+        os.kill(int(pid), 0)
+        return True
+    return False
 
 
 class FleetRun:
@@ -190,12 +221,7 @@ class FleetRun:
     def __init__(self, fleet: Fleet, folder: FleetFolder | None, *, retry_failed: bool) -> None:
         self._fleet, self._folder, self._retry_failed = fleet, folder, retry_failed
         spent = folder.read_spent() if folder is not None else 0
-        self._ledger = Ledger(fleet.budget, spent=spent)
-        self._scheduler = ModelScheduler(fleet.limits)
-        place = folder.path if folder is not None else None
-        self._runner = TaskRunner(
-            fleet.agent, self._scheduler, self._ledger, place, isolate=fleet.isolate, check_seconds=fleet.check_seconds
-        )
+        self._runner = make_runner(fleet, folder, spent)
         if folder is not None:
             fleet.results.update(folder.results.latest)
         self._most = fit_open_files(fleet.max_concurrent, fleet.limits)
@@ -215,7 +241,7 @@ class FleetRun:
             sum([result.failed for result in results]),
             len(self._running),
             self._unfinished,
-            self._ledger.account.spent / NANOS_PER_USD,
+            self._runner.spent / NANOS_PER_USD,
             self._stopped,
         )
 
@@ -309,10 +335,14 @@ class FleetRun:
         if not self._stopped:
             self._stopped = why
         if why != "budget_usd":  # then what runs may still have the money to end
-            self._scheduler.drain()
+            self._runner.drain()
 
     async def close(self) -> None:
         """Stops everything that still runs; its sessions can be resumed."""
+        await self._stop()
+        await self._runner.close()
+
+    async def _stop(self) -> None:
         if not self._running and (self._feeding is None or self._feeding.done()):
             return
         self.drain("drain")
@@ -323,6 +353,29 @@ class FleetRun:
             while not self._ready.empty():
                 self._ready.get_nowait()  # it is stored, and has no reader any more
             await asyncio.wait(set(self._running), timeout=0.05)
+
+
+def make_runner(fleet: Fleet, folder: FleetFolder | None, spent: int) -> TaskRunner | WorkerPool:
+    if folder is None or fleet.processes == 1 or fleet.factory is None:
+        return TaskRunner(
+            fleet.agent,
+            ModelScheduler(fleet.limits),
+            Ledger(fleet.budget, spent=spent),
+            folder.path if folder is not None else None,
+            isolate=fleet.isolate,
+            check_seconds=fleet.check_seconds,
+        )
+    return WorkerPool(
+        fleet.processes,
+        WorkerTerms(fleet.factory, isolate=fleet.isolate, check_seconds=fleet.check_seconds),
+        fleet.limits,
+        folder.path,
+        folder.ledger,
+        budget=fleet.budget,
+        spent=spent,
+        before=folder.before,
+        inherited=folder.lock,
+    )
 
 
 async def take_each(

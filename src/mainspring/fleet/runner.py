@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -27,9 +28,11 @@ from mainspring.engine.shared_state import Ledger
 from mainspring.fleet.checks import SECONDS, CheckRunner
 from mainspring.fleet.results import NOT_RUN, TaskResult
 from mainspring.fleet.scheduler import GatedProvider, ModelScheduler
-from mainspring.fleet.tasks import MODEL, FleetTask
+from mainspring.fleet.tasks import MODEL, FleetTask, check_task_options
 from mainspring.fleet.workspaces import TaskWorkspace, name_of, open_workspace
+from mainspring.library.agent import Agent
 from mainspring.library.errors import AgentError
+from mainspring.library.options import AgentOptions
 from mainspring.library.session import AgentChat, SessionPlan
 from mainspring.providers.base import shared_limits
 from mainspring.providers.http_provider import HttpProvider
@@ -59,6 +62,26 @@ class PlansSessions(Protocol):
     ) -> SessionPlan: ...
 
     def with_options(self, model: str | None = None, /, **options: Any) -> PlansSessions: ...
+
+
+class AgentFactory(Bundle):
+    """How each process of a fleet makes the agent: a function, and what it is called with."""
+
+    function: str  # "module:function"
+    argument: Any  # JSON
+
+    def make(self) -> PlansSessions:
+        module, _, name = self.function.partition(":")
+        made: PlansSessions = getattr(importlib.import_module(module), name)(self.argument)
+        return made
+
+
+def make_agent(given: PlansSessions | Mapping[str, Any]) -> PlansSessions:
+    if not isinstance(given, Mapping):
+        return given
+    check_task_options({name: value for name, value in given.items() if name != "cwd"}, "Fleet")
+    options = dict(given)
+    return Agent[Any, Any](options.pop(MODEL, None), **cast("AgentOptions", options))
 
 
 class TaskRunner:
@@ -115,6 +138,18 @@ class TaskRunner:
         """The result of the task is stored."""
         if (workspace := self._workspaces.pop(task.id, None)) is not None:
             await workspace.remove()
+
+    @property
+    def spent(self) -> int:
+        """In nano-dollars, by all runs."""
+        return self.ledger.account.spent
+
+    def drain(self) -> None:
+        """No session begins another turn."""
+        self._scheduler.drain()
+
+    async def close(self) -> None:
+        """Nothing is left: sessions close with their tasks."""
 
     def suspend(self) -> None:
         """Stops all sessions where they are, so that another process can continue them."""

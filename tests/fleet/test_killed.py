@@ -1,0 +1,138 @@
+"""Everything is killed, and the same command runs again: each task is done once, and no money is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mainspring.core.money import NANOS_PER_USD, Usage
+from mainspring.fleet.leases import LEDGER, UnknownOutcome, read_spending
+from mainspring.fleet.results import TaskResult, parse_results
+from mainspring.fleet.runner import find_stored_sessions
+from mainspring.simulator.replies import ReceivedRequest, Say
+from mainspring.testing.plugin import LiveServer, call
+
+PROGRAM = Path(__file__).with_name("program.py")
+PATIENCE = 600  # seconds; only what hangs takes so long
+USAGE = Usage(input=300, output=100)
+
+
+def reply_in_turns(turns: int, tool: str) -> Callable[[ReceivedRequest], Say]:
+    """A model that calls the tool in each turn but the last."""
+
+    def choose(received: ReceivedRequest) -> Say:
+        body: Any = received.body
+        number = re.findall(r"task (\d+)\.", received.talk.prompt)[0]
+        blocks = [
+            block
+            for message in body["messages"]
+            if not isinstance(message["content"], str)
+            for block in message["content"]
+        ]
+        done = sum([block["type"] == "tool_result" for block in blocks])
+        if done + 1 >= turns:
+            return Say.of(f"Task {number} is done.", usage=USAGE)
+        text = f"{number} {done + 1}"
+        given = {"text": text} if tool == "note" else {"file_path": f"/no/file {text}"}
+        return Say.of(call(tool, f"toolu_{number}_{done}", **given), usage=USAGE, pace_ms=1)
+
+    return choose
+
+
+class FleetProgram:
+    """The program in a process group of its own, as often as it is started."""
+
+    def __init__(self, server: LiveServer, folder: Path, *arguments: object) -> None:
+        self._folder, self._arguments = folder, [str(folder / "out"), *map(str, arguments)]
+        self._env = {**os.environ, "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k"}
+        self.lines: list[str] = []
+
+    def run(self, kill_after: int | None = None) -> int:
+        """`kill_after`: kill the whole group when so many tasks have ended in this run."""
+        command = [sys.executable, str(PROGRAM), *self._arguments]
+        process = subprocess.Popen(
+            command, cwd=self._folder, env=self._env, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert process.stdout is not None
+        ended = 0
+        with process.stdout:
+            for line in process.stdout:
+                self.lines.append(line.strip())
+                ended += line.startswith("t")
+                if ended == kill_after:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    break
+        return process.wait(PATIENCE)
+
+    @property
+    def results(self) -> list[TaskResult]:
+        return list(parse_results((self._folder / "out/results.jsonl").read_bytes()))
+
+    @property
+    def unknown(self) -> int:
+        """Nano-dollars of calls whose outcome is unknown."""
+        records = (self._folder / "out" / LEDGER).read_bytes().splitlines()
+        found = [msgspec.json.decode(line) for line in records]
+        return sum([one["amount"] for one in found if one["type"] == UnknownOutcome.__name__])
+
+    @property
+    def settled(self) -> int:
+        """Nano-dollars, by the journals of all sessions."""
+        return sum([read_spending(file).spent for _, file in find_stored_sessions(self._folder / "out")])
+
+
+def check_money(program: FleetProgram, server: LiveServer) -> None:
+    charged = round(server.cost_usd * NANOS_PER_USD)
+    assert program.settled == sum([result.cost for result in program.results])
+    assert program.settled <= charged <= program.settled + program.unknown
+
+
+def kill_often(server: LiveServer, folder: Path, tasks: int, turns: int, processes: int) -> FleetProgram:
+    server.rule(reply_in_turns(turns, "note" if processes == 1 else "Read"))
+    program = FleetProgram(server, folder, tasks, processes, 10_000)
+    for _ in range(3):
+        assert program.run(kill_after=tasks // 5) == -signal.SIGKILL
+    assert program.run() == 0
+    assert Counter(result.id for result in program.results) == Counter([f"t{n}" for n in range(tasks)])
+    assert all(result.text == f"Task {result.id[1:]} is done." for result in program.results)
+    assert not [result for result in program.results if result.is_error]
+    check_money(program, server)
+    if processes == 1:
+        notes = Counter((folder / "notes").read_text().splitlines())
+        assert max(notes.values()) == 1  # no tool ran twice
+    return program
+
+
+def test_without_a_kill_the_money_is_exact(model_server: LiveServer, tmp_path: Path) -> None:
+    model_server.rule(reply_in_turns(3, "note"))
+    program = FleetProgram(model_server, tmp_path, 20, 1, 10)
+    assert program.run() == 0
+    assert len(program.results) == 20
+    assert {result.turns for result in program.results} == {3}
+    assert program.unknown == 0
+    check_money(program, model_server)
+    assert program.settled == round(model_server.cost_usd * NANOS_PER_USD)
+    assert program.run() == 0  # nothing is left to do
+    assert len(program.results) == 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("processes", [1, 2])
+def test_fifty_tasks_and_three_kills(model_server: LiveServer, tmp_path: Path, processes: int) -> None:
+    kill_often(model_server, tmp_path, 50, 5, processes)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+def test_a_thousand_tasks_and_three_kills(model_server: LiveServer, tmp_path: Path) -> None:
+    kill_often(model_server, tmp_path, int(os.environ.get("FLEET_TASKS", "1000")), 5, 1)
